@@ -1,0 +1,88 @@
+"""The `demur` command: a table of verbs, and one thin file per verb beside this one.
+
+``demur --help`` prints from the table alone; a verb's file is imported when that verb is used. Each verb's
+file has ``configure(parser)`` (its arguments, with an example in the epilog) and ``run(args) -> int`` (its
+exit code), and hands the work to `demur.pipeline`, `demur.report` or a room.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple, NoReturn
+
+from demur import __version__
+
+
+class Verb(NamedTuple):
+    """One line of ``demur --help``; the verb's file is ``demur/cli/<name>.py`` (``-`` becomes ``_``)."""
+
+    name: str
+    does: str
+    example: str
+
+
+VERBS = (
+    Verb("demo", "the whole job on the built-in sample, in two minutes", "demur demo --out demo-out"),
+    Verb("release", "show or verify a release folder", "demur release verify demo-out/release"),
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line that says what to do, on standard error, exit 2."""
+        self.exit(2, f"{self.prog}: {message} - see '{self.prog} --help'\n")
+
+
+def _overview() -> str:
+    width = max(len(v.name) for v in VERBS)
+    lines = [
+        "usage: demur VERB [options]",
+        "",
+        "Measure whether a vision-language model or a RAG system answers, deflects, or makes things up,",
+        "under evidence that you control; and build the benchmarks that measure it.",
+        "",
+        "verbs, each with an example ('demur VERB --help' tells more):",
+    ]
+    for verb in VERBS:
+        lines += [f"  {verb.name:<{width}}  {verb.does}", f"  {'':<{width}}    $ {verb.example}"]
+    lines += ["", "start here:  demur demo", "every verb that prints a result takes --json"]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit code (0 well, 1 data, 2 usage, 3 budget reached, 130 interrupted)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_overview())
+        return 0
+    if words[0] in ("-V", "--version", "version"):
+        sys.stdout.write(f"demur {__version__}\n")
+        return 0
+    from demur.errors import DemurError, UnknownPart
+
+    try:
+        names = [v.name for v in VERBS]
+        if words[0] not in names:
+            raise UnknownPart("verb", words[0], names, hint="see 'demur --help'")
+        verb = VERBS[names.index(words[0])]
+        module = import_module(f"demur.cli.{verb.name.replace('-', '_')}")
+        parser = _Parser(
+            prog=f"demur {verb.name}",
+            description=verb.does[0].upper() + verb.does[1:] + ".",
+            epilog=f"example:\n  $ {verb.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(parser)
+        return int(module.run(parser.parse_args(words[1:])))
+    except DemurError as error:
+        sys.stderr.write(f"demur: {error}\n")
+        return error.exit_code
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("\ndemur: interrupted; run the same command again to go on\n")
+        return 130

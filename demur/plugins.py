@@ -1,0 +1,68 @@
+"""Parts by name: encoders, systems, judges, sources, transforms, indexes.
+
+A part is named by text that parses back: ``NAME`` or ``NAME:ARGUMENT`` for a registered part,
+``module:Attribute`` for one that is not packaged. demur's own parts are registered through the same
+entry-point groups as a stranger's, and listing names imports none of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from demur.errors import UnknownPart, UsageError
+
+Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "transforms"]
+
+
+@cache
+def _registered(kind: Kind) -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=f"demur.{kind}"):
+        if point.name in found and found[point.name].value != point.value:
+            raise UsageError(
+                f"two packages register a {kind[:-1]} named {point.name!r}: {found[point.name].value} and {point.value}",
+                cure="uninstall one of them",
+            )
+        found[point.name] = point
+    return found
+
+
+def names(kind: Kind) -> tuple[str, ...]:
+    """Names of the registered parts of one kind, sorted; nothing is imported."""
+    return tuple(sorted(_registered(kind)))
+
+
+def where(kind: Kind) -> dict[str, str]:
+    """Name -> ``module:Attribute`` of every registered part of one kind; nothing is imported."""
+    return {name: point.value for name, point in sorted(_registered(kind).items())}
+
+
+def find(kind: Kind, text: str) -> tuple[Any, str]:
+    """The factory that ``text`` names, and the argument that follows its name.
+
+    Args:
+        kind: the entry-point group, without ``demur.``.
+        text: ``NAME``, ``NAME:ARGUMENT`` or ``module:Attribute``.
+
+    Returns:
+        (factory, argument); the argument is "" when none was given.
+
+    Raises:
+        UnknownPart: no such name; the message lists those that exist.
+    """
+    name, _, argument = text.partition(":")
+    points = _registered(kind)
+    if name in points:
+        return points[name].load(), argument
+    if argument and name.replace(".", "").replace("_", "").isalnum() and argument.isidentifier():
+        try:
+            return getattr(import_module(name), argument), ""
+        except ModuleNotFoundError as error:
+            if error.name is not None and not name.startswith(error.name):
+                raise
+        except AttributeError as error:
+            raise UsageError(f"module {name!r} has no {argument!r}", cure="check the spelling") from error
+    raise UnknownPart(kind[:-1], text, list(points))

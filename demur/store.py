@@ -1,0 +1,321 @@
+"""Files: canonical JSON and hashes, atomic writes, append-only JSONL, images by reference.
+
+Everything a run leaves behind goes through here, so that a process killed at any moment leaves either the
+old file or the new one, and at worst one torn last line that the next run drops.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from demur.errors import BadInput, DataError, StorageError
+from demur.records import ImageRef
+
+R = TypeVar("R", bound=BaseModel)
+
+MAX_PIXELS = 100_000_000
+"""Images above this are refused before they are decoded (a decompression bomb guard, in pixels)."""
+
+
+# --- identity ------------------------------------------------------------------------------------
+
+
+def canonical(value: Any) -> str:
+    """Canonical JSON: sorted keys, no spaces, UTF-8 as is. Equal values give equal text on every machine."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: Any, length: int = 64) -> str:
+    """SHA-256 of the canonical JSON of ``value`` (of the bytes, when bytes are given), lower-case hex."""
+    data = value if isinstance(value, bytes) else canonical(value).encode()
+    return hashlib.sha256(data).hexdigest()[:length]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in blocks."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def seed_of(*parts: object) -> int:
+    """A 63-bit seed that depends on the parts alone: the same on every machine, in every order of work."""
+    return int.from_bytes(hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()[:8], "big") >> 1
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def storage_errors(path: Path | str) -> Iterator[None]:
+    """Turn an operating-system error into a one-line `StorageError` that names the path."""
+    try:
+        yield
+    except OSError as error:
+        cure = {
+            "ENOSPC": "free some disk space and run the same command again",
+            "EACCES": "choose a folder you can write to",
+            "EROFS": "choose a folder you can write to",
+            "ENOENT": "check the path",
+        }.get(__import__("errno").errorcode.get(error.errno or 0, ""), "check the path and the disk")
+        raise StorageError(error.strerror or str(error), item=str(path), cure=cure) from error
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write a whole file so that a reader sees the old one or the new one, never a part.
+
+    Raises:
+        StorageError: the folder cannot be made or written.
+    """
+    blob = data.encode() if isinstance(data, str) else data
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("wb") as handle:
+                handle.write(blob)
+                handle.flush()
+                os.fsync(handle.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write readable JSON with sorted keys and a final newline, atomically."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    write_atomic(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        StorageError: it cannot be read.
+        DataError: it is not JSON; names the line.
+    """
+    with storage_errors(path):
+        text = path.read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="mend or rebuild the file") from error
+
+
+def why_invalid(error: ValidationError) -> str:
+    """The first complaints of a validation error on one line: ``field: what is wrong``."""
+    parts = []
+    for complaint in error.errors()[:3]:
+        field = ".".join(str(step) for step in complaint["loc"]) or "record"
+        parts.append(f"{field}: {complaint['msg'].removeprefix('Value error, ')}")
+    return "; ".join(parts)
+
+
+class Problems:
+    """Gathers what is wrong with an input, so that all of it is told at once.
+
+    >>> problems = Problems()
+    >>> problems.add("pool.jsonl:3", "answer is missing")
+    >>> len(problems)
+    1
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.skipped: int = 0
+
+    def add(self, item: str, message: str) -> None:
+        """Note one problem: where it is, and what is wrong."""
+        self.lines.append(f"{item}: {message}")
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def settle(self, *, skip_bad: bool = False) -> None:
+        """Raise `BadInput` with all of them, unless the user allowed bad records to be skipped (then count)."""
+        if self.lines and not skip_bad:
+            raise BadInput(self.lines)
+        self.skipped = len(self.lines)
+
+
+def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects of a JSONL file with their place (``file:line``); unreadable lines go to ``problems``.
+
+    Memory: one line at a time. Blank lines are passed over.
+    """
+    with storage_errors(path):
+        handle = path.open("rb")
+    with handle:
+        for number, line in enumerate(handle, start=1):
+            if not line.strip():
+                continue
+            place = f"{path.name}:{number}"
+            try:
+                row = json.loads(line)
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+                problems.add(place, f"not a JSON object: {error}")
+                continue
+            if isinstance(row, dict):
+                yield place, row
+            else:
+                problems.add(place, f"expected a JSON object, got {type(row).__name__}")
+
+
+def read_records(path: Path, kind: type[R], problems: Problems) -> Iterator[R]:
+    """Records of one kind from a JSONL file; invalid rows go to ``problems`` with file, line and id."""
+    for place, row in read_jsonl(path, problems):
+        try:
+            yield kind.model_validate(row)
+        except ValidationError as error:
+            problems.add(f"{place} ({row.get('id', 'no id')})", why_invalid(error))
+
+
+def write_records(path: Path, records: Iterable[BaseModel]) -> str:
+    """Write records as JSONL with canonical lines, atomically; returns the file's SHA-256."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        sha = hashlib.sha256()
+        try:
+            with temporary.open("wb") as handle:
+                for record in records:
+                    line = (canonical(record) + "\n").encode()
+                    sha.update(line)
+                    handle.write(line)
+                handle.flush()
+                os.fsync(handle.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return sha.hexdigest()
+
+
+class JsonlLog:
+    """An append-only JSONL file that survives kill -9: a torn last line is cut off when it is opened again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with storage_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle: IO[bytes] = path.open("ab+")
+            self._cut_torn_tail()
+
+    def _cut_torn_tail(self) -> None:
+        size = self._handle.seek(0, os.SEEK_END)
+        position = size
+        while position > 0:
+            step = min(65536, position)
+            self._handle.seek(position - step)
+            newline = self._handle.read(step).rfind(b"\n")
+            if newline >= 0:
+                position = position - step + newline + 1
+                break
+            position -= step
+        if position != size:
+            self._handle.truncate(position)
+        self._handle.seek(0, os.SEEK_END)
+
+    def append(self, record: BaseModel | dict[str, Any]) -> None:
+        """Add one line and hand it to the operating system."""
+        with storage_errors(self.path):
+            self._handle.write((canonical(record) + "\n").encode())
+            self._handle.flush()
+
+    def close(self) -> None:
+        """Flush to the disk and close."""
+        with storage_errors(self.path):
+            self._handle.flush()
+            os.fsync(self._handle.fileno())
+            self._handle.close()
+
+    def __enter__(self) -> JsonlLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# --- images --------------------------------------------------------------------------------------
+
+
+def image_ref(data: bytes, uri: str) -> ImageRef:
+    """Check that ``data`` is a whole, decodable image and describe it.
+
+    Raises:
+        DataError: empty, not an image, truncated, or larger than `MAX_PIXELS`.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    if not data:
+        raise DataError("the image file is empty", item=uri, cure="fetch it again")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data)) as image:
+                if image.width * image.height > MAX_PIXELS:
+                    raise DataError(
+                        f"the image has {image.width}x{image.height} pixels, more than {MAX_PIXELS:,}",
+                        item=uri,
+                        cure="scale it down first",
+                    )
+                image.load()
+                media = Image.MIME.get(image.format or "", "application/octet-stream")
+                return ImageRef(sha256=digest(data), uri=uri, width=image.width, height=image.height, media_type=media)
+    except UnidentifiedImageError as error:
+        raise DataError("not an image", item=uri, cure="check the file") from error
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"the image cannot be read: {error}", item=uri, cure="fetch it again") from error
+
+
+def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
+    """The bytes behind a reference, checked against its SHA-256.
+
+    Args:
+        ref: ``uri`` is a path, ``zip:ARCHIVE!MEMBER`` or ``parquet:FILE#ROW/COLUMN``; relative paths start at ``root``.
+        root: folder that relative paths start from; the current one when None.
+
+    Raises:
+        StorageError: it cannot be read.
+        DataError: the bytes are not those that the reference names.
+    """
+    data = _read_uri(ref.uri, root)
+    if digest(data) != ref.sha256:
+        raise DataError(
+            f"the image changed: expected sha256 {ref.sha256[:12]}, found {digest(data, 12)}",
+            item=ref.uri,
+            cure="restore the file, or build again from the new one",
+        )
+    return data
+
+
+def _read_uri(uri: str, root: Path | None) -> bytes:
+    base = root or Path()
+    with storage_errors(uri):
+        if uri.startswith("zip:"):
+            archive, _, member = uri[4:].partition("!")
+            with zipfile.ZipFile(base / archive) as opened:
+                try:
+                    return opened.read(member)
+                except KeyError as error:
+                    raise DataError("no such member in the archive", item=uri, cure="check the archive") from error
+        if uri.startswith("parquet:"):
+            import pyarrow.parquet as pq
+
+            file, _, place = uri[8:].partition("#")
+            row, _, column = place.partition("/")
+            value = pq.read_table(base / file, columns=[column]).column(0)[int(row)].as_py()
+            return bytes(value["bytes"] if isinstance(value, dict) else value)
+        return (base / uri).read_bytes()
