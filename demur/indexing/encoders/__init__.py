@@ -1,0 +1,133 @@
+"""Encoders: texts and images in, vectors out.
+
+An encoder is named by text that parses back, and that same text stands in manifests and reports:
+
+    offline                                           torch-free, real, small; ConSE, not CLIP
+    open_clip:EVA02-B-16/merged2b_s8b_b131k           any open_clip model and tag, local checkpoint or hub name
+    sentence-transformers:facebook/contriever         sentences only
+    evaclip:BAAI/EVA-CLIP-8B?trust_remote_code=yes    code from the hub, only when asked for
+
+Options follow a question mark, as in an address: ``NAME:ARGUMENT?key=value&key=value``. Each encoder's file
+says which it knows; an unknown one is an error that lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+
+from demur import plugins
+from demur.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    Vectors = NDArray[np.float32]
+    """(n, d) float32, one row per item."""
+
+__all__ = ["Encoder", "Named", "Role", "named", "open_encoder", "space_of"]
+
+Role = Literal["passage", "query"]
+"""What a text is for: models such as e5 put a different prefix before each; most make no difference."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Texts and images to vectors, in one or more spaces.
+
+    Spaces: ``joint`` holds texts and images together, ``text`` sentences alone, ``look`` images by their
+    looks alone. Vectors of one space, one fingerprint and any role may be compared with each other; nothing else.
+    """
+
+    name: str
+    """Canonical text that parses back: `open_encoder` of it gives an equal encoder."""
+    note: str
+    """One honest line for manifests and reports."""
+    similarity: Literal["cosine", "dot"]
+    """How two vectors are compared; cosine encoders return L2-normalised rows."""
+    dims: Mapping[str, int]
+    """Space -> number of dimensions; exactly the spaces that it serves."""
+
+    def fingerprint(self) -> str:
+        """Hex hash of weights, preprocessing and the version of this code: equal means comparable vectors."""
+        ...
+
+    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> Vectors:
+        """Rows for ``texts``, (n, d) float32; a row does not depend on its neighbours in the batch."""
+        ...
+
+    def images(self, images: Sequence[Image], space: str = "joint") -> Vectors:
+        """Rows for RGB ``images``, (n, d) float32; a row does not depend on its neighbours in the batch."""
+        ...
+
+
+class Named(NamedTuple):
+    """The two halves of an encoder's argument: ``EVA02-B-16/tag`` and its options."""
+
+    argument: str
+    options: dict[str, str]
+
+
+def named(part: str, text: str, known: Mapping[str, str]) -> Named:
+    """Split ``ARGUMENT?key=value&key=value``.
+
+    Values are taken as they stand (no percent or plus escapes), so that prefixes such as ``query: `` keep their blanks.
+
+    Args:
+        part: the encoder's name, for errors.
+        text: what followed the encoder's name and colon.
+        known: option -> what it means.
+
+    Raises:
+        UsageError: an option is unknown, given twice or has no value.
+
+    >>> named("e", "org/model?query=query: &passage=passage: ", {"query": "", "passage": ""})
+    Named(argument='org/model', options={'query': 'query: ', 'passage': 'passage: '})
+    """
+    argument, _, tail = text.partition("?")
+    options: dict[str, str] = {}
+    for pair in tail.split("&") if tail else ():
+        key, equals, value = pair.partition("=")
+        if key not in known or not equals or key in options:
+            why = "is given twice" if key in options else "has no value" if key in known else "is not known"
+            raise UsageError(
+                f"option {key!r} {why}",
+                item=f"{part}:{text}",
+                cure="; ".join(f"{name}={meaning}" for name, meaning in sorted(known.items())) or "it takes no options",
+            )
+        options[key] = value
+    return Named(argument, options)
+
+
+def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> int:
+    """Dimensions of ``space``; raises `UsageError` when ``encoder`` does not serve it for that kind of item."""
+    served = {s: d for s, d in encoder.dims.items() if s != {"texts": "look", "images": "text"}[kind]}
+    if space not in served:
+        raise UsageError(
+            f"it puts no {kind} into a space named {space!r}",
+            item=encoder.name,
+            cure=f"it serves {', '.join(served)} for {kind}" if served else f"choose an encoder that takes {kind}",
+        )
+    return served[space]
+
+
+def open_encoder(text: str, *, allow_random: bool = False, device: str | None = None) -> Encoder:
+    """The encoder that ``text`` names, loaded and ready.
+
+    A registered factory is called as ``factory(argument, allow_random=..., device=...)``.
+
+    Args:
+        text: canonical text, see the module's head.
+        allow_random: let a model without trained weights through (tests only); refused otherwise.
+        device: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; None picks the best that is there.
+
+    Raises:
+        UnknownPart: no encoder of that name.
+        UsageError: an option or argument is wrong, or the weights are random or cannot be had; says the cure.
+        MissingExtra: its packages are not installed.
+    """
+    factory, argument = plugins.find("encoders", text)
+    encoder: Encoder = factory(argument, allow_random=allow_random, device=device)
+    return encoder
