@@ -1,0 +1,20 @@
+"""Atlas, the sample corpus that is shipped inside the package, and the code that rebuilds it.
+
+Real passages, flags, maps and photos with real questions, small enough for every demonstration and test.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+__all__ = ["atlas"]
+
+
+def atlas() -> Path:
+    """The folder of the Atlas corpus (read only): ``questions.jsonl``, ``kb_text.jsonl``, ``kb_images.jsonl``, images.
+
+    >>> (atlas() / "questions.jsonl").is_file()
+    True
+    """
+    return Path(str(files(__name__).joinpath("atlas")))
