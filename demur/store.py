@@ -6,6 +6,7 @@ old file or the new one, and at worst one torn last line that the next run drops
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -112,7 +113,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="mend or rebuild the file") from error
+        raise DataError(
+            f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="mend or rebuild the file"
+        ) from error
 
 
 def why_invalid(error: ValidationError) -> str:
@@ -284,7 +287,9 @@ def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
     """The bytes behind a reference, checked against its SHA-256.
 
     Args:
-        ref: ``uri`` is a path, ``zip:ARCHIVE!MEMBER`` or ``parquet:FILE#ROW/COLUMN``; relative paths start at ``root``.
+        ref: ``uri`` is a path, ``zip:ARCHIVE!MEMBER``, ``parquet:FILE#ROW/COLUMN`` (or ``.../COLUMN/INDEX`` in a list),
+            ``tsv:FILE#OFFSET`` (a line ``id<TAB>base64``) or ``slice:FILE#OFFSET+LENGTH``;
+            relative paths start at ``root``.
         root: folder that relative paths start from; the current one when None.
 
     Raises:
@@ -312,10 +317,41 @@ def _read_uri(uri: str, root: Path | None) -> bytes:
                 except KeyError as error:
                     raise DataError("no such member in the archive", item=uri, cure="check the archive") from error
         if uri.startswith("parquet:"):
-            import pyarrow.parquet as pq
-
-            file, _, place = uri[8:].partition("#")
-            row, _, column = place.partition("/")
-            value = pq.read_table(base / file, columns=[column]).column(0)[int(row)].as_py()
+            file, _, place = uri[8:].rpartition("#")
+            row, column, *index = place.split("/")
+            value = _parquet_cell(base / file, int(row), column)
+            for step in index:
+                value = value[int(step)]
             return bytes(value["bytes"] if isinstance(value, dict) else value)
+        if uri.startswith("tsv:"):
+            file, _, place = uri[4:].rpartition("#")
+            with (base / file).open("rb") as handle:
+                handle.seek(int(place))
+                try:
+                    return base64.b64decode(handle.readline().rstrip(b"\r\n").partition(b"\t")[2], validate=True)
+                except ValueError as error:
+                    raise DataError(
+                        f"the image is not base64: {error}", item=uri, cure="fetch the file again"
+                    ) from error
+        if uri.startswith("slice:"):
+            file, _, place = uri[6:].rpartition("#")
+            offset, _, length = place.partition("+")
+            with (base / file).open("rb") as handle:
+                handle.seek(int(offset))
+                return handle.read(int(length))
         return (base / uri).read_bytes()
+
+
+def _parquet_cell(path: Path, row: int, column: str) -> Any:
+    """One cell, reading only the row group that holds it."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as table:
+        for group in range(table.num_row_groups):
+            rows = table.metadata.row_group(group).num_rows
+            if row < rows:
+                return table.read_row_group(group, columns=[column]).column(0)[row].as_py()
+            row -= rows
+    raise DataError(
+        "the file has fewer rows than the reference says", item=str(path), cure="build the references again"
+    )

@@ -1,0 +1,283 @@
+"""The readers of foreign formats: nothing dropped, nothing invented, every break named by file and line."""
+
+import base64
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from demur import formats, store
+from demur.errors import DataError
+from demur.store import Problems
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**12), 10**12)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def png(colour="red", size=(3, 2)):
+    out = io.BytesIO()
+    Image.new("RGB", size, colour).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("formats")
+
+
+@given(
+    st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), JSON, max_size=6),
+    st.integers(1, 40),
+    st.sampled_from([None, 1]),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_giant_object_is_read_whole_whatever_the_window(folder, value, block, indent, ascii_only):
+    path = folder / "object.json"
+    path.write_text(json.dumps(value, indent=indent, ensure_ascii=ascii_only), encoding="utf-8")
+    before, formats.BLOCK = formats.BLOCK, block
+    try:
+        problems = Problems()
+        read = {key: item for _, key, item in formats.json_items(path, problems)}
+    finally:
+        formats.BLOCK = before
+    assert not problems.lines
+    assert read == value
+    assert list(read) == list(value)
+
+
+@given(st.lists(JSON, max_size=6), st.integers(1, 40))
+@settings(max_examples=80, deadline=None)
+def test_a_giant_list_is_read_whole_whatever_the_window(folder, value, block):
+    path = folder / "list.json"
+    path.write_text(json.dumps(value, indent=1), encoding="utf-8")
+    before, formats.BLOCK = formats.BLOCK, block
+    try:
+        problems = Problems()
+        assert [item for _, item in formats.json_elements(path, problems)] == value
+        assert not problems.lines
+    finally:
+        formats.BLOCK = before
+
+
+@given(st.integers(0, 5), st.integers(1, 30))
+@settings(max_examples=60, deadline=None)
+def test_a_cut_object_is_never_a_silent_end(folder, keep, cut):
+    value = {f"k{i}": {"text": "abc" * i, "n": 12345} for i in range(6)}
+    text = json.dumps(value)
+    path = folder / "cut.json"
+    path.write_text(text[:-cut])
+    problems = Problems()
+    read = {key: item for _, key, item in formats.json_items(path, problems)}
+    assert len(problems) == 1
+    assert problems.lines[0].startswith("cut.json:1:")
+    assert all(value[key] == item for key, item in read.items())
+
+
+def test_the_line_of_a_broken_entry_is_named(tmp_path):
+    path = tmp_path / "kb.json"
+    path.write_text('{\n"a": 1,\n"b": {"x": tru},\n"c": 3\n}')
+    problems = Problems()
+    assert [key for _, key, _ in formats.json_items(path, problems)] == ["a"]
+    assert problems.lines[0].startswith("kb.json:3: not JSON from here on (last key 'b')")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@given(rows=st.lists(st.none() | st.dictionaries(st.text(max_size=4), JSON, max_size=3), max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_json_lines_keep_every_good_row_and_name_every_bad_one(folder, suffix, rows):
+    path = folder / f"rows.jsonl{suffix}"
+    lines = [b'{"broken": ' if row is None else json.dumps(row).encode() for row in rows]
+    data = b"\n".join(lines)
+    path.write_bytes(gzip.compress(data) if suffix else data)
+    problems = Problems()
+    read = list(formats.json_lines(path, problems))
+    assert [row for _, row in read] == [row for row in rows if row is not None]
+    assert [place for place, _ in read] == [f"{path.name}:{i}" for i, row in enumerate(rows, 1) if row is not None]
+    bad = [f"{path.name}:{i}" for i, row in enumerate(rows, 1) if row is None]
+    assert [line.rsplit(": not", 1)[0] for line in problems.lines] == bad
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b'{"a": "\\ud800"}', "half a surrogate"),
+        (b'{"a": "\xff"}', "utf-8"),
+        (b"[1]", "expected a JSON object, got list"),
+        (b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deep"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "integer string"),
+    ],
+)
+def test_lines_that_could_not_be_written_again_are_refused(tmp_path, line, why):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"ok": 1}\n' + line + b'\n{"ok": 2}\n')
+    problems = Problems()
+    assert [row["ok"] for _, row in formats.json_lines(path, problems)] == [1, 2]
+    assert len(problems) == 1
+    assert problems.lines[0].startswith("x.jsonl:2: ")
+    assert why in problems.lines[0]
+
+
+def test_a_cut_gzip_is_named(tmp_path):
+    path = tmp_path / "kb.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"a": 1}\n' * 5000)[:-20])
+    problems = Problems()
+    assert len(list(formats.json_lines(path, problems))) <= 5000
+    assert "cut off or damaged" in problems.lines[-1]
+
+
+FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+
+
+@given(st.lists(st.tuples(FIELD, FIELD, FIELD), max_size=8))
+@settings(max_examples=80, deadline=None)
+def test_csv_keeps_quoted_commas_and_newlines(folder, rows):
+    import csv
+
+    path = folder / "t.csv"
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle, quoting=csv.QUOTE_ALL)
+        writer.writerow(["a", "b", "c"])
+        writer.writerows(rows)
+    problems = Problems()
+    assert [tuple(row.values()) for _, row in formats.csv_rows(path, problems)] == rows
+    assert not problems.lines
+
+
+def test_csv_names_bad_rows_by_their_first_line(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'\xef\xbb\xbfa,b\n"x\ny",1\nonly\n\xff,2\nz,3\n"open,4\n')
+    problems = Problems()
+    assert [(p, r["a"]) for p, r in formats.csv_rows(path, problems, required=["a"])] == [
+        ("t.csv:2", "x\ny"),
+        ("t.csv:6", "z"),
+    ]
+    assert [line.split(": ")[0] for line in problems.lines] == ["t.csv:4", "t.csv:5", "t.csv:7"]
+
+
+def test_csv_takes_fields_beyond_the_default_limit_and_says_which_column_lacks(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text("id\ttext\n1\t" + "x" * 300_000 + "\n")
+    problems = Problems()
+    assert len(next(iter(formats.csv_rows(path, problems, delimiter="\t")))[1]["text"]) == 300_000
+    with pytest.raises(DataError, match="title missing; the header has id, text"):
+        list(formats.csv_rows(path, problems, delimiter="\t", required=["title"]))
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../x", "C:/x", "..\\x", "", "a\0b"])
+def test_no_path_leaves_its_folder(tmp_path, name):
+    with pytest.raises(DataError, match="leads out of its folder"):
+        formats.inside(tmp_path, name)
+
+
+def test_no_link_leads_out(tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "link").symlink_to(tmp_path)
+    with pytest.raises(DataError, match="leads out"):
+        formats.inside(tmp_path / "root", "link/secret")
+
+
+def _archives(folder):
+    with zipfile.ZipFile(folder / "a.zip", "w") as out:
+        out.writestr("images/ok.png", png())
+        out.writestr("../evil.png", png("blue"))
+    for name, mode in (("a.tar", "w"), ("a.tar.gz", "w:gz")):
+        with tarfile.open(folder / name, mode) as out:
+            for member in ("images/ok.png", "../evil.png"):
+                info = tarfile.TarInfo(member)
+                info.size = len(png())
+                out.addfile(info, io.BytesIO(png()))
+            link = tarfile.TarInfo("images/link.png")
+            link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            out.addfile(link)
+
+
+def test_archives_are_read_in_place(tmp_path):
+    _archives(tmp_path)
+    for name in ("a.zip", "a.tar"):
+        found = formats.archive_uris(tmp_path / name, name)
+        assert list(found) == ["images/ok.png"]
+        ref = store.image_ref(png(), found["images/ok.png"])
+        assert store.read_image(ref, tmp_path) == png()
+    with pytest.raises(DataError, match="demur sources unpack"):
+        formats.archive_uris(tmp_path / "a.tar.gz", "a.tar.gz")
+
+
+def test_unpacking_writes_only_inside(tmp_path):
+    _archives(tmp_path)
+    for number, name in enumerate(("a.zip", "a.tar", "a.tar.gz")):
+        problems = Problems()
+        target = tmp_path / f"out{number}" / "deep"
+        assert formats.unpack(tmp_path / name, target, problems) == 1
+        assert [p.relative_to(target).as_posix() for p in target.rglob("*") if p.is_file()] == ["images/ok.png"]
+        assert "evil" in problems.lines[0]
+    assert not (tmp_path / "evil.png").exists()
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+def test_a_line_of_a_huge_file_by_its_number(tmp_path, with_index):
+    rows = [b"%d\t%s\n" % (30_000_000 + i, base64.b64encode(png(size=(i + 1, 1)))) for i in range(5)]
+    (tmp_path / "imgs.tsv").write_bytes(b"".join(rows))
+    offsets = [sum(map(len, rows[:i])) for i in range(5)]
+    if with_index:
+        (tmp_path / "imgs.lineidx").write_text("\n".join(map(str, offsets)))
+    with formats.LineIndex(tmp_path / "imgs.tsv", tmp_path / "imgs.lineidx") as index:
+        assert list(index.offsets) == offsets
+        assert index.line(3) == rows[3].rstrip()
+        assert index.number_at(offsets[3] + 1) == 3
+        with pytest.raises(IndexError):
+            index.line(-1)
+    ref = store.image_ref(png(size=(4, 1)), f"tsv:imgs.tsv#{offsets[3]}")
+    assert store.read_image(ref, tmp_path) == png(size=(4, 1))
+
+
+def test_an_index_that_does_not_fit_its_file_is_refused(tmp_path):
+    (tmp_path / "i.tsv").write_text("1\tx\n")
+    (tmp_path / "i.lineidx").write_text("0\n99\n")
+    with pytest.raises(DataError, match=r"i\.lineidx:2.*expected an offset"):
+        formats.LineIndex(tmp_path / "i.tsv", tmp_path / "i.lineidx")
+
+
+def test_one_cell_of_a_list_of_images_in_parquet(tmp_path):
+    rows = [{"gt": [{"bytes": png(size=(i + 1, j + 1)), "path": None} for j in range(2)]} for i in range(5)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet", row_group_size=2)
+    data = png(size=(4, 2))
+    assert store.read_image(store.image_ref(data, "parquet:t.parquet#3/gt/1"), tmp_path) == data
+    problems = Problems()
+    assert [number for _, number, _ in formats.parquet_rows(tmp_path / "t.parquet", problems, batch=2)] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+def test_shards_sort_by_number_however_padded(tmp_path):
+    names = ["test-000010-of-000028.parquet", "test-00009-of-000028.parquet", "test-00001-of-000028.parquet"]
+    assert [p.name for p in formats.in_numeric_order(tmp_path / n for n in names)] == [names[2], names[1], names[0]]
+
+
+def test_a_shelf_keeps_what_was_wanted_and_the_first_of_twins():
+    entries = [("a", {"v": 1}), ("b", {"v": 2}), ("a", {"v": 3, "image": "x"}), ("c", {"v": 4})]
+    with formats.Shelf(iter(entries), {"a", "c", "missing"}) as shelf:
+        assert (shelf["a"], shelf.get("b"), shelf["c"], len(shelf)) == ({"v": 1}, None, {"v": 4}, 2)
+        assert (shelf.seen, shelf.repeated, "missing" in shelf) == (4, 1, False)
+    with formats.Shelf(iter(entries), None, lambda old, new: "image" in new) as shelf:
+        assert shelf["a"]["v"] == 3
