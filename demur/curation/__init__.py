@@ -1,0 +1,1 @@
+"""Making datasets: sources, gating, mining, quality control, releases."""

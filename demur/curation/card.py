@@ -1,0 +1,192 @@
+"""What a release says about itself: dataset card, Croissant metadata, citation. All written from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from demur.records import Drop, Evidence, Modality, Sample
+
+if TYPE_CHECKING:
+    from demur.curation.release import FunnelStep
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    def cell(value: object) -> str:
+        return str(value).replace("|", "\\|").replace("\n", " ")
+
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(map(cell, row)) + " |" for row in rows])
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} % ({part} of {whole})" if whole else "-"
+
+
+def _modality(evidence: Sequence[Evidence]) -> str:
+    kinds = {e.modality for e in evidence}
+    if len(kinds) == 2:
+        return "text and image"
+    return "image" if kinds == {Modality.IMAGE} else "text" if kinds else "none"
+
+
+def card(
+    manifest: Mapping[str, Any],
+    samples: Sequence[Sample],
+    documents: Mapping[str, Evidence],
+    funnel: Sequence[FunnelStep],
+    drops: Sequence[Drop],
+    recall: Sequence[Mapping[str, Any]],
+) -> str:
+    """The dataset card: front matter that `datasets` reads, then tables 1-3 of 001 for this release."""
+    counts = manifest["counts"]
+    licences = sorted({s.licence for s in samples if s.licence})
+    front = {
+        "pretty_name": f"{manifest['name']} {manifest['version']}",
+        "license": "other",
+        "language": ["en"],
+        "task_categories": ["question-answering", "visual-question-answering"],
+        "tags": ["retrieval-augmented-generation", "abstention", "hallucination", "demur"],
+        "configs": [
+            {"config_name": n, "data_files": [{"split": "test", "path": f"data/{n}.parquet"}], **d}
+            for n, d in (("samples", {"default": True}), ("evidence", {}))
+        ],
+    }
+    pools: dict[str, int] = dict(manifest.get("pools", {}))
+    n = counts["samples"]
+    sources = []
+    for source, kept in counts["by_source"].items():
+        mine = [s for s in samples if s.source == source]
+        sources.append([
+            source, kept, _share(kept, pools.get(source, 0)),
+            " / ".join(sorted({"text + image" if s.images else "text" for s in mine})),
+            _modality([e for s in mine for e in s.gold]),
+            _modality([e for s in mine for e in s.negatives]),
+        ])  # fmt: skip
+    steps = [
+        [
+            step.stage,
+            step.entered,
+            step.kept,
+            "; ".join(f"{why}: {k}" for why, k in sorted(step.dropped.items())) or "-",
+        ]
+        for step in funnel
+    ]
+    lost = sum(1 for d in drops if d.evidence)
+    parts = [
+        "---\n" + yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
+        f"# {manifest['name']} {manifest['version']}",
+        "A benchmark that measures whether a system answers, deflects, or makes things up when the evidence it is given "
+        "suffices, is mixed with distractors, or is missing. Built with demur; the method follows VLM-DeflectionBench.",
+        _use(manifest),
+        "## Sources\n\n" + _table(["source", "samples", "retained", "query", "gold", "distractors"], sources),
+        "## Statistics\n\n"
+        + _table(
+            ["statistic", "value"],
+            [
+                ["samples", n],
+                ["unique questions", counts["unique_questions"]],
+                ["unique query images", counts["unique_query_images"]],
+                ["words per question", f"{counts['question_words'] / n:.1f}"],
+                ["gold evidence per sample", f"{counts['gold'] / n:.1f}"],
+                ["distractors per sample", f"{counts['distractors'] / n:.1f}"],
+                ["documents used as evidence", len(documents)],
+            ],
+        ),
+        "## How it was curated\n\n"
+        + _table(["stage", "entered", "kept", "left because"], steps)
+        + (
+            f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
+            if lost
+            else ""
+        ),
+    ]
+    if recall:
+        head = list(recall[0])
+        parts.append(
+            "## Retrieval modes by recall of gold\n\n"
+            + _table(head, [[row.get(h, "") for h in head] for row in recall])
+        )
+    if manifest.get("models"):
+        rows = [[name, what] for name, what in sorted(manifest["models"].items())]
+        parts.append("## Models that took part\n\n" + _table(["model", "what it is"], rows))
+    limits = manifest.get("limits", [])
+    if limits:
+        parts.append("## Limits\n\n" + "\n".join(f"- {line}" for line in limits))
+    parts.append("## Licences\n\n" + ("\n".join(f"- {line}" for line in licences) or "- see the sources"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _use(manifest: Mapping[str, Any]) -> str:
+    return (
+        "```python\nfrom datasets import load_dataset\n\n"
+        'samples = load_dataset("path/to/this/folder", "samples", split="test")\n'
+        'evidence = load_dataset("path/to/this/folder", "evidence", split="test")  # gold and negatives refer to its ids\n```\n\n'
+        "```\ndemur release verify path/to/this/folder\n"
+        "demur run path/to/this/folder --system model:openai/gpt-4o\n```"
+    )
+
+
+def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """Croissant 1.0 metadata (JSON-LD): the files with their hashes, the record sets with their fields."""
+
+    def distribution(name: str) -> dict[str, Any]:
+        kind = "application/x-parquet" if name.endswith(".parquet") else "text/plain"
+        return {
+            "@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name, "encodingFormat": kind, "sha256": files[name],
+        }  # fmt: skip
+
+    def record_set(name: str, fields: Sequence[str]) -> dict[str, Any]:
+        return {
+            "@type": "cr:RecordSet",
+            "@id": name,
+            "name": name,
+            "field": [
+                {
+                    "@type": "cr:Field",
+                    "@id": f"{name}/{f}",
+                    "name": f,
+                    "dataType": "sc:Text",
+                    "source": {"fileObject": {"@id": f"data/{name}.parquet"}, "extract": {"column": f}},
+                }
+                for f in fields
+            ],
+        }
+
+    return {
+        "@context": {
+            "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/", "cr": "http://mlcommons.org/croissant/",
+            "dct": "http://purl.org/dc/terms/", "conformsTo": "dct:conformsTo", "recordSet": "cr:recordSet", "field": "cr:field",
+            "dataType": {"@id": "cr:dataType", "@type": "@vocab"}, "source": "cr:source", "fileObject": "cr:fileObject",
+            "extract": "cr:extract", "column": "cr:column",
+        },
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": manifest["name"],
+        "version": manifest["version"],
+        "description": f"{manifest['counts']['samples']} questions with gold evidence and hard distractors, built with demur",
+        "license": "see README.md",
+        "distribution": [distribution(n) for n in sorted(files)],
+        "recordSet": [
+            record_set("samples", ["id", "source", "topic", "question", "answer"]),
+            record_set("evidence", ["id", "modality", "title", "text"]),
+        ],
+    }  # fmt: skip
+
+
+def citation(manifest: Mapping[str, Any]) -> str:
+    """A citation file (CFF 1.2.0) for this release."""
+    return yaml.safe_dump(
+        {
+            "cff-version": "1.2.0",
+            "message": "Cite the release that you used, with its version.",
+            "title": manifest["name"],
+            "version": manifest["version"],
+            "type": "dataset",
+            "authors": [{"name": a} for a in manifest.get("authors", ["The makers of this release"])],
+        },
+        sort_keys=False,
+        allow_unicode=True,
+    )

@@ -1,0 +1,118 @@
+"""Conditions: how a system is told to answer. Strictness of the deflection clause, and add-ons.
+
+A condition is named by text that parses back: ``moderate``, ``severe+strict``, ``moderate+confidence``. Its
+words are versioned files in ``prompts/``; ``--prompts DIR`` puts a user's own files in their place, and
+the SHA-256 of each text used stands in the manifest.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+from demur.errors import DataError, UsageError
+from demur.store import digest, storage_errors
+
+STRICTNESS = ("none", "soft", "moderate", "severe")
+"""From no clause at all to an order to refuse at any doubt (001, section 4.4). ``moderate`` is the default."""
+
+ADDONS = ("strict", "confidence", "reasoning")
+"""strict: a system prompt that allows the evidence alone. confidence: state it from 1 to 5. reasoning: think first."""
+
+_FILES = {
+    "system": "system.v1.md",
+    "strict": "system-strict.v1.md",
+    "ask": "ask.v1.md",
+    "soft": "clause-soft.v1.md",
+    "moderate": "clause-moderate.v1.md",
+    "severe": "clause-severe.v1.md",
+    "confidence": "addon-confidence.v1.md",
+    "reasoning": "addon-reasoning.v1.md",
+}
+
+
+class Condition(NamedTuple):
+    """A strictness level and the add-ons beside it."""
+
+    strictness: str = "moderate"
+    addons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Canonical text: the level, then the add-ons in their fixed order."""
+        return "+".join((self.strictness, *self.addons))
+
+
+def condition(text: str) -> Condition:
+    """Parse a condition.
+
+    Raises:
+        UsageError: an unknown level or add-on; lists those that exist.
+
+    >>> str(condition("confidence+severe"))
+    'severe+confidence'
+    """
+    words = [w.strip() for w in text.split("+")]
+    unknown = [w for w in words if w not in STRICTNESS and w not in ADDONS]
+    levels = [w for w in words if w in STRICTNESS]
+    if unknown or len(levels) > 1 or len(set(words)) != len(words):
+        raise UsageError(
+            f"not a condition: {text!r}",
+            cure=f"one of {', '.join(STRICTNESS)}, with + and any of {', '.join(ADDONS)}",
+        )
+    return Condition(levels[0] if levels else "moderate", tuple(a for a in ADDONS if a in words))
+
+
+class Prompts:
+    """The texts of all conditions, from the package or from a user's folder.
+
+    Args:
+        folder: files of the same names as those in ``demur/scenarios/prompts`` replace them one by one.
+
+    Raises:
+        DataError: a file of the folder is not one that demur knows, is empty, or lacks a placeholder.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.texts: dict[str, str] = {
+            role: files("demur.scenarios").joinpath("prompts", name).read_text(encoding="utf-8").strip()
+            for role, name in _FILES.items()
+        }
+        if folder is not None:
+            self._replace(folder)
+        self.sha256 = {role: digest(text.encode()) for role, text in self.texts.items()}
+
+    def _replace(self, folder: Path) -> None:
+        roles = {name: role for role, name in _FILES.items()}
+        with storage_errors(folder):
+            found = sorted(p for p in folder.iterdir() if p.suffix == ".md")
+        for path in found:
+            if path.name not in roles:
+                raise DataError("no prompt has that name", item=str(path), cure=f"names are {', '.join(sorted(roles))}")
+            text = path.read_text(encoding="utf-8").strip()
+            needed = set(Template(self.texts[roles[path.name]]).get_identifiers())
+            missing = needed - set(Template(text).get_identifiers())
+            if not text or missing:
+                what = f"lacks ${', $'.join(sorted(missing))}" if missing else "is empty"
+                raise DataError(f"the prompt {what}", item=str(path), cure="keep the placeholders of the original")
+            self.texts[roles[path.name]] = text
+        if not found:
+            names = ", ".join(sorted(roles))
+            raise DataError("no prompt files (*.md) there", item=str(folder), cure=f"name them {names}")
+
+    def system(self, condition: Condition) -> str:
+        """The system prompt of a condition."""
+        return self.texts["strict" if "strict" in condition.addons else "system"]
+
+    def ask(self, question: str, condition: Condition) -> str:
+        """The question with the clause and add-ons of a condition. The question cannot break the template."""
+        clauses = [self.texts[condition.strictness]] if condition.strictness != "none" else []
+        clauses += [self.texts[a] for a in condition.addons if a != "strict"]
+        return Template(self.texts["ask"]).substitute(question=question, clause="\n".join(clauses)).strip()
+
+    def used(self, condition: Condition) -> dict[str, str]:
+        """Role -> SHA-256 of every text that this condition is made of."""
+        roles = {"ask", "strict" if "strict" in condition.addons else "system", *condition.addons}
+        roles |= {condition.strictness} - {"none"}
+        return {role: self.sha256[role] for role in sorted(roles)}

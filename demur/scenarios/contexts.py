@@ -1,0 +1,224 @@
+"""Context sets: which evidence a sample is asked with, and in which order.
+
+The four scenarios of VLM-DeflectionBench (section 3.5) and their variations are one recipe each. Everything
+drawn at random is drawn by hashing (seed, sample, document), so that a set does not depend on the model, on
+the order of work or on other samples, and so that sets are *nested*: the distractors of k=2 are among those
+of k=3, in the same relative order. Differences between k, orders or models are therefore paired.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from demur.errors import UsageError
+from demur.records import ContextSet, Evidence, Modality, Sample, Scenario
+from demur.store import digest, seed_of
+
+Pick = Literal["ranked", "random", "hardest"]
+Short = Literal["use_all", "exclude"]
+Side = Literal["any", "text", "image", "both"]
+
+PICKS: tuple[Pick, ...] = ("ranked", "random", "hardest")
+SHORTS: tuple[Short, ...] = ("use_all", "exclude")
+SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
+_ORDER = re.compile(r"shuffled|gold-first|gold-last|gold@\d+")
+
+
+class Recipe(NamedTuple):
+    """How a context set is made; its text parses back: ``realistic(k=2,pick=ranked,order=shuffled,short=use_all)``.
+
+    Attributes:
+        scenario: which kinds of evidence are shown.
+        k: distractors asked for (0 in parametric and oracle).
+        pick: which of a sample's distractors: by mining rank, at random, or by descending score.
+        order: ``shuffled``, ``gold-first``, ``gold-last`` or ``gold@I`` (the gold block starts at position I, from 0).
+        short: what happens to a sample with fewer than k distractors: all of them are used, or it is left out.
+        gold: modality of the gold evidence shown; samples that lack it are left out.
+        negatives: modality of the distractors shown; ``both`` asks for at least one of each.
+    """
+
+    scenario: Scenario
+    k: int = 0
+    pick: Pick = "ranked"
+    order: str = "shuffled"
+    short: Short = "use_all"
+    gold: Side = "any"
+    negatives: Side = "any"
+
+    def __str__(self) -> str:
+        """Canonical text; equal recipes have equal text."""
+        if self.scenario is Scenario.PARAMETRIC:
+            return "parametric"
+        parts = []
+        if self.scenario is not Scenario.ORACLE:
+            parts += [f"k={self.k}", f"pick={self.pick}"]
+        parts.append(f"order={self.order}")
+        if self.scenario is not Scenario.ORACLE:
+            parts.append(f"short={self.short}")
+        if self.gold != "any":
+            parts.append(f"gold={self.gold}")
+        if self.negatives != "any":
+            parts.append(f"negatives={self.negatives}")
+        return f"{self.scenario.value}({','.join(parts)})"
+
+
+def recipe(text: str, *, k: int = 2) -> Recipe:
+    """Parse a recipe; what is not said has its default.
+
+    Args:
+        text: a scenario name, or a name with options in brackets.
+        k: distractors where the text does not say (001 uses 2).
+
+    Raises:
+        UsageError: not a recipe; says what is allowed.
+
+    >>> str(recipe("realistic"))
+    'realistic(k=2,pick=ranked,order=shuffled,short=use_all)'
+    >>> recipe(str(recipe("adversarial(k=5,pick=random)"))).k
+    5
+    """
+    match = re.fullmatch(r"\s*([a-z]+)\s*(?:\((.*)\))?\s*", text)
+    if not match or match[1] not in set(Scenario):
+        raise UsageError(
+            f"not a scenario: {text!r}", cure=f"one of {', '.join(Scenario)}, with options as in 'realistic(k=3)'"
+        )
+    scenario = Scenario(match[1])
+    with_distractors = scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL)
+    values: dict[str, str] = {}
+    for part in filter(None, (p.strip() for p in (match[2] or "").split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or name not in Recipe._fields or name == "scenario":
+            options = ", ".join(Recipe._fields[1:])
+            raise UsageError(f"{part!r} in {text!r}", cure=f"options are {options}, as name=value")
+        values[name] = value
+    allowed: dict[str, Sequence[str]] = {"pick": PICKS, "short": SHORTS, "gold": SIDES, "negatives": SIDES}
+    for name, choices in allowed.items():
+        if name in values and values[name] not in choices:
+            raise UsageError(f"{name}={values[name]!r} in {text!r}", cure=f"one of {', '.join(choices)}")
+    if "order" in values and not _ORDER.fullmatch(values["order"]):
+        raise UsageError(f"order={values['order']!r} in {text!r}", cure="shuffled, gold-first, gold-last or gold@I")
+    number = values.pop("k", str(k if with_distractors else 0))
+    oracle_like = scenario is Scenario.REALISTIC and number == "0"  # the left end of a distractor sweep
+    if not number.isdigit() or ((int(number) > 0) != with_distractors and not oracle_like):
+        raise UsageError(
+            f"k={number} in {text!r}", cure="realistic takes k >= 0, adversarial k >= 1, the others no distractors"
+        )
+    return Recipe(scenario, int(number), **values)  # type: ignore[arg-type]  # values were checked against the choices above
+
+
+def standard(k: int = 2) -> tuple[Recipe, ...]:
+    """The four scenarios of 001's Table 4, with k distractors."""
+    return tuple(recipe(s.value, k=k) for s in Scenario)
+
+
+def _has(evidence: Sequence[Evidence], modality: Modality) -> bool:
+    return any(e.modality is modality for e in evidence)
+
+
+def _side(evidence: Sequence[Evidence], side: Side) -> list[Evidence]:
+    """Evidence of that modality; for ``both`` everything, provided that both are there (else nothing)."""
+    if side == "any":
+        return list(evidence)
+    if side == "both":
+        return list(evidence) if _has(evidence, Modality.TEXT) and _has(evidence, Modality.IMAGE) else []
+    return [e for e in evidence if e.modality.value == side]
+
+
+def _alternating(ranked: list[Evidence]) -> list[Evidence]:
+    """Both modalities in turn, so that every prefix of two or more holds both (and prefixes stay nested)."""
+    text = [e for e in ranked if e.modality is Modality.TEXT]
+    image = [e for e in ranked if e.modality is Modality.IMAGE]
+    mixed = [e for pair in zip(text, image, strict=False) for e in pair]
+    return mixed + text[len(image) :] + image[len(text) :]
+
+
+def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
+    """All distractors of a sample in the order in which the recipe takes them; the first k are shown."""
+    found = _side(sample.negatives, recipe.negatives)
+    if recipe.pick == "random":
+        found.sort(key=lambda e: seed_of(seed, "pick", sample.id, e.id))
+    elif recipe.pick == "hardest":
+        found.sort(key=lambda e: (-(e.score if e.score is not None else float("-inf")), e.id))
+    else:
+        found.sort(key=lambda e: (e.rank if e.rank is not None else 1 << 30, e.id))
+    return _alternating(found) if recipe.negatives == "both" else found
+
+
+def _arranged(sample: Sample, gold: list[Evidence], taken: list[Evidence], order: str, seed: int) -> list[Evidence]:
+    def by_draw(e: Evidence) -> int:
+        return seed_of(seed, "order", sample.id, e.id)
+
+    if order == "shuffled":
+        return sorted([*gold, *taken], key=by_draw)
+    gold, taken = sorted(gold, key=by_draw), sorted(taken, key=by_draw)
+    at = {"gold-first": 0, "gold-last": len(taken)}.get(order)
+    if at is None:
+        at = min(int(order.removeprefix("gold@")), len(taken))
+    return [*taken[:at], *gold, *taken[at:]]
+
+
+def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
+    """The context set of one sample, or None when the sample cannot be asked this way.
+
+    Args:
+        sample: with its gold evidence and distractors.
+        recipe: how the set is made.
+        seed: of the whole run; what is drawn depends on it, the sample's id and the documents' ids alone.
+
+    Returns:
+        None when the recipe needs a modality that the sample lacks, has ``short=exclude`` and the sample has
+        fewer than k distractors, or is adversarial and the sample has none at all.
+    """
+    gold = _side(sample.gold, recipe.gold)
+    shows_gold = recipe.scenario in (Scenario.ORACLE, Scenario.REALISTIC)
+    if recipe.scenario is not Scenario.PARAMETRIC and sample.answerable and not gold:
+        return None
+    pool = distractors(sample, recipe, seed) if recipe.k else []
+    if recipe.k and (not pool or (recipe.short == "exclude" and len(pool) < recipe.k)):
+        return None
+    if recipe.negatives == "both" and recipe.k < 2:
+        return None
+    taken = pool[: recipe.k]
+    shown_gold = gold if shows_gold else []
+    shown = _arranged(sample, shown_gold, taken, recipe.order, seed)
+    expected: Literal["answer", "deflect"] = "answer" if shows_gold and sample.answerable else "deflect"
+    body = {
+        "sample": sample.id,
+        "scenario": recipe.scenario,
+        "evidence": tuple(e.id for e in shown),
+        "gold": tuple(e.id for e in shown if e in shown_gold),
+        "expected": expected,
+        "k_asked": recipe.k,
+        "k_used": len(taken),
+        "recipe": str(recipe),
+        "seed": seed,
+    }
+    return ContextSet(id=digest(body, 16), **body)
+
+
+def contexts(
+    samples: Sequence[Sample], recipes: Sequence[Recipe], seed: int = 0
+) -> Iterator[tuple[Sample, ContextSet]]:
+    """Every possible (sample, context set), sample by sample, so that calls which share a prefix lie together."""
+    for sample in samples:
+        for one in recipes:
+            made = context(sample, one, seed)
+            if made is not None:
+                yield sample, made
+
+
+def grid(k: int = 2) -> tuple[Recipe, ...]:
+    """The modality grid of 001's Table 5: gold text or image x distractors text, image or both, Realistic."""
+    sides: tuple[Side, ...] = ("both", "image", "text")
+    return tuple(
+        Recipe(Scenario.REALISTIC, k, gold=gold, negatives=side) for gold in ("text", "image") for side in sides
+    )
+
+
+def sweep(low: int, high: int) -> tuple[Recipe, ...]:
+    """Realistic with low..high distractors (001, Figure 3); 0 is the oracle's evidence."""
+    if not 0 <= low <= high:
+        raise UsageError(f"distractors {low}:{high}", cure="give LOW:HIGH with 0 <= LOW <= HIGH")
+    return tuple(Recipe(Scenario.REALISTIC, k) for k in range(low, high + 1))

@@ -1,0 +1,216 @@
+"""Rendering: what a model is sent for one ask.
+
+Layout of the user message, in this order::
+
+    [1] TITLE                 text evidence: number, title, text
+    text ...
+    [2] TITLE                 image evidence: number, caption, then the image itself
+    <image>
+    The image that the question is about:      (query images, when there are any and the model sees images)
+    <image>
+    Question: ...             the condition's prompt (demur/scenarios/prompts/ask.*.md)
+
+Models differ in how many images they take: ``many``, ``one`` (the query image has it; evidence images become
+their captions) or ``none`` (captions only). What had to be left out is returned as cuts and recorded with
+the response; gold evidence is never cut silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+from demur.errors import DataError, UsageError
+from demur.records import Ask, ContextSet, Evidence, ImagePart, ImageRef, Message, Modality, Sample, Shown, TextPart
+from demur.scenarios.conditions import Condition, Prompts
+from demur.store import digest
+
+Images = Literal["many", "one", "none"]
+Captions = Literal["with", "without", "only"]
+
+
+class Layout(NamedTuple):
+    """How much a model can be shown.
+
+    Attributes:
+        images: how many images the model takes in one request.
+        captions: image evidence with its caption, without it, or as the caption alone.
+        max_tokens: budget for the whole prompt, in estimated tokens; None for no limit.
+        image_tokens: estimated tokens of one image.
+    """
+
+    images: Images = "many"
+    captions: Captions = "with"
+    max_tokens: int | None = None
+    image_tokens: int = 1000
+
+
+EVERYTHING = Layout()
+
+
+class Rendered(NamedTuple):
+    """Messages for a model, and what had to be left out of them."""
+
+    messages: tuple[Message, ...]
+    cuts: tuple[str, ...]
+
+
+def shown(evidence: Evidence) -> Shown:
+    """Evidence as a system may see it: without role, origin and score."""
+    return Shown(
+        id=evidence.id, modality=evidence.modality, title=evidence.title, text=evidence.text, image=evidence.image
+    )
+
+
+def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prompts) -> Ask:
+    """The ask of a sample in a context under a condition.
+
+    Its id covers everything a system could react to: the question, the content of images and evidence in their
+    order, and the words of the prompts. Two runs share an answer exactly when these are equal.
+    """
+    by_id: Mapping[str, Evidence] = {e.id: e for e in (*sample.gold, *sample.negatives)}
+    missing = [i for i in context.evidence if i not in by_id]
+    if missing:
+        raise DataError(f"the context names evidence that the sample lacks: {', '.join(missing)}", item=sample.id)
+    parts = tuple(shown(by_id[i]) for i in context.evidence)
+    identity = {
+        "question": sample.question,
+        "choices": sample.answers.choices,
+        "images": [i.sha256 for i in sample.images],
+        "evidence": [[s.modality, s.title, s.text, s.image.sha256 if s.image else None] for s in parts],
+        "scenario": context.scenario,
+        "recipe": context.recipe,
+        "sample": sample.id,
+        "condition": str(condition),
+        "prompts": prompts.used(condition),
+    }
+    return Ask(
+        id=digest(identity, 16),
+        sample=sample.id,
+        context=context.id,
+        scenario=context.scenario,
+        question=sample.question,
+        images=sample.images,
+        evidence=parts,
+        choices=sample.answers.choices,
+        condition=str(condition),
+    )
+
+
+def tokens(text: str) -> int:
+    """A cautious estimate of a text's tokens: one per three and a half characters, at least one per word."""
+    return max(len(text.split()), -(-len(text) * 2 // 7))
+
+
+def render(
+    ask: Ask,
+    condition: Condition,
+    prompts: Prompts,
+    layout: Layout = EVERYTHING,
+    *,
+    scale: Callable[[ImageRef], ImageRef] = lambda ref: ref,
+) -> Rendered:
+    """The messages for one ask.
+
+    Args:
+        ask: what is asked.
+        condition: whose prompts are used; must be the ask's own.
+        prompts: the texts.
+        layout: what the model can take.
+        scale: gives the (smaller) image to send in place of one.
+
+    Returns:
+        A system and a user message, and what was cut: one line per piece of evidence that was shortened,
+        dropped, or shown by its caption alone.
+
+    Raises:
+        UsageError: the prompt is over the budget although all evidence was cut.
+    """
+    if str(condition) != ask.condition:
+        raise UsageError(f"the ask was made for {ask.condition!r}, not {condition!s}", item=ask.id)
+    cuts: list[str] = []
+    question = prompts.ask(_with_choices(ask), condition)
+    query_images = ask.images if layout.images != "none" else ()
+    if layout.images == "one" and len(query_images) > 1:
+        cuts.append(f"{len(query_images) - 1} of {len(query_images)} query images: the model takes one image")
+        query_images = query_images[:1]
+    if layout.images == "none" and ask.images:
+        cuts.append(f"{len(ask.images)} query image(s): the model takes no images")
+    texts = _fit(ask, question, len(query_images), layout, prompts.system(condition), cuts)
+
+    parts: list[TextPart | ImagePart] = []
+    for number, (evidence, text) in enumerate(zip(ask.evidence, texts, strict=True), start=1):
+        if text is None:
+            continue
+        if evidence.modality is Modality.TEXT or evidence.image is None:
+            parts.append(TextPart(text=f"[{number}] {evidence.title}\n{text}\n\n"))
+        elif layout.images == "many" and layout.captions != "only":
+            caption = evidence.title if layout.captions == "with" else "(image)"
+            parts += [TextPart(text=f"[{number}] {caption}\n"), ImagePart(image=scale(evidence.image))]
+        else:
+            if layout.captions != "only":
+                cuts.append(f"{evidence.id}: the model takes {layout.images} image(s), its caption alone is shown")
+            parts.append(TextPart(text=f"[{number}] (an image, described by its caption) {evidence.title}\n\n"))
+    if query_images:
+        which = "The image that the question is about:\n" if len(query_images) == 1 else "The images of the question:\n"
+        parts.append(TextPart(text=which))
+        parts += [ImagePart(image=scale(image)) for image in query_images]
+    parts.append(TextPart(text=question))
+    system = Message(role="system", parts=(TextPart(text=prompts.system(condition)),))
+    return Rendered((system, Message(role="user", parts=_joined(parts))), tuple(cuts))
+
+
+def _with_choices(ask: Ask) -> str:
+    options = "".join(f"\n({label}) {text}" for label, text in ask.choices)
+    return ask.question + options
+
+
+def _fit(ask: Ask, question: str, n_query: int, layout: Layout, system: str, cuts: list[str]) -> list[str | None]:
+    """The text of each piece of evidence as it fits the budget (None: left out), the last shown cut first."""
+    texts: list[str | None] = [e.text or "" for e in ask.evidence]
+    if layout.max_tokens is None:
+        return texts
+
+    def cost(i: int) -> int:
+        image = ask.evidence[i].image is not None and layout.images == "many" and layout.captions != "only"
+        return tokens(ask.evidence[i].title) + tokens(texts[i] or "") + 8 + (layout.image_tokens if image else 0)
+
+    fixed = tokens(system) + tokens(question) + n_query * layout.image_tokens + 32
+    room = layout.max_tokens - fixed
+    if room < 0:
+        raise UsageError(
+            f"question and prompts alone need about {fixed} tokens, the budget is {layout.max_tokens}",
+            item=ask.sample,
+            cure="raise the token budget",
+        )
+    spent = sum(cost(i) for i in range(len(texts)))
+    # Every piece of evidence is shortened to the same share first, so that no position is favoured.
+    longest = max((tokens(t) for t in texts if t), default=0)
+    while spent > room and longest > 32:
+        longest = longest * 3 // 4
+        for i, text in enumerate(texts):
+            if text and tokens(text) > longest:
+                texts[i] = text[: longest * 7 // 2].rsplit(" ", 1)[0] + " ..."
+        spent = sum(cost(i) for i in range(len(texts)) if texts[i] is not None)
+    for i in reversed(range(len(texts))):
+        if spent <= room:
+            break
+        spent -= cost(i)
+        texts[i] = None
+        cuts.append(f"{ask.evidence[i].id}: left out, over the token budget")
+    for evidence, text in zip(ask.evidence, texts, strict=True):
+        if text is not None and text != (evidence.text or ""):
+            cuts.append(f"{evidence.id}: shortened to about {tokens(text)} tokens")
+    return texts
+
+
+def _joined(parts: list[TextPart | ImagePart]) -> tuple[TextPart | ImagePart, ...]:
+    """Neighbouring texts become one part: fewer parts, and the same bytes for the server's prefix cache."""
+    out: list[TextPart | ImagePart] = []
+    for part in parts:
+        last = out[-1] if out else None
+        if isinstance(part, TextPart) and isinstance(last, TextPart):
+            out[-1] = TextPart(text=last.text + part.text)
+        else:
+            out.append(part)
+    return tuple(out)

@@ -1,0 +1,115 @@
+"""A model behind any of `demur.calls`' model strings as a system under test: ``model:openai/gpt-4o``.
+
+The ask is rendered, sent, and the reply read: a "Final answer:" line and a "Confidence:" line are taken apart
+where the condition asked for them. What the renderer had to cut is kept with the response.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from demur.errors import ItemError, TransientError, UsageError
+from demur.records import Ask, Modality, Request, Response
+from demur.scenarios.conditions import condition
+from demur.scenarios.render import Layout, render
+
+if TYPE_CHECKING:
+    from demur.calls import Model
+    from demur.scenarios.systems import Kit
+
+_FINAL = re.compile(r"^\W*final answer\W*?:\s*(.*)$", re.IGNORECASE | re.MULTILINE)
+_CONFIDENCE = re.compile(r"^\W*confidence\W*?:\W*([1-5])(?:\s*/\s*5)?\W*$", re.IGNORECASE | re.MULTILINE)
+
+SAMPLING = {"temperature", "top_p", "max_tokens", "seed", "extra", "logprobs", "top_logprobs"}
+"""Options that go to the request as they are; the rest set the layout."""
+
+
+class ModelSystem:
+    """An endpoint or local model asked through the ledger, so that no answer is paid for twice.
+
+    Args:
+        argument: a model string of `demur.calls`.
+        kit: ``options`` may hold sampling (temperature, max_tokens ...) and layout (images, captions, max_tokens).
+    """
+
+    def __init__(self, argument: str, kit: Kit) -> None:
+        if not argument:
+            raise UsageError(
+                "no model named", item="model:", cure="write model:openai/gpt-4o or model:http://host/v1#name"
+            )
+        options: dict[str, Any] = dict(kit.options)
+        self.layout: Layout = options.pop("layout", None) or Layout()
+        self.note = str(options.pop("note", ""))
+        name = str(options.pop("name", ""))
+        unknown = set(options) - SAMPLING
+        if unknown:
+            raise UsageError(
+                f"unknown option(s) {', '.join(sorted(unknown))}", cure=f"known: {', '.join(sorted(SAMPLING))}"
+            )
+        self.sampling = options
+        self.address = argument
+        self._kit = kit
+        self._model: Model | None = None
+        self._closing: Any = None
+        # The identity leaves the address out: the same model behind another port is the same system.
+        self.id = name or f"model:{argument.partition('#')[2] or argument}"
+
+    def takes(self, ask: Ask) -> str:
+        """A text-only model is not asked about an image that it cannot see, nor shown visual evidence."""
+        if self.layout.images == "none":
+            if ask.images:
+                return "text-only model"
+            if ask.evidence and all(e.modality is Modality.IMAGE for e in ask.evidence):
+                return "text-only model"
+        return ""
+
+    async def _opened(self) -> Model:
+        if self._model is None:
+            from demur.calls import open_model
+
+            self._closing = open_model(
+                self.address,
+                ledger=self._kit.ledger,
+                concurrency=self._kit.concurrency,
+                read_image=self._kit.read_image,
+            )
+            self._model = await self._closing.__aenter__()
+        return self._model
+
+    async def answer(self, ask: Ask) -> Response:
+        """Render, call, read the reply."""
+        how = condition(ask.condition)
+        rendered = render(ask, how, self._kit.prompts, self.layout)
+        model = await self._opened()
+        request = Request(model=model.id, messages=rendered.messages, item=ask.id, **self.sampling)
+        try:
+            reply = await model.complete(request)
+        except (ItemError, TransientError) as error:  # this item's failure, not the system's
+            return Response(error=str(error))
+        return read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
+
+    async def close(self) -> None:
+        """Close the connection and the ledger."""
+        if self._closing is not None:
+            await self._closing.__aexit__(None, None, None)
+            self._closing = self._model = None
+
+
+def read_reply(reply: Response, *, final: bool, stated: bool) -> Response:
+    """Take the final answer and the stated confidence out of a reply.
+
+    Args:
+        reply: as it came.
+        final: a "Final answer:" line was asked for; what stands before it is reasoning.
+        stated: a "Confidence:" line from 1 to 5 was asked for; it is mapped to [0, 1].
+    """
+    text = reply.text
+    change: dict[str, str | float] = {}
+    if stated and (matches := _CONFIDENCE.findall(text)):
+        change["confidence"] = (int(matches[-1]) - 1) / 4
+        text = _CONFIDENCE.sub("", text).strip()
+    if final and (last := list(_FINAL.finditer(text))):
+        change["reasoning"] = (reply.reasoning + "\n" + text[: last[-1].start()]).strip()
+        text = last[-1][1].strip()
+    return reply.model_copy(update={**change, "text": text})

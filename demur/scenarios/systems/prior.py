@@ -1,0 +1,62 @@
+"""A prior that sees the question alone: the answer of the most similar other questions.
+
+What it gets right, a system can get right without any evidence and without knowing anything but the habits
+of the question set ("the highest export is usually petroleum"). It is a gate, not a contestant: questions
+that it answers are dropped, because no answer to them shows that evidence was used.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from demur.errors import UsageError
+from demur.records import Ask, Response, Sample
+
+if TYPE_CHECKING:
+    from demur.scenarios.systems import Kit
+
+
+class Prior:
+    """Leave-one-out nearest questions by sentence embedding; votes weighted by similarity.
+
+    Args:
+        argument: ``k=N`` neighbours; 15 when empty.
+        kit: must bring ``embed`` and a ``pool`` of questions with answers.
+    """
+
+    def __init__(self, argument: str, kit: Kit) -> None:
+        name, _, value = argument.partition("=")
+        if argument and (name != "k" or not value.isdigit() or int(value) < 1):
+            raise UsageError(f"prior:{argument}", cure="write prior or prior:k=15")
+        if kit.embed is None or not kit.pool:
+            raise UsageError("the prior needs an encoder and a pool of questions", item="prior")
+        self.k = int(value) if value else 15
+        self.id = f"prior:k={self.k}"
+        self.note = f"question-only prior: the answers of the {self.k} most similar other questions, leave-one-out"
+        self._place = {sample.id: i for i, sample in enumerate(kit.pool)}
+        self._pool: Sequence[Sample] = kit.pool
+        self._vectors = kit.embed([s.question for s in kit.pool])
+
+    def takes(self, ask: Ask) -> str:
+        """Any question of the pool."""
+        return "" if ask.sample in self._place else "the question is not in the prior's pool"
+
+    async def answer(self, ask: Ask) -> Response:
+        """The heaviest vote among the nearest questions of other samples; ties go to the nearer question."""
+        own = self._place[ask.sample]
+        similarity = self._vectors @ self._vectors[own]
+        similarity[own] = -2.0
+        # Rounded, so that equal questions tie on every machine; then by place in the pool.
+        order = sorted(range(len(similarity)), key=lambda i: (-round(float(similarity[i]), 5), i))[: self.k]
+        votes: dict[str, float] = defaultdict(float)
+        for i in order:
+            if i != own:
+                votes[self._pool[i].answers.shown] += max(0.0, round(float(similarity[i]), 5))
+        best = max(votes, key=lambda answer: votes[answer])
+        total = sum(votes.values())
+        return Response(text=best, confidence=round(votes[best] / total, 6) if total else 0.0, served_by=self.id)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,293 @@
+"""A built-in extractive reader: real answers without a language model.
+
+It embeds the question and every field or sentence of the evidence, takes the one that fits best, and cuts the
+answer out of it by the type that the question asks for (a year, a length, a count, a colour, a name). It reads
+image evidence too, in two ways only: the caption as a name, and the colours of bands and fields as pixels.
+What a query image shows it is told by ``kit.recognise`` (nearest images of the knowledge base), its stand-in
+for what a vision-language model has learnt to recognise.
+
+Its confidence is the fit of the passage times the fit of the field. ``reader`` always answers;
+``reader:min=0.5`` declines below that confidence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from demur.errors import UsageError
+from demur.records import Ask, ImageRef, Modality, Response, Shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from PIL.Image import Image
+
+    from demur.scenarios.systems import Kit
+
+_FIELD = re.compile(r"(?:(?<=\. )|^)([A-Z][A-Za-z' /-]{2,45}): ")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9\"'])")
+_NUMBER = r"-?\d[\d,]*(?:\.\d+)?"
+_DATE = re.compile(
+    r"\b\d{1,2} (?:January|February|March|April|May|June|July|August|September|October|November|December) \d{4}\b"
+)
+_POINTING = re.compile(
+    r"\b(?:the |this |that )?"
+    r"(?:country|landmark|animal|planet|building|place|photo|flag|outline map|outline|map|fish|bird)"
+    r"(?: (?:whose|with this|represented by this|in this|shown|depicted|stands|is|where|of the|in)\b)*"
+)
+
+_COLOURS: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "red": ((206, 17, 38), (190, 20, 30), (150, 30, 40)),
+    "blue": ((0, 56, 147), (0, 35, 100), (20, 90, 200)),
+    "light blue": ((110, 180, 230), (80, 160, 220)),
+    "green": ((0, 120, 60), (0, 90, 50), (60, 160, 50)),
+    "yellow": ((252, 209, 22), (240, 190, 20), (255, 230, 60)),
+    "orange": ((255, 130, 0), (240, 110, 20)),
+    "white": ((255, 255, 255), (240, 240, 240)),
+    "black": ((0, 0, 0), (25, 25, 25)),
+    "maroon": ((120, 20, 50),),
+    "brown": ((120, 75, 40),),
+    "purple": ((110, 40, 130),),
+}
+
+
+class _Candidate(NamedTuple):
+    answer: str
+    confidence: float
+    evidence: str
+
+
+class Reader:
+    """Extractive reader over whatever evidence it is shown; without evidence it has only its recogniser to go by.
+
+    Args:
+        argument: empty, or ``min=C`` with C in [0, 1]: decline below that confidence.
+        kit: must bring ``embed``; ``recognise`` when questions have images.
+    """
+
+    DECLINES = "I cannot answer this from the evidence."
+
+    def __init__(self, argument: str, kit: Kit) -> None:
+        name, _, value = argument.partition("=")
+        try:
+            self.least = float(value) if argument else 0.0
+        except ValueError:
+            self.least = -1.0
+        if (argument and name != "min") or not 0.0 <= self.least <= 1.0:
+            raise UsageError(f"reader:{argument}", cure="write reader or reader:min=0.5")
+        if kit.embed is None:
+            raise UsageError("the reader needs a sentence encoder", item="reader")
+        self.id = f"reader:min={value}" if argument else "reader"
+        self.note = "built-in extractive reader: sentence similarity and answer types, no language model" + (
+            f"; declines below confidence {value}" if argument else "; always answers"
+        )
+        self._embed = kit.embed
+        self._recognise = kit.recognise
+        self._read_image = kit.read_image
+        self._seen: dict[str, str] = {}
+        self._vector: dict[str, npt.NDArray[np.float32]] = {}
+
+    def takes(self, ask: Ask) -> str:
+        """Anything."""
+        return ""
+
+    async def answer(self, ask: Ask) -> Response:
+        """The best field of the best piece of evidence; the recognised name when there is no evidence."""
+        name = self._name(ask.images)
+        candidates = [c for e in ask.evidence if (c := self._from(e, ask, name)) is not None]
+        if candidates:
+            best = max(candidates, key=lambda c: (c.confidence, c.evidence))
+        else:
+            best = _Candidate(name or _last_noun(ask.question), 0.0, "")
+        declined = best.confidence < self.least
+        text = self.DECLINES if declined else best.answer
+        return Response(text=text, confidence=round(best.confidence, 4), served_by=self.id)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    # --- what the question is about
+
+    def _name(self, images: tuple[ImageRef, ...]) -> str:
+        """What the query image shows, as the recogniser names it ("" when it cannot)."""
+        if not images or self._recognise is None:
+            return ""
+        key = images[0].sha256
+        if key not in self._seen:
+            found = self._recognise(images[0])
+            self._seen[key] = _subject(found[0][0]) if found else ""
+        return self._seen[key]
+
+    def _similarities(self, query: str, texts: list[str]) -> list[float]:
+        import numpy as np
+
+        new = [t for t in dict.fromkeys([query, *texts]) if t not in self._vector]
+        if new:
+            self._vector.update(zip(new, self._embed(new), strict=True))
+        if len(self._vector) > 50_000:  # bounded memory: a long run starts over rather than growing
+            self._vector = {t: self._vector[t] for t in [query, *texts]}
+        matrix = np.stack([self._vector[t] for t in texts])
+        return [float(s) for s in matrix @ self._vector[query]]
+
+    # --- what one piece of evidence says
+
+    def _from(self, evidence: Shown, ask: Ask, name: str) -> _Candidate | None:
+        subject = _subject(evidence.title)
+        about = self._aboutness(ask, name, subject)
+        if evidence.modality is Modality.IMAGE:
+            return self._from_image(evidence, ask, about)
+        fields = _fields(evidence.text or "")
+        if not fields:
+            return None
+        asked = _POINTING.sub(" ", ask.question) if ask.images else ask.question
+        if subject:
+            asked = re.sub(re.escape(subject), " ", asked, flags=re.IGNORECASE)
+        fits = self._similarities(" ".join(asked.split()), [f"{label}: {value[:160]}" for label, value in fields])
+        typed = [fit + 0.15 * _fits_type(ask.question, value) for fit, (_, value) in zip(fits, fields, strict=True)]
+        best = max(range(len(fields)), key=lambda i: (round(typed[i], 5), -i))
+        answer = _cut(ask.question, fields[best][1])
+        confidence = about * min(1.0, max(0.0, typed[best]) * 1.6)
+        return _Candidate(answer, round(confidence, 5), evidence.id)
+
+    def _aboutness(self, ask: Ask, name: str, subject: str) -> float:
+        """How well the evidence's subject fits what the question is about, in [0, 1]."""
+        if not subject:
+            return 0.5
+        if re.search(rf"\b{re.escape(subject)}\b", ask.question, re.IGNORECASE):
+            return 1.0
+        if ask.images:
+            if not name:
+                return 0.5
+            if name.lower() == subject.lower():
+                return 1.0
+            return 0.35 * max(0.0, self._similarities(name, [subject])[0])
+        return 0.35 * max(0.0, self._similarities(ask.question, [subject])[0])
+
+    def _from_image(self, evidence: Shown, ask: Ask, about: float) -> _Candidate | None:
+        question = ask.question.lower()
+        if re.search(r"\bcolou?r\b", question):
+            if evidence.image is None or "map" in evidence.title.lower():
+                return None
+            return _Candidate(self._colour(evidence.image, question), round(about * 0.8, 5), evidence.id)
+        if re.search(r"\b(name|which species|what kind|who)\b", question):
+            return _Candidate(_subject(evidence.title), round(about * 0.9, 5), evidence.id)
+        if re.search(r"\b(place|city|town|region|where)\b", question):
+            parts = [p.strip() for p in evidence.title.split(",")]
+            return _Candidate(parts[1] if len(parts) > 1 else parts[0], round(about * 0.9, 5), evidence.id)
+        return None
+
+    def _colour(self, ref: ImageRef, question: str) -> str:
+        """Name of the commonest colour of the part of the picture that the question names."""
+        import io
+
+        from PIL import Image as Images
+
+        with Images.open(io.BytesIO(self._read_image(ref))) as opened:
+            picture = opened.convert("RGB").resize((60, 45))
+        names = [_colour_name(p) for p in _part(picture, question)]
+        common = Counter(names).most_common()
+        if re.search(r"\b(star|crescent|disk|disc|circle|sun|cross|diamond|triangle|emblem|moon)\b", question):
+            whole = Counter(_colour_name(p) for p in _pixels(picture)).most_common(1)[0][0]
+            common = [c for c in common if c[0] != whole] or common
+        return common[0][0]
+
+
+def _pixels(picture: Image) -> list[tuple[int, int, int]]:
+    data = picture.tobytes()
+    return [(data[i], data[i + 1], data[i + 2]) for i in range(0, len(data), 3)]
+
+
+def _part(picture: Image, question: str) -> list[tuple[int, int, int]]:
+    """Pixels of the band that the question names; the middle of the picture when it names an emblem."""
+    width, height = picture.size
+    third_w, third_h = width // 3, height // 3
+    boxes = {
+        "top": (0, 0, width, third_h - 2),
+        "upper": (0, 0, width, third_h - 2),
+        "bottom": (0, 2 * third_h + 2, width, height),
+        "lower": (0, 2 * third_h + 2, width, height),
+        "left": (0, 0, third_w - 2, height),
+        "hoist": (0, 0, third_w - 2, height),
+        "right": (2 * third_w + 2, 0, width, height),
+        "middle vertical": (third_w + 2, 0, 2 * third_w - 2, height),
+        "middle": (0, third_h + 2, width, 2 * third_h - 2),
+        "triangle": (0, third_h, third_w // 2, 2 * third_h),
+    }
+    for words, box in boxes.items():
+        if words in question:
+            return _pixels(picture.crop(box))
+    return _pixels(picture.crop((width // 4, height // 4, 3 * width // 4, 3 * height // 4)))
+
+
+def _colour_name(pixel: tuple[int, int, int]) -> str:
+    def far(colour: tuple[int, int, int]) -> int:
+        return sum((a - b) ** 2 for a, b in zip(pixel, colour, strict=True))
+
+    return min(_COLOURS, key=lambda name: min(map(far, _COLOURS[name])))
+
+
+def _subject(title: str) -> str:
+    """What a title is about: ``Niger: economy`` and ``Flag of the Niger`` are both about Niger."""
+    head = re.split(r"[:(,]", title)[0].strip()
+    return re.sub(r"^(?:Flag|Location map|Map|Photo) of (?:the )?|^[Tt]he ", "", head).strip()
+
+
+def _fields(text: str) -> list[tuple[str, str]]:
+    """(label, value) of ``Label: value.`` texts, else one entry per sentence with an empty label."""
+    marks = list(_FIELD.finditer(text))
+    if marks and marks[0].start() == 0:
+        ends = [m.start() for m in marks[1:]] + [len(text)]
+        return [
+            (m[1], text[m.end() : end].strip().rstrip(".")) for m, end in zip(marks, ends, strict=True) if m.end() < end
+        ]
+    return [("", s.strip()) for s in _SENTENCE.split(text) if s.strip()]
+
+
+def _fits_type(question: str, value: str) -> bool:
+    """Whether the value holds something of the type that the question asks for."""
+    q = question.lower()
+    if re.search(r"\bon what date\b|\bwhen\b", q):
+        return bool(_DATE.search(value))
+    if re.search(r"\bhow (?:many|long|high|tall|far|much)\b|\bpopulation\b|\bin which year\b", q):
+        return bool(re.search(_NUMBER, value))
+    return bool(re.search(r"[A-Za-z]", value))
+
+
+def _cut(question: str, value: str) -> str:
+    """The part of a field's value that answers a question of this type."""
+    q = question.lower()
+    if (date := _DATE.search(value)) and re.search(r"\bon what date\b|\bwhen\b", q):
+        return date[0]
+    if "in which year" in q and (year := re.search(r"\b1\d{3}\b|\b20\d{2}\b", value)):
+        return year[0]
+    named = re.search(r"\bbetween .+? and ([A-Z][\w' -]+?)\??$", question)
+    if named and (near := re.search(rf"{re.escape(named[1])} ({_NUMBER} km)", value)):
+        return near[1]
+    if re.search(r"\blongest (?:land )?border\b", q):
+        lengths = re.findall(rf"([A-Z][^;:]*?) ({_NUMBER}) km", value)
+        if lengths:
+            return str(max(lengths, key=lambda pair: float(pair[1].replace(",", "")))[0]).strip()
+    if re.search(r"\bhow (?:many|long|high|tall|far|much)\b|\bpopulation\b", q):
+        unit = r"(?: ?(?:km|m|feet|ft|meters|metres|kg|sites)\b)?"
+        if number := re.search(_NUMBER + unit, value):
+            return number[0]
+    if colour := re.search(r"\bwhat does the (\w+)\b", q):
+        for pattern in (
+            rf"{colour[1]}[^;,.]*? (?:represents?|symboli[sz]es?|stands? for|denotes?|signif\w+) ([^;,.]+)",
+        ):
+            if meaning := re.search(pattern, value, re.IGNORECASE):
+                return meaning[1].strip()
+    if (power := re.search(r"\(from (?:the )?([^);,]+)", value)) and "from which power" in q:
+        return power[1].strip()
+    if title := re.search(r'"([^"]+)"', value):
+        return title[1]
+    value = re.sub(r"^(?:the|a|an) ", "", value.strip())
+    first = re.split(r"[;,(]| note\b| \d[\d,.]*\s?(?:%|km|m\b)", value)[0].strip()
+    return first or value
+
+
+def _last_noun(question: str) -> str:
+    words = re.findall(r"[A-Za-z]+", question)
+    return words[-1] if words else question
