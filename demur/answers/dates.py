@@ -1,0 +1,131 @@
+"""Dates as people write them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from demur.answers.numbers import quantities
+from demur.answers.text import readable
+
+
+class Date(NamedTuple):
+    """A day, a month or a year, as it stands in a text; what was not written is 0."""
+
+    year: int
+    """Negative before the common era: -44 for 44 BC."""
+    month: int
+    day: int
+    start: int
+    end: int
+
+    def holds(self, asked: Date) -> bool:
+        """Whether this date says at least what ``asked`` says, and nothing else of it."""
+        return all(
+            not wanted or wanted == had
+            for wanted, had in ((asked.year, self.year), (asked.month, self.month), (asked.day, self.day))
+        )
+
+
+_MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+_NUMBER_OF = (
+    {name: i for i, name in enumerate(_MONTHS, 1)} | {name[:3]: i for i, name in enumerate(_MONTHS, 1)} | {"sept": 9}
+)
+_MONTH = r"(?P<month>" + "|".join(sorted(_NUMBER_OF, key=len, reverse=True)) + r")\b\.?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>\d{1,4})(?![\d,.]\d|\d|\s*%)(?P<era>\s*(?:BCE?|B\.C\.(?:E\.)?|CE|AD|A\.D\.)(?![^\W_]))?"
+_LONG_YEAR = r"(?P<year>\d{3,4})(?![\d,.]\d|\d|\s*%|:)(?P<era>\s*(?:BCE?|B\.C\.(?:E\.)?|CE|AD|A\.D\.)(?![^\W_]))?"
+_FORMS = [
+    re.compile(p, re.IGNORECASE)
+    for p in (
+        rf"(?<!\d){_DAY}(?: day)?(?: of)?[ -]{_MONTH}(?:,? of|,)?[ -]?{_LONG_YEAR}",
+        rf"\b{_MONTH}[ -](?:the )?{_DAY}(?:,? of|,)?[ -]{_LONG_YEAR}",
+        r"(?<![\d.-])(?P<year>\d{4})[-/.](?P<month_number>\d{1,2})[-/.](?P<day>\d{1,2})(?![\d]|[-/.]\d)",
+        r"(?<![\d.-])(?P<first>\d{1,2})(?P<sep>[-/.])(?P<second>\d{1,2})(?P=sep)(?P<year>\d{4})(?!\d)",
+        r"(?P<year>\d{4})\s?年(?:\s?(?P<month_number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?日)?)?",
+        rf"\b{_MONTH}(?: of|,)? {_LONG_YEAR}",
+        rf"(?<!\d){_DAY}(?: of)?[ -]{_MONTH}(?!\w)",
+        rf"\b{_MONTH} (?:the )?{_DAY}(?![\d:,.]\d|\d|\w)",
+        rf"(?<![\w,.])(?:AD|A\.D\.)\s?{_YEAR}",
+        r"(?<![\w,.])(?P<year>\d{1,4})(?P<era>\s*(?:BCE?|B\.C\.(?:E\.)?|CE|AD|A\.D\.))(?![^\W_])",
+    )
+]
+
+
+@lru_cache(maxsize=4096)
+def dates(text: str) -> tuple[Date, ...]:
+    """Every date of ``readable(text)``, left to right, years that stand alone included.
+
+    Day and month in figures (``12/07/1975``) are read in both orders where both are possible: such a text gives two
+    dates with one place. A four-digit number from 1000 to 2199 without separator, unit or decimals is a year.
+
+    >>> [d[:3] for d in dates("12 July 1975, July 12th, 1975, 1975-07-12 and 2,640 m in 1889")]
+    [(1975, 7, 12), (1975, 7, 12), (1975, 7, 12), (1889, 0, 0)]
+    """
+    text = readable(text)
+    found: list[Date] = []
+    taken: list[tuple[int, int]] = []
+    for pattern in _FORMS:
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            if any(start < b and a < end for a, b in taken):
+                continue
+            read = _read(match.groupdict())
+            if read:
+                taken.append((start, end))
+                found += [Date(*d, start, end) for d in read]
+    for quantity in quantities(text):
+        lonely = quantity.plain and not quantity.unit and quantity.end - quantity.start == 4
+        years = [(int(quantity.low), quantity.start)] if lonely and not quantity.is_range else []
+        if quantity.is_range and not quantity.unit:
+            span = text[quantity.start : quantity.end]
+            years = [
+                (int(m.group()), quantity.start + m.start()) for m in re.finditer(r"(?<![\d,.])\d{4}(?![\d,.])", span)
+            ]
+        for year, start in years:
+            if 1000 <= year < 2200 and not any(start < b and a < start + 4 for a, b in taken):
+                found.append(Date(year, 0, 0, start, start + 4))
+    return tuple(sorted(found, key=lambda d: (d.start, d)))
+
+
+def _read(said: dict[str, str | None]) -> list[tuple[int, int, int]]:
+    year = int(said.get("year") or 0)
+    if (said.get("era") or "").strip().upper().startswith("B"):
+        year = -year
+    if said.get("first"):
+        pairs = {
+            (int(said["second"] or 0), int(said["first"] or 0)),
+            (int(said["first"] or 0), int(said["second"] or 0)),
+        }
+        return [(year, month, day) for month, day in sorted(pairs) if 1 <= month <= 12 and 1 <= day <= 31]
+    month = int(said.get("month_number") or 0) or _NUMBER_OF.get((said.get("month") or "").lower(), 0)
+    day = int(said.get("day") or 0)
+    return [(year, month, day)] if month <= 12 and day <= 31 else []
+
+
+@lru_cache(maxsize=4096)
+def whole_date(text: str) -> Date | None:
+    """The one date that a whole text is; None when there is more to it, or the figures allow two readings.
+
+    >>> whole_date("11 November 1975")[:3], whole_date("the 1975 war")
+    ((1975, 11, 11), None)
+    """
+    text = re.sub(r"^(?:on|in|the|circa|c\.)\s+", "", readable(text).strip(), flags=re.IGNORECASE).strip(" .,;()")
+    found = dates(text)
+    if len(found) != 1 or (found[0].start, found[0].end) != (0, len(text)):
+        return None
+    return found[0]

@@ -1,0 +1,388 @@
+"""Numbers as people write them: separators, scales, words, ordinals, ranges, units."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from demur.answers.text import readable
+
+
+class Quantity(NamedTuple):
+    """A number, or a range of numbers, as it stands in a text."""
+
+    low: float
+    high: float
+    """Equal to ``low`` unless a range was written."""
+    unit: str
+    """Name of a unit in `UNITS`, or "" for a bare number."""
+    ordinal: bool
+    decimals: int
+    """Power of ten of the last digit written, negated: 2 for 5.73, 0 for 26, -6 for "3 million"."""
+    plain: bool
+    """Digits alone: no separator, decimal point, sign, scale or word. A year is written so."""
+    start: int
+    end: int
+
+    @property
+    def is_range(self) -> bool:
+        """Whether two different ends were written."""
+        return self.low != self.high
+
+
+class Unit(NamedTuple):
+    """``value * factor + offset`` is the value in the dimension's base unit."""
+
+    dimension: str
+    factor: float
+    offset: float = 0.0
+
+
+_TABLE: dict[str, list[tuple[str, float]]] = {
+    "length": [
+        ("mm|millimet(?:er|re)s?", 1e-3), ("cm|centimet(?:er|re)s?", 1e-2), ("m|met(?:er|re)s?", 1.0),
+        ("km|kms|kilomet(?:er|re)s?", 1e3), ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
+        ("ft|feet|foot|'(?!s)", 0.3048), ("yd|yds|yards?", 0.9144), ("mi|miles?", 1609.344),
+        ("nmi|nautical miles?", 1852.0), ("light[ -]years?|ly", 9.4607304725808e15), ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6),
+    ],
+    "area": [
+        ("km2|km\\^2|sq\\.? ?km|square (?:kilomet(?:er|re)s?|km)", 1e6), ("m2|m\\^2|sq\\.? ?m|square (?:met(?:er|re)s?|m)", 1.0),
+        ("ha|hectares?", 1e4), ("acres?", 4046.8564224), ("sq\\.? ?mi|square miles?|mi2", 2589988.110336),
+        ("sq\\.? ?ft|square f(?:ee|oo)t|ft2", 0.09290304),
+    ],
+    "volume": [
+        ("ml|millilit(?:er|re)s?", 1e-6), ("cl|centilit(?:er|re)s?", 1e-5), ("l|L|lit(?:er|re)s?", 1e-3),
+        ("m3|m\\^3|cubic met(?:er|re)s?", 1.0), ("km3|cubic kilomet(?:er|re)s?", 1e9), ("gal|gallons?", 0.003785411784),
+    ],
+    "mass": [
+        ("mg|milligrams?", 1e-6), ("g|grams?|grammes?", 1e-3), ("kg|kgs|kilograms?|kilos?", 1.0),
+        ("t|tonnes?|metric tons?", 1e3), ("lb|lbs|pounds?", 0.45359237), ("oz|ounces?", 0.028349523125), ("tons?", 907.18474),
+    ],
+    "time": [
+        ("ms|milliseconds?", 1e-3), ("s|secs?|seconds?", 1.0), ("mins?|minutes?", 60.0), ("h|hrs?|hours?", 3600.0),
+        ("days?", 86400.0), ("weeks?", 604800.0),
+    ],
+    "months": [("months?", 1.0), ("yrs?|years?", 12.0), ("decades?", 120.0), ("century|centuries", 1200.0)],
+    "speed": [
+        ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|kilomet(?:er|re)s? per hour", 1 / 3.6),
+        ("mph|miles per hour", 0.44704), ("knots?|kn", 1852 / 3600),
+    ],
+    "power": [("W|watts?", 1.0), ("kW|kilowatts?", 1e3), ("MW|megawatts?", 1e6), ("GW|gigawatts?", 1e9), ("hp|horsepower", 745.69987158)],
+    "ratio": [("%|per ?cent|percent|percentage points?", 1.0)],
+    "dollar": [("USD|US\\$|dollars?", 1.0), ("cents?", 0.01)],
+    "euro": [("EUR|euros?", 1.0)],
+    "sterling": [("GBP|pounds? sterling", 1.0)],
+    "yen": [("JPY|yen", 1.0)],
+    "angle": [("degrees?(?! (?:celsius|fahrenheit|centigrade|C\\b|F\\b))|°(?! ?[CF]\\b)", 1.0)],
+}  # fmt: skip
+_AFFINE: list[tuple[str, float, float]] = [
+    ("celsius|° ?C|degrees? (?:celsius|centigrade|C)", 1.0, 273.15),
+    ("fahrenheit|° ?F|degrees? (?:fahrenheit|F)", 5 / 9, 459.67 * 5 / 9),
+    ("kelvins?", 1.0, 0.0),
+]
+UNITS: dict[str, Unit] = {}
+_WRITTEN: list[tuple[re.Pattern[str], str]] = []
+
+
+def _define() -> None:
+    rows = [(p, Unit(d, f)) for d, table in _TABLE.items() for p, f in table]
+    rows += [(p, Unit("temperature", f, o)) for p, f, o in _AFFINE]
+    for pattern, unit in rows:
+        name = re.split(r"[|(\\?]", pattern)[0]
+        UNITS[name] = unit
+        # one-letter and two-letter symbols mean what they say only in their own case (m, M; in, In)
+        forms = re.split(r"\|(?![^(]*\))", pattern)
+        short = [f for f in forms if len(re.sub(r"\(.*?\)|\W", "", f)) <= 2]
+        long = [f for f in forms if f not in short]
+        for group, flags in ((long, re.IGNORECASE), (short, re.NOFLAG)):
+            if group:
+                _WRITTEN.append((re.compile(rf"[ ]?[-]?(?:{'|'.join(group)})(?![^\W_])", flags), name))
+
+
+_define()
+_BEFORE = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
+_SCALES = {
+    "hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m.": 1e6,
+    "M": 1e6, "billion": 1e9, "billions": 1e9, "bn": 1e9, "B": 1e9, "trillion": 1e12, "tn": 1e12, "lakh": 1e5, "crore": 1e7, "dozen": 12.0,
+}  # fmt: skip
+_SCALE = re.compile(
+    r"[ -]?(hundred|thousand|millions?|billions?|trillion|bn|mn|mio|tn|lakh|crore|dozen|[kKMB](?=[\s,.;)%]|$))(?![^\W_])"
+)
+_ONES = dict(
+    zip(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        ],
+        range(20),
+        strict=True,
+    )
+)
+_TENS = dict(
+    zip(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], range(20, 100, 10), strict=True)
+)
+_MULTIPLES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "dozen": 12}
+_ORDINALS = dict(
+    zip(
+        [
+            "first",
+            "second",
+            "third",
+            "fourth",
+            "fifth",
+            "sixth",
+            "seventh",
+            "eighth",
+            "ninth",
+            "tenth",
+            "eleventh",
+            "twelfth",
+            "thirteenth",
+            "fourteenth",
+            "fifteenth",
+            "sixteenth",
+            "seventeenth",
+            "eighteenth",
+            "nineteenth",
+            "twentieth",
+        ],
+        range(1, 21),
+        strict=True,
+    )
+) | {"thirtieth": 30, "fortieth": 40, "fiftieth": 50, "hundredth": 100}
+SMALL = {word: str(value) for word, value in (_ONES | _TENS).items()}
+"""Number words that stand for digits inside longer answers ("three stars" = "3 stars")."""
+
+_DIGITS = re.compile(
+    r"(?P<skip>\d+(?:\.\d+){2,}|\d+:\d+(?::\d+)?)"
+    r"|(?P<fraction>(?<![\w/.,])\d{1,3}/\d{1,3}(?![\w/]))"
+    r"|(?P<num>\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,3}(?: \d{3})+(?!\d)(?:\.\d+)?|\d+,\d{1,2}(?= ?[a-z%°])(?!,)|\d+(?:\.\d+)?|(?<!\d)\.\d+)"
+    r"(?P<power> ?(?:x|×|\*) ?10\^?(?P<exp>-?\d{1,2}))?"
+    r"(?P<ord>(?:st|nd|rd|th)(?![^\W_]))?"
+)
+_NUMBER_WORD = "|".join(sorted([*_ONES, *_TENS, *_MULTIPLES, *_ORDINALS], key=len, reverse=True))
+_SPELT = re.compile(
+    rf"(?<![^\W_])(?:a (?=hundred|thousand|million|billion|dozen))?(?:{_NUMBER_WORD})(?:(?:[ -]| and )(?:{_NUMBER_WORD})(?![^\W_]))*(?![^\W_])",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    r"[ ](?:of|another|day|who|which|that|can|could|should|must|may|might|is|was|has|would|or more|by one)\b"
+)
+_TO = re.compile(r"\s*(?:-|to|and|up to)\s*[$€£]?", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def quantities(text: str) -> tuple[Quantity, ...]:
+    """Every number of ``readable(text)``, left to right; identifiers (A380, F-16), versions and clock times are none.
+
+    >>> [(q.low, q.high, q.unit) for q in quantities("between 5 and 6 km, 5,730 metres, twenty-five; A380 at 10:30")]
+    [(5.0, 6.0, 'km'), (5730.0, 5730.0, 'm'), (25.0, 25.0, '')]
+    """
+    text = readable(text)
+    digits = _in_digits(text)
+    spelt = [w for w in _in_words(text) if not any(q.start < w.end and w.start < q.end for q in digits)]
+    return tuple(_ranges(sorted([*digits, *spelt], key=lambda q: q.start), text))
+
+
+def _in_digits(text: str) -> list[Quantity]:
+    found = []
+    for match in _DIGITS.finditer(text):
+        if match["skip"]:
+            continue
+        start, end = match.span()
+        before = text[start - 1 : start]
+        if (
+            before.isalnum()
+            or before == "_"
+            or (before in "-/" and text[start - 2 : start - 1].isalpha() and start > 1)
+        ):
+            continue  # A380, F-16, x/2
+        if match["fraction"]:
+            top, bottom = match["fraction"].split("/")
+            if int(bottom):
+                found.append(Quantity(int(top) / int(bottom), int(top) / int(bottom), "", False, 6, False, start, end))
+            continue
+        digits = match["num"].replace(" ", "")
+        if re.fullmatch(r"\d+,\d{1,2}", digits):
+            digits = digits.replace(",", ".")
+        plain = digits.isdigit() and not match["ord"] and not match["power"]
+        digits = digits.replace(",", "")
+        if len(digits) > 300:
+            continue  # no quantity: a float would be infinite
+        value, decimals = float(digits), len(digits.partition(".")[2])
+        if match["exp"]:
+            value, decimals = value * 10.0 ** int(match["exp"]), decimals - int(match["exp"])
+        money = next((s for s in ("US$", *_BEFORE) if text[:start].rstrip(" ").endswith(s)), "")
+        sign = text[: start - len(money)].rstrip(" ") if money else text[:start]
+        if sign.endswith("-") and (
+            len(sign) < 2 or not (sign[-2].isalnum() or (sign[-2] in " )%°" and sign[:-1].rstrip()[-1:].isdigit()))
+        ):
+            value, plain = -value, False
+        made = _finish(text, start, end, value, decimals, bool(match["ord"]), plain, _BEFORE.get(money, ""))
+        if made:
+            found.append(made)
+    return found
+
+
+def _finish(
+    text: str, start: int, end: int, value: float, decimals: int, ordinal: bool, plain: bool, unit: str
+) -> Quantity | None:
+    """Scale and unit after a number; None when the letters that follow make it an identifier."""
+    scale = _SCALE.match(text, end)
+    if scale and not ordinal:
+        factor = _SCALES.get(scale[1]) or _SCALES[scale[1].lower()]
+        value, decimals, plain, end = value * factor, decimals - len(f"{factor:.0f}") + 1, False, scale.end()
+    if not unit and not ordinal:
+        for pattern, name in _WRITTEN:
+            after = pattern.match(text, end)
+            if after and after.group().strip(" -") and not (after.group() == "s" and value % 10 == 0):  # 1960s
+                unit, end = name, after.end()
+                break
+    if text[end : end + 1].isalpha() and text[end - 1 : end].isdigit():
+        return None  # 5G, 20th-like identifiers, 1960s
+    return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
+
+
+def _in_words(text: str) -> list[Quantity]:
+    found = []
+    for match in _SPELT.finditer(text):
+        run = [
+            (m.group().lower(), match.start() + m.start(), match.start() + m.end())
+            for m in re.finditer(r"[A-Za-z]+", match.group())
+        ]
+        for value, ordinal, start, end in _spell(run):
+            if (value == 1 and not ordinal and _PRONOUN.match(text, end)) or text[end : end + 1] == "_":
+                continue
+            if match.group().lower() == "second" and text[:start].rstrip().endswith(("per", "a", "/")):
+                continue  # a unit of time
+            made = _finish(text, start, end, float(value), 0, ordinal, False, "")
+            if made:
+                found.append(made)
+    return found
+
+
+def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
+    """Numbers of a run of number words: (value, ordinal, start, end); a word that cannot go on starts a new one."""
+    done: list[tuple[int, bool, int, int]] = []
+    total = part = 0
+    last = 10**12  # size of the last word: what follows must be smaller, or multiply
+    start = end = -1
+    for word, at, until in run:
+        if word in ("a", "and"):
+            continue
+        ordinal = word in _ORDINALS
+        value = (_ONES | _TENS | _ORDINALS).get(word)
+        if value is not None:
+            fits = start < 0 or (last >= 100) or (last >= 20 and 0 < value < 10)
+            if not fits:
+                done.append((total + part, False, start, end))
+                total, part, start = 0, 0, -1
+            part, last = part + value, value if value >= 20 else 1
+        else:
+            size = _MULTIPLES[word]
+            if start >= 0 and size == 100:
+                part *= 100
+            elif start >= 0:
+                total, part = total + part * size, 0
+            else:
+                total, part = (0, size) if size == 100 else (size, 0)
+            last = size
+        start, end = (at if start < 0 else start), until
+        if ordinal:
+            done.append((total + part, True, start, end))
+            total, part, start, last = 0, 0, -1, 10**12
+    if start >= 0:
+        done.append((total + part, False, start, end))
+    return done
+
+
+def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
+    """Two numbers joined as a range become one quantity with the unit of the second."""
+    out: list[Quantity] = []
+    for here in found:
+        if out and not out[-1].is_range and not here.ordinal and out[-1].end <= here.start:
+            last, joint = out[-1], text[out[-1].end : here.start]
+            written = _TO.fullmatch(joint)
+            joined = written and (
+                joint.strip(" $€£").lower() != "and"
+                or re.search(r"\bbetween\s+[$€£]?$", text[: last.start], re.IGNORECASE)
+            )
+            # a range shares its unit, unless both ends name the same one
+            if joined and last.unit in ("", here.unit) and last.low < here.low:
+                scaled = last.low
+                if here.decimals < last.decimals and here.decimals < 0 and last.low * 10.0**-here.decimals < here.low:
+                    scaled = last.low * 10.0**-here.decimals  # "2 to 3 million"
+                out[-1] = Quantity(
+                    scaled, here.low, here.unit, False, max(last.decimals, here.decimals), False, last.start, here.end
+                )
+                continue
+        out.append(here)
+    return out
+
+
+def in_unit(value: float, unit: str, wanted: str) -> float | None:
+    """The value in another unit of the same dimension; None when the dimensions differ."""
+    if unit == wanted:
+        return value
+    have, want = UNITS.get(unit), UNITS.get(wanted)
+    if have is None or want is None or have.dimension != want.dimension:
+        return None
+    return (value * have.factor + have.offset - want.offset) / want.factor
+
+
+def unit_named(text: str) -> str:
+    """The name in `UNITS` of a unit as written ("metres" -> "m"); "" when it is not one.
+
+    >>> unit_named("metres"), unit_named("km²"), unit_named("people")
+    ('m', 'km2', '')
+    """
+    text = readable(text).strip()
+    for pattern, name in _WRITTEN:
+        if text and pattern.fullmatch(text):
+            return name
+    return _BEFORE.get(text, "")
+
+
+_ABOUT = re.compile(
+    r"^(?:about|approximately|approx\.?|around|roughly|circa|ca?\.|nearly|almost|some|over|up to|~|≈)\s*", re.IGNORECASE
+)
+
+
+@lru_cache(maxsize=4096)
+def whole_quantity(text: str) -> tuple[Quantity, str] | None:
+    """The quantity that a whole text is, and the counted noun after it; None when the text is anything else.
+
+    >>> whole_quantity("about 2,640 m")[0].low, whole_quantity("46 stars")[1], whole_quantity("Apollo 11")
+    (2640.0, 'stars', None)
+    """
+    text = _ABOUT.sub("", readable(text).strip()).strip(" .,;()")
+    found = quantities(text)
+    if len(found) != 1:
+        return None
+    quantity = found[0]
+    head = text[: quantity.start].strip(" $€£-").removesuffix("US")
+    if head and head.lower() != "between":
+        return None
+    tail = text[quantity.end :].strip(" .")
+    if tail and not re.fullmatch(r"[a-z]{3,}(?: [a-z]{3,})?", tail):
+        return None
+    return quantity, tail

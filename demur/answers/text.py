@@ -1,0 +1,101 @@
+"""Text made comparable: normalisation, and words with their places.
+
+Everything here is a pure function of the text; nothing is language-specific beyond English articles and
+number words. Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese) are one word per character,
+so that a sequence of words is found in them too.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+_SPACELESS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_INDIC = "\u0900-\u0963\u0966-\u0dff"  # their vowel signs are marks, which \w leaves out
+_LETTER = rf"(?:(?![{_SPACELESS}])[^\W_]|[{_INDIC}])"
+_WORD = re.compile(
+    rf"(?P<initials>(?<![^\W_])[^\W\d_](?:\.[^\W\d_])+(?![^\W_])\.?|(?<![^\W_])(?:[A-Z]\.[ ]?){{2,}}(?=[A-Z][^\W\d_]))"
+    rf"|(?P<grouped>(?<![\d,.])\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?{_LETTER}*)"
+    rf"|[{_SPACELESS}]"
+    rf"|{_LETTER}+(?:(?<=\d)\.(?=\d){_LETTER}+)*(?:(?<=[^\W\d_])[+\#]{{1,2}}(?![^\W_]))?",
+    re.VERBOSE,
+)
+_FINE_SPACE = re.compile("(?<=\\d)[\u00a0\u202f\u2009'\u2019](?=\\d{3}(?!\\d))")
+_MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670]")
+_PLAIN = str.maketrans(
+    {"ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ŧ": "t", "ĸ": "k"}
+)
+_SIGNS = str.maketrans(
+    {
+        "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\u2015": "-",
+        "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "&": " and ", "\u00ad": None, "\u200b": None,
+        "½": ".5", "¼": ".25", "¾": ".75", "⁄": "/",
+    }
+)  # fmt: skip
+ARTICLES = frozenset({"the", "an"})
+
+
+class Word(NamedTuple):
+    """One word of a text: its folded form, as it was written, and where it stands in the readable text."""
+
+    norm: str
+    raw: str
+    start: int
+    end: int
+
+
+@lru_cache(maxsize=4096)
+def readable(text: str) -> str:
+    """The text with its characters made uniform (NFKC, one kind of dash and quote, digit groups by commas alone)."""
+    text = _FINE_SPACE.sub(",", text)
+    text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", text)
+    return unicodedata.normalize("NFKC", text.translate(_SIGNS)).translate(_SIGNS)
+
+
+@lru_cache(maxsize=65536)
+def fold(word: str) -> str:
+    """One word without case, accents or abbreviation points: ``Łódź`` -> ``lodz``."""
+    if word.isascii():
+        return word.lower()
+    for _ in range(3):  # a case fold can undo a composition and the other way round; three rounds always settle
+        word = unicodedata.normalize("NFKD", word.casefold()).translate(_PLAIN)
+        word = unicodedata.normalize("NFKC", _MARKS.sub("", word))
+    return word
+
+
+@lru_cache(maxsize=4096)
+def words(text: str) -> tuple[Word, ...]:
+    """The words of ``readable(text)`` in order; punctuation separates, thousands separators do not.
+
+    >>> [w.norm for w in words("The U.S. paid 2,640 francs.")]
+    ['the', 'us', 'paid', '2640', 'francs']
+    """
+    found = []
+    for match in _WORD.finditer(readable(text)):
+        raw = match.group()
+        if match["initials"]:
+            raw = re.sub(r"[.\s]", "", raw)
+        elif match["grouped"]:
+            raw = raw.replace(",", "")
+        found.append(Word(fold(raw), raw, match.start(), match.end()))
+    return tuple(found)
+
+
+def normalise(text: str) -> str:
+    """The text as words and single spaces, for comparing: NFKC, no case, no accents, no punctuation.
+
+    Articles are dropped: ``the`` and ``an`` anywhere, ``a`` only where it leads (in the middle it may be a letter:
+    *vitamin A*). A text of nothing but articles is kept. Idempotent.
+
+    >>> normalise("The  Café-Bar, É.U.!")
+    'cafe bar eu'
+    >>> normalise("2,640 m") == normalise("2640 m")
+    True
+    """
+    found = [w.norm for w in words(text)]
+    kept = [w for w in found if w not in ARTICLES]
+    while len(kept) > 1 and kept[0] == "a":
+        kept = kept[1:]
+    return " ".join(kept or found)
