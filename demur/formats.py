@@ -560,7 +560,7 @@ class LineIndex:
         self.close()
 
 
-class Shelf:
+class Lookup:
     """The few wanted values of a huge keyed file, put aside on disk in one pass and read by offset.
 
     Memory: the keys that were wanted and found, 16 bytes each beside their text; the values lie in a temporary file.

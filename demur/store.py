@@ -13,8 +13,10 @@ import json
 import os
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -296,7 +298,7 @@ def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
         StorageError: it cannot be read.
         DataError: the bytes are not those that the reference names.
     """
-    data = _read_uri(ref.uri, root)
+    data = read_uri(ref.uri, root)
     if digest(data) != ref.sha256:
         raise DataError(
             f"the image changed: expected sha256 {ref.sha256[:12]}, found {digest(data, 12)}",
@@ -306,16 +308,19 @@ def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
     return data
 
 
-def _read_uri(uri: str, root: Path | None) -> bytes:
+def read_uri(uri: str, root: Path | None = None) -> bytes:
+    """The bytes behind a uri, unchecked: for describing an image that nobody has seen yet; see `read_image`."""
     base = root or Path()
     with storage_errors(uri):
         if uri.startswith("zip:"):
             archive, _, member = uri[4:].partition("!")
-            with zipfile.ZipFile(base / archive) as opened:
-                try:
-                    return opened.read(member)
-                except KeyError as error:
-                    raise DataError("no such member in the archive", item=uri, cure="check the archive") from error
+            stat = (base / archive).stat()
+            try:
+                return _opened_zip(str(base / archive), stat.st_mtime_ns, stat.st_size).read(member)
+            except KeyError as error:
+                raise DataError("no such member in the archive", item=uri, cure="check the archive") from error
+            except (zipfile.BadZipFile, zlib.error, RuntimeError) as error:  # RuntimeError: it is encrypted
+                raise DataError(f"the archive is broken: {error}", item=uri, cure="fetch it again") from error
         if uri.startswith("parquet:"):
             file, _, place = uri[8:].rpartition("#")
             row, column, *index = place.split("/")
@@ -340,6 +345,12 @@ def _read_uri(uri: str, root: Path | None) -> bytes:
                 handle.seek(int(offset))
                 return handle.read(int(length))
         return (base / uri).read_bytes()
+
+
+@lru_cache(maxsize=8)
+def _opened_zip(path: str, changed_ns: int, size: int) -> zipfile.ZipFile:
+    """An archive kept open: listing a large one for every member read would cost more than the reading."""
+    return zipfile.ZipFile(path)
 
 
 def _parquet_cell(path: Path, row: int, column: str) -> Any:

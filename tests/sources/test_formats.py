@@ -274,10 +274,10 @@ def test_shards_sort_by_number_however_padded(tmp_path):
     assert [p.name for p in formats.in_numeric_order(tmp_path / n for n in names)] == [names[2], names[1], names[0]]
 
 
-def test_a_shelf_keeps_what_was_wanted_and_the_first_of_twins():
+def test_a_lookup_keeps_what_was_wanted_and_the_first_of_twins():
     entries = [("a", {"v": 1}), ("b", {"v": 2}), ("a", {"v": 3, "image": "x"}), ("c", {"v": 4})]
-    with formats.Shelf(iter(entries), {"a", "c", "missing"}) as shelf:
-        assert (shelf["a"], shelf.get("b"), shelf["c"], len(shelf)) == ({"v": 1}, None, {"v": 4}, 2)
-        assert (shelf.seen, shelf.repeated, "missing" in shelf) == (4, 1, False)
-    with formats.Shelf(iter(entries), None, lambda old, new: "image" in new) as shelf:
-        assert shelf["a"]["v"] == 3
+    with formats.Lookup(iter(entries), {"a", "c", "missing"}) as kept:
+        assert (kept["a"], kept.get("b"), kept["c"], len(kept)) == ({"v": 1}, None, {"v": 4}, 2)
+        assert (kept.seen, kept.repeated, "missing" in kept) == (4, 1, False)
+    with formats.Lookup(iter(entries), None, lambda old, new: "image" in new) as kept:
+        assert kept["a"]["v"] == 3

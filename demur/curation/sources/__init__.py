@@ -1,0 +1,82 @@
+"""Sources: the folders that datasets publish, as documents and samples, nothing lost in translation.
+
+One file per source, its card (``<name>.yaml``) beside it. An adapter is a class with four members; it registers
+under the entry-point group ``demur.sources``, and ``docs/adding-a-source.md`` shows how to write one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from demur.errors import UsageError
+from demur.plugins import find
+from demur.records import Document, Sample
+from demur.store import Problems
+
+DEFECT = "defect"
+"""Attribute of a sample that is not whole: ``; ``-joined statements such as ``query image missing: a.jpg``.
+
+A sample with a defect is yielded all the same, so that nothing is dropped unseen; `demur pool build` leaves it out.
+"""
+
+
+class Source(Protocol):
+    """What an adapter is: constructed as ``Adapter(folder, problems=None, **options)``, options being text.
+
+    Bad rows are noted in the given `demur.store.Problems` with file, line and id, and left out. A missing or
+    unreadable image is noted too, and recorded in the sample's ``defect`` attribute: never an exception, never a
+    placeholder image.
+    """
+
+    name: str
+    """Short name; ids are prefixed with it when sources are joined."""
+    root: Path
+    """The folder that relative image uris start from."""
+    problems: Problems
+    """Where bad rows are noted."""
+
+    def documents(self) -> Iterator[Document]:
+        """The knowledge base, streamed; empty where the source has none."""
+        ...
+
+    def samples(self) -> Iterator[Sample]:
+        """The samples, streamed, in the order of their files."""
+        ...
+
+
+def open_source(name: str, folder: Path, problems: Problems | None = None, **options: str) -> Source:
+    """The adapter of that name over a folder.
+
+    Args:
+        name: registered name, or ``module:Class``.
+        folder: what the source published, unpacked as its card says.
+        problems: where bad rows are noted.
+        options: passed to the adapter; ``demur sources show NAME`` lists them.
+
+    Raises:
+        UnknownPart: no source of that name.
+        UsageError: the folder does not exist, or the adapter knows no such option.
+    """
+    factory, _ = find("sources", name)
+    unknown = sorted(set(options) - set(options_of(factory)))
+    if unknown:
+        raise UsageError(
+            f"source {name!r} has no option {', '.join(unknown)}; it knows {', '.join(options_of(factory)) or 'none'}",
+            cure=f"see 'demur sources show {name}'",
+        )
+    if not folder.is_dir():
+        raise UsageError(f"no folder {str(folder)!r}", cure="give the folder that holds the source's files")
+    return cast(Source, factory(folder, Problems() if problems is None else problems, **options))
+
+
+def options_of(factory: Any) -> dict[str, str]:
+    """Names of an adapter's options with their defaults as text."""
+    from inspect import Parameter, signature
+
+    return {
+        name: "" if parameter.default in (Parameter.empty, None) else str(parameter.default)
+        for name, parameter in signature(factory).parameters.items()
+        if name not in ("folder", "problems") and parameter.kind is not Parameter.VAR_KEYWORD
+    }
