@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from demur.indexing.encoders.torch_file import read_tensors
 from demur.indexing.encoders.weights import Pin, cached, pinned
-from demur.store import digest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -141,9 +140,7 @@ class EfficientNetLite0:
 
         data = pinned(WEIGHTS, "the offline encoder")
         built = cached(
-            "efficientnet-lite0.onnx",
-            digest(["efficientnet-lite0", VERSION, WEIGHTS.sha256]),
-            lambda: graph(read_tensors(data, WEIGHTS.file)),
+            "efficientnet-lite0.onnx", [WEIGHTS.sha256], __file__, lambda: graph(read_tensors(data, WEIGHTS.file))
         )
         return cls(session(built))
 

@@ -193,8 +193,8 @@ class MiniLM:
         from demur.indexing.encoders.onnx_session import session
 
         data = pinned(WEIGHTS, "the offline encoder")
-        key = digest(["minilm", VERSION, precision, WEIGHTS.sha256])
-        return cls(session(cached(f"minilm-{precision}.onnx", key, lambda: graph(data, precision))))
+        built = cached(f"minilm-{precision}.onnx", [WEIGHTS.sha256], __file__, lambda: graph(data, precision))
+        return cls(session(built))
 
     def mean(self, ids: list[int]) -> NDArray[np.float32]:
         """The mean of the last layer over one text's tokens, (384,), not normalised."""

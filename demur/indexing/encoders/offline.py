@@ -163,7 +163,7 @@ class OfflineEncoder:
         def build() -> bytes:
             return self.texts([PROMPT.format(name) for name in json.loads(listed)]).tobytes()
 
-        data = cached("imagenet-class-embeddings.f32", self.fingerprint(), build)
+        data = cached("imagenet-class-embeddings.f32", [self.fingerprint()], minilm.__file__, build)
         return np.frombuffer(data, np.float32).reshape(lite0.CLASSES, minilm.DIMENSIONS)
 
     def _shared_out(self, work: Callable[[T], U], items: Sequence[T]) -> list[U]:

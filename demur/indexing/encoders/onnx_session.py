@@ -9,7 +9,6 @@ import numpy as np
 
 from demur.errors import MissingExtra
 from demur.indexing.encoders.weights import cached
-from demur.store import digest
 
 
 def session(model: bytes) -> Any:
@@ -69,6 +68,6 @@ def _saturates() -> bool:
     x86 processors without VNNI add pairs of them in 16 bits, which saturates at 32,767; onnxruntime then has a slower
     exact way (1.6 times as slow where both were measured). Trying it out once is surer than reading processor flags.
     """
-    probe = cached("saturation-probe.onnx", digest(["saturation", 1]), _probe)
+    probe = cached("saturation-probe.onnx", [], __file__, _probe)
     product = _open(probe, exact=False).run(None, {"x": np.ones((_PROBE, _PROBE), np.float32)})[0]
     return not np.allclose(product, 127 * _PROBE, rtol=1e-3)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from demur.errors import MissingExtra, StorageError, UsageError
-from demur.store import digest, storage_errors, write_atomic
+from demur.store import digest, file_digest, storage_errors, write_atomic
 
 
 class Pin(NamedTuple):
@@ -69,18 +69,20 @@ _SEAL = 32
 """Bytes of SHA-256 that stand before the content of a cache file."""
 
 
-def cached(name: str, key: str, build: Callable[[], bytes]) -> bytes:
-    """The bytes kept under ``name`` and ``key``, built and kept when they are missing or damaged.
+def cached(name: str, parts: Sequence[str], code: str, build: Callable[[], bytes]) -> bytes:
+    """The bytes kept under ``name`` and what they depend on, built and kept when they are missing or damaged.
 
     A cache file is the SHA-256 of its content followed by the content, written atomically: a torn, truncated or
     altered file is noticed and built anew. An unreadable or unwritable cache costs time, never the result.
 
     Args:
         name: file name for people, e.g. ``minilm.onnx``.
-        key: hash of everything that the content depends on.
+        parts: everything that the content depends on, but for the code.
+        code: ``__file__`` of the module that builds it: a changed builder never meets the old content.
         build: makes the content.
     """
-    path = cache_dir() / f"{name}.{key[:16]}"
+    key = digest([*parts, file_digest(Path(code))], 16)
+    path = cache_dir() / f"{name}.{key}"
     try:
         blob = path.read_bytes()
         if blob[:_SEAL] == hashlib.sha256(blob[_SEAL:]).digest():
