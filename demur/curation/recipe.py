@@ -1,0 +1,151 @@
+"""A recipe: everything that decides what a release holds, in one YAML file (``recipe.yaml``).
+
+`demur build` runs it, the release's manifest repeats it, and `python -m demur.curation.recipe` prints its JSON
+schema for editors. Every key is checked before anything is computed; a mistyped one is answered with the
+nearest key that exists.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator
+
+from demur.curation.funnel import Rules, Stage
+from demur.curation.gate import Parametric, Solvable
+from demur.errors import UsageError
+from demur.records import Record
+from demur.store import storage_errors
+
+
+class SourceSpec(Record):
+    """One source of samples and documents."""
+
+    name: str
+    """A registered source (`demur sources list`), or ``module:Class``."""
+    path: str | None = None
+    """Its folder; relative to the recipe. None for a source that ships with demur."""
+    per_topic: int | None = Field(default=None, ge=1)
+    """Take at most that many samples of each topic, chosen by the seed; None takes all."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Passed to the source as it is."""
+
+
+class GateSpec(Record):
+    """A model that takes part in curation."""
+
+    system: str
+    """A system by name: ``prior``, ``reader``, ``model:openai/gpt-4o`` ..."""
+    name: str = ""
+    """What to call it; its system id when left empty."""
+    stages: tuple[Stage, ...] = tuple(Stage)
+    """Where it is asked: parametric, solvable, distractor."""
+    cost: float = Field(default=1.0, ge=0)
+    """Of one answer, in any one unit; cheaper gates are asked first."""
+    condition: str = "none"
+    """How it is prompted. ``none`` makes it try: a gate that deflects tells nothing about what it knows."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Sampling and layout of a model: temperature, max_tokens, images ..."""
+
+
+class RulesSpec(Record):
+    """What decides; see `demur.curation.gate`."""
+
+    parametric: Parametric = "not_correct"
+    solvable: Solvable = "any_correct"
+    k_min: int = Field(default=5, ge=0)
+    k_enough: int | None = Field(default=None, ge=1)
+
+    def rules(self) -> Rules:
+        """The same as the funnel takes them."""
+        return Rules(self.parametric, self.solvable, self.k_min, self.k_enough)
+
+
+class RetrievalSpec(Record):
+    """How distractors are found (001, section 3.2 and appendix H)."""
+
+    encoder: str = "offline"
+    """``offline``, ``open_clip:EVA02-B-16/merged2b_s8b_b131k``, ``sentence-transformers:facebook/contriever`` ..."""
+    modes: Literal["best"] | tuple[str, ...] = "best"
+    """Which retrieval modes may find pages; ``best`` tries all and takes the one with the best recall of gold."""
+    pages: int = Field(default=10, ge=1)
+    """Pages retrieved per query image (001: 10; E-VQA 5)."""
+    text: int = Field(default=8, ge=0)
+    """Candidate text distractors per sample."""
+    visual: int = Field(default=4, ge=0)
+    """Candidate visual distractors per sample."""
+    native: bool = True
+    """Adopt the source's own negatives where it has them."""
+
+
+class BuildRecipe(Record):
+    """The whole recipe."""
+
+    name: str
+    version: str = "0.1.0"
+    seed: int = 0
+    sources: tuple[SourceSpec, ...] = Field(min_length=1)
+    gates: tuple[GateSpec, ...] = Field(min_length=1)
+    judge: str = "rules"
+    retrieval: RetrievalSpec = Field(default_factory=RetrievalSpec)
+    rules: RulesSpec = Field(default_factory=RulesSpec)
+    limits: tuple[str, ...] = ()
+    """Lines for the dataset card: what this release cannot be used for."""
+    authors: tuple[str, ...] = ("The makers of this release",)
+
+    @field_validator("gates")
+    @classmethod
+    def _some_gate_without_evidence(cls, gates: tuple[GateSpec, ...]) -> tuple[GateSpec, ...]:
+        if not any(Stage.PARAMETRIC in g.stages for g in gates):
+            raise ValueError("no gate is asked without evidence: one needs the stage 'parametric'")
+        names = [g.name or g.system for g in gates]
+        if twice := {n for n in names if names.count(n) > 1}:
+            raise ValueError(f"two gates have the same name: {', '.join(sorted(twice))}")
+        return gates
+
+
+def load_recipe(path: Path) -> BuildRecipe:
+    """Read and check a recipe.
+
+    Raises:
+        UsageError: not YAML, or keys and values that a recipe does not have; all of them, the nearest key suggested.
+    """
+    with storage_errors(path):
+        text = path.read_text(encoding="utf-8")
+    try:
+        data = yaml.safe_load(text)  # the safe loader builds plain values only, whatever the file says
+    except yaml.YAMLError as error:
+        raise UsageError(f"not YAML: {str(error).splitlines()[0]}", item=str(path), cure="mend the file") from error
+    if not isinstance(data, dict):
+        raise UsageError("a recipe is a mapping of keys", item=str(path), cure="see docs/recipe.md for an example")
+    return parse_recipe(data, str(path))
+
+
+def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
+    """Check a recipe given as plain values."""
+    try:
+        return BuildRecipe.model_validate(data)
+    except ValidationError as error:
+        raise UsageError("; ".join(_complaint(e) for e in error.errors()), item=item, cure="mend the recipe") from error
+
+
+def _complaint(error: Any) -> str:
+    place = ".".join(str(step) for step in error["loc"])
+    if error["type"] == "extra_forbidden":
+        near = get_close_matches(str(error["loc"][-1]), _keys(), n=1)
+        return f"{place}: no such key" + (f" (did you mean {near[0]!r}?)" if near else "")
+    return f"{place}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _keys() -> list[str]:
+    models = (BuildRecipe, SourceSpec, GateSpec, RulesSpec, RetrievalSpec)
+    return sorted({name for model in models for name in model.model_fields})
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(BuildRecipe.model_json_schema(), indent=1) + "\n")

@@ -1,0 +1,1 @@
+"""The stages strung together: curate (sources -> release), evaluate (release -> runs), demo (both, and a report)."""

