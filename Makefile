@@ -1,0 +1,38 @@
+# Two words do all the set-up: `make demo`, `make test`. Both make their environment first (.venv, in this folder).
+.PHONY: help demo setup check test test-fast docs clean wheel
+PY := .venv/bin/python
+RUN := .venv/bin/
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+demo: ## the whole job on the built-in sample, in two minutes
+	@tools/setup.sh demo
+	$(RUN)demur demo --out demo-out
+
+setup: ## the environment for working on demur
+	@tools/setup.sh test
+
+check: setup ## format, lint, types, floors
+	$(RUN)ruff format --check .
+	$(RUN)ruff check .
+	$(RUN)mypy
+	$(RUN)lint-imports
+
+test: setup ## every test: core, reference, integration
+	$(RUN)pytest --cov --cov-report=term:skip-covered --durations=15
+
+test-fast: setup ## the core tier alone, under two minutes, with its coverage
+	$(RUN)pytest -m "not reference and not integration" --cov --cov-report=term:skip-covered
+
+docs: setup ## regenerate the pages that are made from the code
+	$(PY) tools/make_docs.py
+
+bench-%: setup ## make bench-NAME runs benchmarks/NAME.py
+	$(PY) benchmarks/$*.py
+
+wheel: setup ## build the wheel into dist/
+	$(RUN)python -m pip wheel --quiet --no-deps -w dist . 2>/dev/null || uv build --quiet --wheel
+
+clean: ## remove what the targets made (the environment stays)
+	rm -rf demo-out dist build .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
