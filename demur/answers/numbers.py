@@ -39,17 +39,22 @@ class Unit(NamedTuple):
     offset: float = 0.0
 
 
-_TABLE: dict[str, list[tuple[str, float]]] = {
+_TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units they begin with
+    "speed": [
+        ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|kilomet(?:er|re)s? per hour", 1 / 3.6),
+        ("mph|miles per hour", 0.44704), ("knots?|kn", 1852 / 3600),
+    ],
+    "sterling": [("GBP|pounds? sterling", 1.0)],
     "length": [
         ("mm|millimet(?:er|re)s?", 1e-3), ("cm|centimet(?:er|re)s?", 1e-2), ("m|met(?:er|re)s?", 1.0),
         ("km|kms|kilomet(?:er|re)s?", 1e3), ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
         ("ft|feet|foot|'(?!s)", 0.3048), ("yd|yds|yards?", 0.9144), ("mi|miles?", 1609.344),
-        ("nmi|nautical miles?", 1852.0), ("light[ -]years?|ly", 9.4607304725808e15), ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6),
+        ("nmi|nautical miles?", 1852.0), ("ly|light[ -]years?", 9.4607304725808e15), ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6),
     ],
     "area": [
         ("km2|km\\^2|sq\\.? ?km|square (?:kilomet(?:er|re)s?|km)", 1e6), ("m2|m\\^2|sq\\.? ?m|square (?:met(?:er|re)s?|m)", 1.0),
-        ("ha|hectares?", 1e4), ("acres?", 4046.8564224), ("sq\\.? ?mi|square miles?|mi2", 2589988.110336),
-        ("sq\\.? ?ft|square f(?:ee|oo)t|ft2", 0.09290304),
+        ("ha|hectares?", 1e4), ("acres?", 4046.8564224), ("mi2|sq\\.? ?mi|square miles?", 2589988.110336),
+        ("ft2|sq\\.? ?ft|square f(?:ee|oo)t", 0.09290304),
     ],
     "volume": [
         ("ml|millilit(?:er|re)s?", 1e-6), ("cl|centilit(?:er|re)s?", 1e-5), ("l|L|lit(?:er|re)s?", 1e-3),
@@ -64,15 +69,10 @@ _TABLE: dict[str, list[tuple[str, float]]] = {
         ("days?", 86400.0), ("weeks?", 604800.0),
     ],
     "months": [("months?", 1.0), ("yrs?|years?", 12.0), ("decades?", 120.0), ("century|centuries", 1200.0)],
-    "speed": [
-        ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|kilomet(?:er|re)s? per hour", 1 / 3.6),
-        ("mph|miles per hour", 0.44704), ("knots?|kn", 1852 / 3600),
-    ],
     "power": [("W|watts?", 1.0), ("kW|kilowatts?", 1e3), ("MW|megawatts?", 1e6), ("GW|gigawatts?", 1e9), ("hp|horsepower", 745.69987158)],
     "ratio": [("%|per ?cent|percent|percentage points?", 1.0)],
     "dollar": [("USD|US\\$|dollars?", 1.0), ("cents?", 0.01)],
     "euro": [("EUR|euros?", 1.0)],
-    "sterling": [("GBP|pounds? sterling", 1.0)],
     "yen": [("JPY|yen", 1.0)],
     "angle": [("degrees?(?! (?:celsius|fahrenheit|centigrade|C\\b|F\\b))|°(?! ?[CF]\\b)", 1.0)],
 }  # fmt: skip
@@ -82,25 +82,26 @@ _AFFINE: list[tuple[str, float, float]] = [
     ("kelvins?", 1.0, 0.0),
 ]
 UNITS: dict[str, Unit] = {}
-_WRITTEN: list[tuple[re.Pattern[str], str]] = []
+"""Every unit by the name that `Quantity.unit` carries."""
 
 
-def _define() -> None:
+def _define() -> tuple[re.Pattern[str], list[str]]:
     rows = [(p, Unit(d, f)) for d, table in _TABLE.items() for p, f in table]
     rows += [(p, Unit("temperature", f, o)) for p, f, o in _AFFINE]
+    names, branches = [], []
     for pattern, unit in rows:
-        name = re.split(r"[|(\\?]", pattern)[0]
-        UNITS[name] = unit
-        # one-letter and two-letter symbols mean what they say only in their own case (m, M; in, In)
+        names.append(re.split(r"[|(\\?]", pattern)[0])
+        UNITS[names[-1]] = unit
+        # symbols of one or two letters mean what they say only in their own case (m, M; in, In)
         forms = re.split(r"\|(?![^(]*\))", pattern)
         short = [f for f in forms if len(re.sub(r"\(.*?\)|\W", "", f)) <= 2]
         long = [f for f in forms if f not in short]
-        for group, flags in ((long, re.IGNORECASE), (short, re.NOFLAG)):
-            if group:
-                _WRITTEN.append((re.compile(rf"[ ]?[-]?(?:{'|'.join(group)})(?![^\W_])", flags), name))
+        either = [f"(?i:{'|'.join(long)})"] if long else []
+        branches.append("(" + "|".join(either + short) + ")")
+    return re.compile(rf"[ ]?-?(?:{'|'.join(branches)})(?![^\W_])"), names
 
 
-_define()
+_WRITTEN, _NAMES = _define()
 _BEFORE = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _SCALES = {
     "hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m.": 1e6,
@@ -231,8 +232,9 @@ def _in_digits(text: str) -> list[Quantity]:
         value, decimals = float(digits), len(digits.partition(".")[2])
         if match["exp"]:
             value, decimals = value * 10.0 ** int(match["exp"]), decimals - int(match["exp"])
-        money = next((s for s in ("US$", *_BEFORE) if text[:start].rstrip(" ").endswith(s)), "")
-        sign = text[: start - len(money)].rstrip(" ") if money else text[:start]
+        lead = text[max(0, start - 8) : start]
+        money = next((s for s in ("US$", *_BEFORE) if lead.rstrip(" ").endswith(s)), "")
+        sign = lead.rstrip(" ").removesuffix(money) if money else lead
         if sign.endswith("-") and (
             len(sign) < 2 or not (sign[-2].isalnum() or (sign[-2] in " )%°" and sign[:-1].rstrip()[-1:].isdigit()))
         ):
@@ -252,11 +254,9 @@ def _finish(
         factor = _SCALES.get(scale[1]) or _SCALES[scale[1].lower()]
         value, decimals, plain, end = value * factor, decimals - len(f"{factor:.0f}") + 1, False, scale.end()
     if not unit and not ordinal:
-        for pattern, name in _WRITTEN:
-            after = pattern.match(text, end)
-            if after and after.group().strip(" -") and not (after.group() == "s" and value % 10 == 0):  # 1960s
-                unit, end = name, after.end()
-                break
+        after = _WRITTEN.match(text, end)
+        if after and after.lastindex and not (after.group() == "s" and value % 10 == 0):  # 1960s
+            unit, end = _NAMES[after.lastindex - 1], after.end()
     if text[end : end + 1].isalpha() and text[end - 1 : end].isdigit():
         return None  # 5G, 20th-like identifiers, 1960s
     return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
@@ -356,10 +356,8 @@ def unit_named(text: str) -> str:
     ('m', 'km2', '')
     """
     text = readable(text).strip()
-    for pattern, name in _WRITTEN:
-        if text and pattern.fullmatch(text):
-            return name
-    return _BEFORE.get(text, "")
+    written = _WRITTEN.fullmatch(text)
+    return _NAMES[written.lastindex - 1] if written and written.lastindex else _BEFORE.get(text, "")
 
 
 _ABOUT = re.compile(

@@ -1,0 +1,229 @@
+"""Whether a reply declines to answer, by its wording (English).
+
+A reply is read clause by clause. A clause may *decline* (the speaker cannot or will not answer), *blame* (the evidence
+does not say), *doubt* ("I'm not sure"), *offer* (a guess is coming: "it might be", "my best guess"), *describe* (what
+the evidence or the picture shows), or *assert*. What is quoted is not read: a sign that says "no data" declines
+nothing. Two rules follow from published mistakes (a phrase list fires inside real answers): a doubt followed by an
+answer is an answer, and a phrase counts only where the speaker, the question or the evidence is its subject.
+
+How often this is right is measured, not claimed: ``python -m demur.judge.rules --score FILE``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from demur.answers import normalise
+
+
+class Reading(NamedTuple):
+    """What a reply does, and the words that show it."""
+
+    deflects: bool
+    cue: str
+
+
+_EVIDENCE = (
+    r"(?:(?:any|none|some|all|either|neither|nothing)\s+(?:of|in)\s+)?(?:the|this|these|those|your|any|my|its|that)?\s*"
+    r"(?:(?:provided|given|available|supplied|retrieved|attached|accompanying|presented|shown|above|relevant|current|"
+    r"supporting|text|textual|visual|search|first|second|two|three|input|reference)\s+){0,3}"
+    r"(?:context|contexts|passages?|documents?|evidence|text|texts|information|info|images?|pictures?|photos?|photographs?|"
+    r"sources?|articles?|excerpts?|snippets?|materials?|results?|captions?|paragraphs?|data|details|references?|quotes?|"
+    r"descriptions?|figures?|tables?|page|pages|content|question)"
+)
+_KNOWING = (
+    r"(?:answer(?!ing the door)|determine|identify|tell|say|provide|give|confirm|verify|find|see|locate|infer|know|name|state|"
+    r"recogni[sz]e|assist|help|specify|establish|offer|make out|ascertain|conclude|deduce|be (?:sure|certain|determined)|"
+    r"pinpoint|comment|respond|speculate|guess|figure out|work out|read|view|access|do that|discern|reliably|definitively|accurately|"
+    r"directly|confidently|with (?:any )?(?:certainty|confidence)|really|truthfully|responsibly|process|share|make a determination)"
+)
+_NOT = r"(?:can(?:no|')?t|cannot|can not|could(?:n't| not)|am not able|'m not able|are not able|was not able|were not able|wasn't able|weren't able|am unable|'m unable|are unable|was unable|were unable|unable|not able)"
+_SAYING = (
+    r"(?:mention|contain|provide|include|specify|state|say|give|list|identify|indicate|show|address|cover|have|support|"
+    r"discuss|reveal|tell|offer|describe|name|help|allow|explain|refer|report|answer|disclose|appear|seem|make|clarify|hold|present|"
+    r"match|relate|suffice|note|record|detail|depict|point|talk|touch)"
+)
+_DECLINES = [
+    rf"\b(?:i|we)(?:'m| am| are|'re)?\s+(?:really |simply |just |honestly |currently |therefore |also |still |sorry,? (?:but )?(?:i |we )?)*{_NOT}(?:\s+(?:to|even|really|possibly|reliably|definitively|confidently|accurately|safely|at present|fully|directly|with (?:any )?(?:certainty|confidence)))*\s+{_KNOWING}",
+    rf"^\W*(?:sorry,?\s+(?:but\s+)?|unfortunately,?\s+|apologies,?\s+(?:but\s+)?)?{_NOT}(?:\s+(?:to|reliably|really))*\s+{_KNOWING}",
+    r"^\W*(?:sorry|apologies|unfortunately|regrettably)?,?\s*(?:no|none)\s*[-,]?\s*can(?:'t| not|not)\s+(?:do|say|tell|help)",
+    r"\b(?:cannot|can't|can not|could not|couldn't|can neither)\s+(?:be\s+)?(?:\w+ly\s+|currently\s+)?(?:be\s+)?(?:determined|answered|identified|inferred|established|verified|confirmed|known|ascertained|derived|deduced|provided|given|stated|found|concluded|named|read off|told|resolved|settled)\b",
+    r"\b(?:is|it's|was|be|seems|remains|appears)\s+(?:simply |just |therefore |thus |not actually )?(?:im|not )possible\s+(?:for me |here |from (?:this|the) \w+ )?to\s+(?:\w+ly\s+)?(?:answer|determine|identify|tell|say|know|name|give|establish|verify|confirm|state|infer|be sure|conclude|pin)",
+    r"\b(?:un|not )answerable\b|\bno answer (?:can|could) be\b|\bunable to (?:be )?(?:answer|determine)",
+    r"\bthere(?:'s| is| was) no (?:way|means|basis) (?:to|for|of) (?:\w+ )?(?:know|tell|say|answer|determin|identif|me)",
+    r"\b(?:i|we)\s+(?:really |honestly |simply |just |truly |do )*(?:do not|don't|did not|didn't|wouldn't|would not)\s+(?:really |actually |currently |even )?(?:know|have (?:any |the )?(?:answer|idea|clue|enough|sufficient|adequate|information|info|access|knowledge|data|details|specific|relevant|necessary|reliable|ability)|see (?:any|enough|the answer|anything)|find (?:any|enough|the answer|anything)|recogni[sz]e|feel (?:comfortable|confident) (?:answering|identifying|giving|saying)|possess|want to (?:guess|speculate))",
+    r"^\W*(?:sorry,?\s*)?(?:do not|don't|dunno)\b(?:\s+(?:really\s+)?(?:know|have))?",
+    r"\b(?:i|we)\s+(?:have|had|'ve got|have got)\s+(?:absolutely )?(?:no|insufficient|too little|not enough|not been given|nothing)\s*(?:idea|clue|information|info|knowledge|way|data|access|evidence|reliable|basis|context|means|record|here|to go on|enough|the)?",
+    r"\b(?:no idea|no clue|beats me|your guess is as good|idk)\b",
+    r"\b(?:i|we)(?:'d| would| must| have to|'ll| will| need to|'m going to)?\s+(?:rather not|prefer not|respectfully |politely )?(?:decline|refrain|abstain|pass on|skip|defer|withhold|not (?:answer|guess|speculate|provide))",
+    r"\b(?:i|we)(?:'d| would)?\s+(?:rather not|prefer not to)\b|\b(?:i|we) (?:won't|will not|refuse to|choose not to|am choosing not to|shall not) (?:answer|guess|speculate|provide|identify|name|attempt|be able|make)",
+    r"\b(?:as|being|i am|i'm) an? (?:ai|language model|assistant|text-based|vision)\b[^.]*\b(?:cannot|can't|not able|unable|do not|don't)",
+    r"\b(?:i|we)(?:'d| would|'ll| will)? (?:need|require) (?:more|additional|further|some|a clearer|another|extra|the|better)\b",
+    r"\b(?:could|can|would) you (?:please |kindly |perhaps )?(?:provide|share|give|clarify|supply|upload|send|tell me more)\b|^\W*please (?:provide|share|clarify|supply|upload|send|give)\b",
+    r"\b(?:would|will) (?:be|have to be|only be) (?:pure |a )?(?:guess|guessing|speculation|speculating|speculative|guesswork|made up)\b|\bwould be a (?:pure |mere |wild )?guess\b",
+    r"\bnot something (?:i|we) (?:can|could)\b|\bbeyond (?:my|what i)\b|\boutside (?:of )?(?:my|what i)\b",
+    r"\b(?:i|we)(?:'m| am) (?:afraid|sorry)[^.]*\b(?:cannot|can't|unable|not able|do not|don't|not|no|isn't)\b",
+    r"\bno (?:definitive|definite|reliable|conclusive|clear|certain|confident|direct) (?:answer|conclusion|identification|response)\b",
+    r"\banswer (?:is|remains|stays)?\s*(?:not (?:known|available|given|found|stated|present|in)|unknown|unavailable|unclear|undetermined|indeterminate|missing|nowhere|absent)\b",
+    r"\bthe question (?:cannot|can't|is not|isn't|can not|must (?:remain|stay|go)|remains|stays|goes) (?:be answered|answerable|un ?answered|open)",
+    r"\bleave (?:it|this|the question) (?:open|unanswered|blank)\b|\bhave to pass\b|\bmust pass\b",
+]  # fmt: skip
+_BLAMES = [
+    rf"\b{_EVIDENCE}(?:\s+(?:provided|given|supplied|here|above|shown|you (?:gave|provided|shared)|i (?:have|was given|received)|in front of me|retrieved|available|alone|itself|at hand|that (?:was|were|is|are) (?:given|provided|retrieved|shown)))*\s*,?\s*(?:(?:itself|themselves|alone|also|actually|simply|unfortunately|however|clearly|really|just|explicitly|only)\s+)*(?:does not|do not|doesn't|don't|did not|didn't|cannot|can't|never|fails? to|is not able to|lacks?|omits?|is silent|are silent|says? nothing|gives? no|contains? no|provides? no|makes? no|offers? no|includes? no|has no|have no|mentions? no|shows? no|isn't|is not|are not|aren't|is insufficient|are insufficient|is too|are too|remains? silent|is missing|are missing|is lacking|are unrelated|is unrelated|is irrelevant|are irrelevant|concerns? something else|is about something else)\b(?:\s+(?:\w+ly\s+)?(?:{_SAYING}|sufficient|enough|clear|detailed|helpful|relevant|related|provided|available|given|present|adequate|specific|useful|about|high)\b)?",
+    rf"\b(?:no|none|nothing|neither|not (?:one|any|a single one))\s+(?:of|in|from)\s+{_EVIDENCE}[^.]*?\b(?:{_SAYING}s?|{_SAYING}ed|answers?|about|says|states|relevant|related|tells?|gives?|help(?:s|ful)?|mentions?|identifies|specifies|carries|indicates|suggests|points?)\b",
+    r"\b(?:neither|no)\s+(?:the\s+)?(?:passage|document|source|context|image|text|article|excerpt|snippet|caption)s?(?:\s+(?:nor|or)\s+(?:the\s+)?\w+)?\s+(?:mentions?|provides?|gives?|states?|contains?|answers?|says?|identif(?:y|ies)|specif(?:y|ies)|shows?|names?|includes?)",
+    rf"\bnothing in {_EVIDENCE}",
+    r"\b(?:not enough|insufficient|inadequate|too little|lack of|no|not any|not sufficient|a lack of|limited)\s+(?:relevant |specific |direct |further |clear |explicit |such |reliable |usable |supporting |background |contextual |visual |available |concrete )*(?:information|info|context|evidence|data|detail|details|mention|reference|indication|knowledge)\b(?:\s+(?:is|are|was|were|to|about|on|in|regarding|for|of|provided|available|given|here|that|whether|concerning|from|as|which|at|i)\b|\W*$)",
+    r"\b(?:is|are|was|were|it's|isn't|aren't|wasn't|been|being|also|and|but|answer|^)\s*(?:not|nowhere|never)?\s*(?:directly |explicitly |actually |currently |specifically |clearly )?(?:mentioned|specified|stated|provided|given|available|found|included|listed|disclosed|present|indicated|shown|identified|addressed|covered|described|discussed|named|visible|clear|evident)\s+(?:anywhere |explicitly |directly )?(?:in|by|from|within|on|here|among|to me|based on|enough|for me)\b",
+    r"^\W*(?:not|nowhere|never) (?:directly |explicitly |actually |specifically |clearly |otherwise )?(?:mentioned|specified|stated|provided|given|available|found|included|listed|disclosed|present|indicated|shown|answered|identified|covered|enough|sufficient|in the|determinable)\b",
+    r"\b(?:information|details?|answer|name|date|figure|number|year|value|it|this|that)\b[^.,;]{0,50}\b(?:is|are|was|were)(?:\s+(?:simply|just|unfortunately))?(?: not|n't)\s+(?:directly |explicitly |actually |currently |specifically |clearly )?(?:mentioned|specified|stated|provided|given|available|found|included|listed|disclosed|present|indicated|addressed|covered)\b",
+    r"\b(?:remains|is|are|was|it's|stays|left)\s+(?:currently |still |simply |entirely |left )?(?:unclear|unknown|undetermined|unspecified|indeterminate|undisclosed|uncertain|not known|not clear)\b",
+    r"\bunclear (?:from|what|which|who|how|whether|where|when|based)\b",
+    rf"\b(?:based on|from|given|using|with|going by) {_EVIDENCE}[^.]*\b(?:unclear|not clear|not possible|impossible|cannot|can't|not sure|unknown|hard to (?:say|tell)|no way)\b",
+    r"\b(?:hard|difficult|tough|tricky) (?:for me )?to (?:say|tell|determine|identify|know|answer|be sure)\b",
+    rf"\b(?:i|we) (?:see|find|found|saw|could find|can find|have found|can see) (?:no|nothing)\b|\b(?:i|we) (?:looked|searched|checked|read|went)[^.]*\b(?:nothing|no mention|none|not|no)\b|\bnothing (?:here|there|i (?:have|was given|see|know))\b[^.]*|\bmissing (?:the )?(?:information|evidence|context|details?)\b|\b{_EVIDENCE} (?:only|merely|just) (?:mentions?|discuss(?:es)?|describes?|covers?|talks?|shows?|tells?|gives?|provides?|deals?)\b",
+]  # fmt: skip
+_DOUBTS = [
+    r"\b(?:i'm|i am|we're|we are|im)\s+(?:really |honestly |just |still |quite |simply |afraid i'm )?(?:not (?:really |entirely |quite |completely |fully |100 ?% |too |at all |totally )?(?:sure|certain|confident|positive|aware|familiar|convinced)|unsure|uncertain|unaware|in doubt|unfamiliar)\b",
+    r"^\W*(?:not (?:really |entirely |quite |completely |100% |too |totally )?(?:sure|certain)|unsure|uncertain|hard to (?:say|tell)|difficult to (?:say|tell)|hmm+|who knows)\b",
+    r"\bi can(?:not|'t) be (?:\w+ )?(?:sure|certain|positive)\b|\bi don't (?:think|believe) i (?:can|know)\b|\bi (?:doubt|wonder)\b|\bdon't quote me\b|\bi may be wrong\b|\bi might be wrong\b",
+]  # fmt: skip
+_OFFERS = [
+    r"\b(?:my |a |the |an? )?(?:best|educated|rough|wild|first|informed|only) (?:guess|estimate|bet)\b(?! would be (?:pure|just|only))",
+    r"\b(?:i'd|i would|i'll|i will|let me|i'm going to|if (?:pressed|forced|i had to(?: guess)?|pushed)[^.]*?i'd) (?:guess|say|bet|go with|estimate|pick|choose|lean|venture|wager|assume|hazard|suggest|put it|settle)\b",
+    r"\bi (?:believe|think|suspect|guess|assume|reckon|recall|lean)\b(?! (?:i (?:can|know|need|would|don't)|(?:it|this|that)(?:'s| is| would be) (?:im|not )?possible|there (?:is|are)(?:n't| not| no)|the (?:question|context|passage|image)|we|more|it (?:cannot|can't)))",
+    r"\b(?:it|this|that|he|she|they|the \w+(?: \w+){0,3}?)\s+(?:is|was|are|were|'s)?\s*(?:most |very |quite )?(?:likely|probably|presumably|possibly|perhaps|apparently)\b(?! (?:not |un|im|found|need|available|require|would be needed|best|beyond|covered|in (?:a|an|another|the) ))",
+    r"^\W*(?:probably|perhaps|maybe|possibly|presumably|likely|most likely)\b(?! (?:not|you|i|the (?:question|answer is not|image is|context|passage)|un|someone|it (?:is|was) (?:not|un)))",
+    r"\b(?:it|this|that|he|she|they|there|the \w+(?: \w+){0,2}?|answer) (?:might|may|could|would|should|must|appears to|seems to|looks to)(?: well| possibly| perhaps| probably| likely)? (?:be|have been|refer to|stand for|mean)\b(?! (?:found|possible|able|needed|required|a guess|speculat|more|un|in(?:correct|accurate)?\b|anything|any|wrong|pure|guess|better|helpful|outside|different|one of (?:many|several)|risky|misleading|irresponsible|answered|necessary|best|determined|useful|inappropriate|dishonest|fabricat|made|inclined|happy|glad|several|many|various|hard|difficult|sure|beyond|out of|in a|an? (?:different|number|variety|fabrication|invention|mistake)))",
+    r"\b(?:based on|from|going by|according to|drawing on|using|relying on) (?:my )?(?:own |general |background |prior |common |world |broader |outside )+(?:knowledge|memory|understanding|information)\b",
+    r"\b(?:generally|commonly|widely|historically|typically) (?:known|believed|thought|said|considered|reported|accepted|credited|attributed|listed)\b(?! in)",
+    r"\b(?:suggests?|indicates?|implies|implying|suggesting|hints?)\s+(?:that )?(?:it|this|the|a|an|he|she|they)\b(?![^.]*\b(?:cannot|can't|not (?:enough|clear|sure)|unclear|unknown)\b)",
+    r"\bthe (?:correct |right |most likely |likely |probable )?answer (?:is|would be|should be|appears to be|seems to be|must be|might be|may be|could be)\b(?!\s*[:\-]?\W*(?:not|un|nowhere|missing|absent|in(?:determinate)|n/a|none|no\b|impossible|elsewhere|beyond|simply not))",
+]  # fmt: skip
+_DESCRIBES = [
+    rf"^\W*(?:(?:based on|according to|in|from|given|looking at)\s+)?{_EVIDENCE}\b[^.]*\b(?:mentions?|discuss(?:es)?|describes?|shows?|talks?|refers?|provides?|states?|depicts?|contains?|lists?|focus(?:es)?|covers?|is about|are about|includes?|features?|gives?|concerns?|deals?|presents?|tells?|appears?|seems?|names?|introduces|explains?|compares?|reports?|notes?)\b",
+    r"^\W*(?:it|they|these|this|both|one|each|the (?:first|second|other|third|last))\s+(?:of (?:them|these)\s+)?(?:only |merely |just |also |mainly |mostly |simply )*(?:mentions?|discuss(?:es)?|describes?|shows?|talks?|refers?|covers?|focus(?:es)?|concerns?|deals?|contains?|lists?|depicts?|are about|is about|tells?|gives?|provides?|relates?|says?)\b",
+    r"\b(?:i can see|i see|while|although|even though|though|i can (?:describe|tell you|help|offer|say)|i'd be (?:happy|glad)|i would be (?:happy|glad)|let me know|feel free|if you|happy to help|hope this|you (?:may|might|could|can)|consult|please|consider|try|to (?:answer|determine|identify) (?:this|the|it)|for (?:that|this|an|a|accurate|reliable)|perhaps (?:you|another|a)|it (?:would|could|may|might) (?:help|be))\b",
+    r"^\W*(?:sorry|i'm sorry|i am sorry|apologies|i apologi[sz]e|unfortunately|thank(?:s| you)|good question|great question|that's (?:a|an)|hello|hi|sure|certainly|of course|okay|ok|well|hmm+|interesting|regrettably|i understand|i appreciate|noted|this is a (?:good|tricky|hard|difficult|tough))\b[^.]{0,60}$",
+    r"^\W*(?:therefore|thus|so|hence|as (?:a result|such)|in (?:summary|short|conclusion)|overall|consequently|without|since|because|given|only|apart|other than|besides|either way|at least|to be)\b",
+]  # fmt: skip
+_WHOLE = frozenset(
+    [
+        "unknown", "n a", "na", "none", "idk", "unsure", "not sure", "no answer", "undetermined", "not available", "not applicable",
+        "no information", "unanswerable", "not answerable", "cannot answer", "can t answer", "unable to answer", "not attempted",
+        "i don t know", "dont know", "don t know", "no idea", "pass", "skip", "unclear", "not specified", "not mentioned", "insufficient",
+        "not enough information", "insufficient information", "insufficient evidence", "insufficient context", "insufficient data",
+        "not provided", "not stated", "not given", "not found", "not in context", "not possible", "no comment", "null", "unspecified",
+        "indeterminate", "cannot say", "can t say", "cannot tell", "can t tell", "cannot be determined", "no context", "unknowable",
+        "abstain", "i abstain", "deflect", "no relevant information", "information not available", "answer not found", "not determinable",
+        "cannot determine", "not known", "unavailable", "answer unknown", "who knows", "no clue", "cnbd", "i m sorry", "sorry", "i am sorry",
+        "i can t help", "no data", "no data available", "not clear", "no evidence", "undisclosed", "no way to know", "i pass", "no response",
+    ]
+)  # fmt: skip
+
+
+def _any(patterns: list[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{p})" for p in patterns), re.IGNORECASE)
+
+
+_DECLINE, _BLAME, _DOUBT, _OFFER, _DESCRIBE = map(_any, (_DECLINES, _BLAMES, _DOUBTS, _OFFERS, _DESCRIBES))
+_QUOTED = re.compile(
+    "\"[^\"\n]{1,200}\"|\u201c[^\u201d\n]{1,200}\u201d|(?<![\\w])'[^'\n]{2,200}'(?![\\w])|\u2018[^\u2019\n]{1,200}\u2019|\\*[^*\n]{1,80}\\*(?!\\*)"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[^a-z\s])|\n+|\s*[;]\s*|\s+[-\u2013\u2014]\s+|\u2014")
+_TURN = re.compile(
+    r",?\s+(?:but|however|yet|nevertheless|nonetheless|still)\b,?\s*|^\W*(?:but|however|yet|nevertheless|nonetheless|still|that said|even so|having said that)\b,?\s*",
+    re.I,
+)
+_CONCEDES = re.compile(r",?\s+(?:though|although|even though|albeit|while|despite)\b", re.I)
+_MORE = re.compile(
+    r"\b(?:other|others|further|additional|anything else|beyond that|more (?:detail|specific|precise|about)|exact|precise|why|the rest|how (?:it|this)|that fact|source for|independently|in more)\b",
+    re.I,
+)
+_MARKED = re.compile(r"(?:^|\n|[.!?]\s)\W*(?:final answer|short answer|answer)\W*[:=]\W*(.+)", re.I | re.S)
+
+
+def read(text: str) -> Reading:
+    """Whether a reply declines to answer.
+
+    Args:
+        text: the reply, without hidden reasoning. Untrusted; read as text only.
+
+    Returns:
+        ``deflects`` and the words that decided (of an answer that hedges: "" or the words that offer it).
+
+    >>> read("I'm sorry, but the passages do not mention when the bridge opened.").deflects
+    True
+    >>> read("I'm not certain, but it is probably Lake Como.").deflects
+    False
+    >>> read('The display reads "no data".').deflects
+    False
+    """
+    text = text.replace("\u2019", "'").replace("\u02bc", "'").strip()
+    marked = list(_MARKED.finditer(text))
+    if marked and normalise(marked[-1][1]):
+        inner = read(marked[-1][1])
+        return inner if inner.deflects or len(marked[-1][1].split()) <= 60 else Reading(False, "")
+    bare = normalise(re.sub(r"['\u2019]", " ", text))
+    if bare in _WHOLE:
+        return Reading(True, bare)
+    plain = _QUOTED.sub(" _ ", text)
+    if not normalise(plain.replace("_", "")):
+        plain = text.strip("\"'*\u201c\u201d ")
+    clauses = _clauses(plain)
+    seen: dict[str, str] = {}
+    asserted_first = False
+    for i, (clause, turned) in enumerate(clauses):
+        kind, cue = _kind(clause)
+        if kind == "offer":
+            return Reading(False, cue)
+        if kind == "assert" and turned and any(k in seen for k in ("blame", "doubt", "decline")):
+            return Reading(False, clause.strip()[:60])
+        if kind == "assert" and i == 0:
+            asserted_first = True
+        if kind == "assert" and "doubt" in seen and not {"blame", "decline"} & seen.keys():
+            return Reading(False, clause.strip()[:60])
+        if (
+            asserted_first
+            and kind in ("decline", "blame", "doubt")
+            and not turned
+            and (_MORE.search(clause) or kind != "decline")
+        ):
+            continue  # "300 m. The text gives no other details."
+        seen.setdefault(kind, cue)
+    for kind in ("decline", "blame", "doubt"):
+        if kind in seen:
+            return Reading(True, seen[kind])
+    return Reading(False, "")
+
+
+def _clauses(text: str) -> list[tuple[str, bool]]:
+    """Clauses in order, each with whether it turns against what went before ("but ...")."""
+    out: list[tuple[str, bool]] = []
+    for sentence in _SENTENCE.split(text):
+        if not normalise(sentence):
+            continue
+        turned, rest = False, sentence
+        while found := _TURN.search(rest):
+            head = rest[: found.start()]
+            if normalise(head):
+                out.append((head, turned))
+            turned, rest = True, rest[found.end() :]
+        # "X, though the text does not say so": the concession is no verdict of its own
+        conceded = _CONCEDES.search(rest)
+        if conceded and conceded.start() > 0 and _kind(rest[: conceded.start()])[0] in ("assert", "offer"):
+            rest = rest[: conceded.start()]
+        if normalise(rest):
+            out.append((rest, turned))
+    return out
+
+
+def _kind(clause: str) -> tuple[str, str]:
+    for kind, pattern in (("offer", _OFFER), ("decline", _DECLINE), ("blame", _BLAME), ("doubt", _DOUBT)):
+        found = pattern.search(clause)
+        if found:
+            return kind, found.group().strip()
+    if _DESCRIBE.search(clause):
+        return "describe", ""
+    return "assert", ""

@@ -1,0 +1,183 @@
+"""The rule judge: a verdict from the answer's wording alone, without a model.
+
+    failed      the reply is an error, empty, or malformed (nothing but unfinished hidden reasoning)
+    deflected   `demur.judge.deflection` reads it as declining
+    correct     `demur.answers.matches` finds an accepted form stated, not denied, without a rival
+    incorrect   something else is answered
+    ungraded    rules cannot say: a part of a name, a misspelling, a paraphrase of a sentence-long answer
+
+``python -m demur.judge.rules --score FILE`` measures how often the deflection rules are right on labelled answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.answers import Match, matches, normalise
+from demur.errors import UsageError
+from demur.judge.deflection import read
+from demur.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
+from demur.store import Problems, read_jsonl
+
+_THOUGHT = re.compile(r"<(think|thinking|reasoning|scratchpad)>.*?</\1>", re.IGNORECASE | re.DOTALL)
+_OPEN_THOUGHT = re.compile(r"^\s*<(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
+_CLOSE_THOUGHT = re.compile(r"^.*</(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE | re.DOTALL)
+
+
+class RuleJudge:
+    """Grades by rules; deterministic, offline, and silent where rules cannot tell.
+
+    Args:
+        argument: must be empty; the rules have no settings.
+
+    >>> from demur.records import Scenario
+    >>> ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="How long is it?")
+    >>> judge = RuleJudge()
+    >>> verdict = judge.grade(ask, Response(text="It is 5.73 km long."), AnswerSpec(accepted=(("5,730 m",),)))
+    >>> verdict.outcome.value, verdict.reason
+    ('correct', "states '5,730 m'")
+    """
+
+    id = "rules"
+
+    def __init__(self, argument: str = "") -> None:
+        if argument:
+            raise UsageError(f"the judge 'rules' takes no argument, got {argument!r}", cure="write --judge rules")
+
+    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+        """One verdict, by the first rule that applies; never raises on what a system replied.
+
+        Args:
+            ask: what the system was asked; its id becomes the verdict's.
+            response: what came back; ``reasoning`` and thoughts inside the text are not judged.
+            answers: what counts as correct.
+
+        Returns:
+            Graded, or failed (no usable answer), or ungraded (rules cannot say), with the rule that fired as reason.
+        """
+
+        def verdict(status: Status, outcome: Outcome | None, reason: str) -> Verdict:
+            return Verdict(id=ask.id, status=status, outcome=outcome, reason=reason[:300], judge=self.id)
+
+        if response.error:
+            return verdict(Status.FAILED, None, f"error: {response.error}")
+        text = visible(response.text)
+        if not normalise(text):
+            return verdict(
+                Status.FAILED, None, "malformed: unfinished reasoning" if response.text.strip() else "empty answer"
+            )
+        found = matches(answers, text)
+        deflects = read(text)
+        if deflects.deflects and not (found.correct and _is_itself(found, text)):
+            return verdict(Status.GRADED, Outcome.DEFLECTED, f"declines: {deflects.cue!r}")
+        if found.correct:
+            return verdict(Status.GRADED, Outcome.CORRECT, found.why)
+        if not found.sure:
+            return verdict(Status.UNGRADED, None, found.why)
+        return verdict(Status.GRADED, Outcome.INCORRECT, found.why)
+
+
+def _is_itself(found: Match, text: str) -> bool:
+    """Whether the answer is nothing but the accepted form ("none", when none is right)."""
+    return normalise(text) == normalise(found.form)
+
+
+def visible(text: str) -> str:
+    """The answer without the thoughts that some models leave in it; "" when only unfinished thoughts are there.
+
+    >>> visible("<think>Lyon? No.</think> Paris"), visible("<think>Let me see")
+    ('Paris', '')
+    """
+    text = _CLOSE_THOUGHT.sub("", _THOUGHT.sub("", text))
+    return "" if _OPEN_THOUGHT.match(text) else text.strip()
+
+
+# --- how good the deflection rules are -----------------------------------------------------------
+
+
+class Score(NamedTuple):
+    """Deflection rules against labels: counts of one part of a labelled file."""
+
+    part: str
+    n: int
+    true_positive: int
+    false_positive: int
+    false_negative: int
+
+    @property
+    def precision(self) -> float | None:
+        """Share of those read as deflections that are; None when none was."""
+        said = self.true_positive + self.false_positive
+        return self.true_positive / said if said else None
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the deflections that were read as such; None when there are none."""
+        there = self.true_positive + self.false_negative
+        return self.true_positive / there if there else None
+
+
+def score(path: Path) -> tuple[list[Score], list[str]]:
+    """Precision and recall of the deflection rules on a labelled JSONL file.
+
+    Args:
+        path: rows ``{"text": answer, "deflects": true|false, "part": "tuning"|"held-out"}``; ``part`` may be left out.
+
+    Returns:
+        (one score per part and one named "all", the misread answers with what they were read as).
+
+    Raises:
+        BadInput: a row lacks its text or label; all such rows are named.
+    """
+    problems = Problems()
+    counts: dict[str, list[int]] = {}
+    wrong: list[str] = []
+    for place, row in read_jsonl(path, problems):
+        text, label = row.get("text"), row.get("deflects")
+        if not isinstance(text, str) or not isinstance(label, bool):
+            problems.add(place, "expected 'text' (string) and 'deflects' (true or false)")
+            continue
+        said = read(visible(text)).deflects
+        if said != label:
+            wrong.append(f"{place}: read as {'deflection' if said else 'answer'}: {text[:160]}")
+        for part in {str(row.get("part", "all")), "all"}:
+            tally = counts.setdefault(part, [0, 0, 0, 0])
+            tally[0] += 1
+            tally[1] += said and label
+            tally[2] += said and not label
+            tally[3] += label and not said
+    problems.settle()
+    return [Score(part, *tally) for part, tally in sorted(counts.items())], wrong
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table of `score`; exit 0."""
+    parser = argparse.ArgumentParser(prog="python -m demur.judge.rules", description=score.__doc__)
+    parser.add_argument("--score", type=Path, required=True, metavar="FILE", help="labelled answers (JSONL)")
+    parser.add_argument("--wrong", action="store_true", help="list the misread answers")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    args = parser.parse_args(argv)
+    scores, wrong = score(args.score)
+    rows = [{**s._asdict(), "precision": s.precision, "recall": s.recall} for s in scores]
+    if args.json:
+        sys.stdout.write(json.dumps({"scores": rows, "wrong": wrong}) + "\n")
+        return 0
+    sys.stdout.write(f"{'part':<10} {'n':>5} {'deflections':>12} {'precision':>10} {'recall':>8}\n")
+    for s in scores:
+        precision, recall = ("-" if v is None else f"{v:.3f}" for v in (s.precision, s.recall))
+        sys.stdout.write(
+            f"{s.part:<10} {s.n:>5} {s.true_positive + s.false_negative:>12} {precision:>10} {recall:>8}\n"
+        )
+    if args.wrong:
+        sys.stdout.write("".join(f"{line}\n" for line in wrong))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
