@@ -1,0 +1,145 @@
+"""Context sets: nested, deterministic, and holding exactly what their scenario says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import sample, samples
+
+from demur.errors import UsageError
+from demur.records import Modality, Scenario
+from demur.scenarios.contexts import PICKS, SHORTS, Recipe, context, contexts, grid, recipe, standard, sweep
+
+recipes = st.builds(
+    Recipe,
+    scenario=st.just(Scenario.REALISTIC),
+    k=st.integers(1, 10),
+    pick=st.sampled_from(PICKS),
+    order=st.sampled_from(["shuffled", "gold-first", "gold-last", "gold@0", "gold@1", "gold@9"]),
+    short=st.sampled_from(SHORTS),
+    gold=st.just("any"),
+    negatives=st.just("any"),
+)
+
+
+@given(samples(), st.sampled_from(list(Scenario)), st.integers(0, 99), st.integers(1, 8))
+def test_a_scenario_shows_what_it_is_defined_to_show(s, scenario, seed, k):
+    made = context(s, recipe(scenario.value, k=k), seed)
+    if made is None:
+        assert scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL)
+        assert not s.negatives
+        return
+    gold = {e.id for e in s.gold}
+    shown = set(made.evidence)
+    assert len(shown) == len(made.evidence)
+    assert set(made.gold) == shown & gold
+    if scenario is Scenario.PARAMETRIC:
+        assert not shown
+    if scenario is Scenario.ORACLE:
+        assert shown == gold
+    if scenario is Scenario.ADVERSARIAL:
+        assert not shown & gold
+        assert len(shown) == made.k_used == min(k, len(s.negatives))
+    if scenario is Scenario.REALISTIC:
+        assert gold <= shown
+        assert len(shown - gold) == made.k_used == min(k, len(s.negatives))
+    assert made.expected == ("answer" if scenario in (Scenario.ORACLE, Scenario.REALISTIC) else "deflect")
+
+
+@given(samples(), recipes, st.integers(0, 99))
+def test_sets_are_nested_over_k_in_the_same_relative_order(s, r, seed):
+    smaller, larger = (
+        context(s, r._replace(short="use_all"), seed),
+        context(s, r._replace(short="use_all", k=r.k + 1), seed),
+    )
+    if smaller is None or larger is None:
+        assert not s.negatives
+        return
+    assert set(smaller.evidence) <= set(larger.evidence)
+    if r.order == "shuffled":
+        assert [e for e in larger.evidence if e in set(smaller.evidence)] == list(smaller.evidence)
+
+
+@given(samples(), recipes, st.integers(0, 99))
+def test_a_set_is_a_function_of_sample_recipe_and_seed_alone(s, r, seed):
+    turned = s.model_copy(update={"negatives": s.negatives[::-1], "gold": s.gold[::-1]})
+    assert context(s, r, seed) == context(turned, r, seed)
+
+
+def test_another_seed_gives_another_order():
+    s = sample(text=8)
+    orders = {context(s, recipe("realistic(k=6)"), seed).evidence for seed in range(20)}
+    assert len(orders) > 10
+
+
+@given(recipes)
+def test_a_recipe_parses_back(r):
+    assert recipe(str(r)) == r
+
+
+@pytest.mark.parametrize(
+    "text", ["parametric", "oracle(order=gold-first)", "adversarial(k=3,pick=random,order=shuffled,short=exclude)"]
+)
+def test_known_texts_are_canonical_once_parsed(text):
+    assert str(recipe(str(recipe(text)))) == str(recipe(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("realstic", "not a scenario"), ("realistic(k=x)", "k=x"), ("realistic(size=3)", "size=3"), ("adversarial(k=0)", "k=0"),
+     ("oracle(k=2)", "k=2"), ("realistic(order=first)", "order="), ("realistic(pick=best)", "pick=")],
+)  # fmt: skip
+def test_what_is_not_a_recipe_is_refused_with_what_is_allowed(text, named):
+    with pytest.raises(UsageError, match=named.replace("(", r"\(")):
+        recipe(text)
+
+
+@given(samples(), st.integers(0, 9))
+def test_gold_stands_where_the_order_says(s, seed):
+    made = context(s, recipe("realistic(k=4,order=gold-first)"), seed)
+    if made:
+        assert made.evidence[: len(made.gold)] == made.gold
+    made = context(s, recipe("realistic(k=4,order=gold-last)"), seed)
+    if made:
+        assert made.evidence[-len(made.gold) :] == made.gold
+    made = context(s, recipe("realistic(k=4,order=gold@1)"), seed)
+    if made:
+        assert made.evidence[1 : 1 + len(made.gold)] == made.gold
+
+
+def test_ranked_takes_the_best_and_exclude_leaves_out_the_short():
+    s = sample(text=3)
+    assert set(context(s, recipe("adversarial(k=2)")).evidence) == {"s1-t0", "s1-t1"}
+    assert context(s, recipe("adversarial(k=4,short=exclude)")) is None
+    assert context(s, recipe("adversarial(k=4)")).k_used == 3
+
+
+def test_the_modality_grid_asks_only_samples_that_support_a_cell():
+    both, texts = sample("b", text=3, visual=3), sample("t", text=3)
+    for r in grid():
+        made = context(both, r)
+        if r.gold == "image":
+            assert made is None  # its gold is text
+            continue
+        kinds = {e.modality for e in both.negatives if e.id in made.evidence}
+        assert (
+            kinds
+            == {"both": {Modality.TEXT, Modality.IMAGE}, "text": {Modality.TEXT}, "image": {Modality.IMAGE}}[
+                r.negatives
+            ]
+        )
+        assert (context(texts, r) is None) == (r.negatives != "text")
+
+
+def test_an_unanswerable_sample_is_always_expected_to_deflect():
+    s = sample().model_copy(update={"answerable": False, "gold": ()})
+    assert {c.expected for _, c in contexts([s], standard())} == {"deflect"}
+
+
+def test_a_sweep_runs_from_the_oracles_evidence_up():
+    s = sample(text=10)
+    sizes = [context(s, r).k_used for r in sweep(0, 10)]
+    assert sizes == list(range(11))
+    with pytest.raises(UsageError, match="3:1"):
+        sweep(3, 1)
