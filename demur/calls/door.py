@@ -1,0 +1,386 @@
+"""The one door: a request in, a response out, paid for once.
+
+`Door` strings the parts together: look in the ledger, join a call that is already under way, claim the key,
+send, try again, keep the reply, hand it on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from time import time
+from typing import Protocol
+
+from demur.calls import wire
+from demur.calls.budget import Budget
+from demur.calls.fleet import Fleet, Lane
+from demur.calls.identity import request_key
+from demur.calls.ledger import Entry, Kept, Ledger
+from demur.calls.prices import Price, price_at_most
+from demur.calls.wire import Fault
+from demur.errors import CallError, ItemError, PermanentError, TransientError, UsageError
+from demur.records import Request, Response
+
+log = logging.getLogger("demur.calls")
+
+
+class Model(Protocol):
+    """Whatever answers requests: the one door."""
+
+    id: str
+    """The model's identity without its address."""
+
+    async def complete(self, request: Request) -> Response:
+        """One reply. Never an empty choice.
+
+        Raises:
+            CallError: there will be no reply; its kind says whether for this item or for all.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Retry:
+    """When an attempt is given up and when another is made."""
+
+    timeout_s: float = 120.0
+    """Of one attempt."""
+    deadline_s: float = 600.0
+    """Of one call with all its attempts and waits, from its first attempt."""
+    tries: int = 8
+    """Attempts at most; those answered by 429 are bounded by the deadline alone."""
+    backoff_s: float = 0.5
+    """Upper end of the first wait; doubles with each attempt. The wait is drawn evenly below it (full jitter)."""
+    backoff_most_s: float = 30.0
+
+    def wait_s(self, attempt: int, draw: float) -> float:
+        """Seconds to wait after the ``attempt``-th failure (1 is the first); ``draw`` in [0, 1)."""
+        return float(min(self.backoff_s * 2.0 ** min(attempt - 1, 30), self.backoff_most_s)) * draw
+
+
+@dataclass
+class Counts:
+    """What a door did since it was opened."""
+
+    sent: int = 0
+    """Attempts that went out."""
+    replies: int = 0
+    """Replies that came and were handed on."""
+    cached: int = 0
+    """Requests answered from the ledger."""
+    joined: int = 0
+    """Requests answered by a call that was already under way, here or in another process."""
+    failed: int = 0
+    """Requests that ended in an error."""
+    prompt: int = 0
+    completion: int = 0
+    prefix_cached: int = 0
+    """Prompt tokens that the server had in its prefix cache."""
+    money: float = 0.0
+    """US dollars, where the price is known."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """Failed attempts by kind."""
+
+    @property
+    def retries(self) -> int:
+        """Attempts beyond the first of each call."""
+        return self.faults.total()
+
+
+class Door:
+    """A model behind its ledger, retries and limits. Made by `open_model`.
+
+    Args:
+        model: the model's id, without its address.
+        fleet: where it answers.
+        ledger: where replies are kept; None keeps none, and then equal requests are not merged either.
+        retry: when to try again.
+        revision: which weights, part of the cache key.
+        price: of the model, when known.
+        budget: money for the whole command.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        fleet: Fleet,
+        *,
+        ledger: Ledger | None,
+        retry: Retry,
+        revision: str = "",
+        price: Price | None = None,
+        budget: Budget | None = None,
+        names: Iterable[str] = (),
+    ) -> None:
+        if budget is not None and price is None:
+            raise UsageError(
+                f"there is a budget, but no price is known for {model!r}",
+                cure='add it to a price table (--prices FILE); your own server costs {"prompt": 0, "completion": 0}',
+            )
+        self.id = model
+        self.revision = revision
+        self.counts = Counts()
+        self.ledger = ledger
+        self.price = price
+        self._fleet, self._retry, self._budget = fleet, retry, budget
+        self._names = {model, "", *names}
+        self._flights: dict[bytes, asyncio.Future[Response | None]] = {}
+        self._random = random.Random()
+
+    @property
+    def concurrency(self) -> int:
+        """Most calls in flight."""
+        return self._fleet.concurrency
+
+    def key(self, request: Request) -> bytes:
+        """The request's key in the ledger.
+
+        Raises:
+            UsageError: the request names another model.
+        """
+        if request.model not in self._names:
+            raise UsageError(
+                f"the request is for model {request.model!r}, this one is {self.id!r}",
+                item=request.item,
+                cure="open that model",
+            )
+        return request_key(request, self.id, self.revision)
+
+    # --- the ledger
+
+    def _read(self, key: bytes, kept: Kept) -> Response | None:
+        """A kept reply as a response; one that no longer passes the checks is dropped and asked again."""
+        try:
+            return wire.response(kept.raw, served_by=kept.served_by, latency_s=kept.latency_s, cached=True)
+        except TransientError as error:
+            log.warning("a kept reply is not valid and is asked again: %s", error)
+            if self.ledger is not None:
+                self.ledger.drop(key)
+            return None
+
+    def peek(self, requests: Sequence[Request]) -> list[Response | None]:
+        """The kept reply of each request, None where there is none; nothing is sent.
+
+        A kept reply that the content filter emptied comes back as a response with ``error``.
+        """
+        if self.ledger is None:
+            return [None] * len(requests)
+        keys = [self.key(r) for r in requests]
+        found = self.ledger.get_many(keys)
+        replies: list[Response | None] = []
+        for key in keys:
+            kept = found.get(key)
+            try:
+                reply = None if kept is None else self._read(key, kept)
+            except ItemError as error:
+                reply = Response(error=str(error), cached=True)
+            self.counts.cached += reply is not None
+            replies.append(reply)
+        return replies
+
+    # --- one call
+
+    async def complete(self, request: Request) -> Response:
+        """One reply: from the ledger, from a call under way, or from the model.
+
+        Raises:
+            ItemError: this request will never be answered.
+            PermanentError: no request will be answered.
+            TransientError: no reply within the tries and the deadline.
+            BudgetReached: the call may pass the budget; it was not sent.
+            StorageError: the reply could not be kept (it is in the ledger's ``unsaved``).
+            UsageError: the request names another model.
+        """
+        try:
+            if self.ledger is None:
+                if request.model not in self._names:
+                    self.key(request)
+                return await self._ask(request, None)
+            return await self._once(request, self.key(request), self.ledger)
+        except CallError as error:
+            self.counts.failed += 1
+            if request.item and not error.item:
+                error.item = request.item
+            raise
+
+    async def _once(self, request: Request, key: bytes, ledger: Ledger) -> Response:
+        while True:
+            flight = self._flights.get(key)
+            if flight is None:
+                kept = ledger.get(key)
+                found = None if kept is None else self._read(key, kept)
+                if found is not None:
+                    self.counts.cached += 1
+                    return found
+                break
+            try:
+                joined = await asyncio.shield(flight)
+            except CallError as error:
+                raise _for_item(error, request.item) from error
+            if joined is not None:
+                self.counts.joined += 1
+                return joined
+        flight = asyncio.get_running_loop().create_future()
+        self._flights[key] = flight
+        answer: Response | None = None
+        try:
+            answer = await self._claimed(request, key, ledger)
+            return answer
+        except CallError as error:
+            flight.set_exception(error)
+            flight.exception()  # seen: nobody may be waiting for it
+            raise
+        finally:
+            del self._flights[key]
+            if not flight.done():
+                flight.set_result(answer)  # None: cancelled or stopped; whoever joined asks anew
+
+    async def _claimed(self, request: Request, key: bytes, ledger: Ledger) -> Response:
+        wait = 0.02
+        while not ledger.claim(key):
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, 0.5)
+        try:
+            kept = ledger.get(key)  # another process may have finished it just before we claimed
+            found = None if kept is None else self._read(key, kept)
+            if found is not None:
+                self.counts.joined += 1
+                return found
+            return await self._ask(request, key)
+        finally:
+            ledger.release(key)
+
+    async def _ask(self, request: Request, key: bytes | None) -> Response:
+        """Send until a reply comes, and keep it."""
+        fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
+        faults: dict[str, int] = {}
+        counted = attempts = 0
+        deadline = 0.0
+        last: Lane | None = None
+        while True:
+            most = price_at_most(request, self.price) if self._budget is not None and self.price is not None else 0.0
+            lane = await fleet.take(last)
+            started = clock()
+            deadline = deadline or started + retry.deadline_s
+            cost = 0.0
+            reserved = False
+            try:
+                if self._budget is not None:
+                    await self._budget.reserve(most)
+                    reserved = True
+                attempts += 1
+                self.counts.sent += 1
+                raw = await lane.backend.send(request, min(retry.timeout_s, max(deadline - started, 0.001)))
+                latency = clock() - started
+                try:
+                    answer = wire.response(raw, served_by=lane.backend.name, latency_s=latency)
+                except ItemError:  # a content filter's empty reply was paid for too: it is kept and not asked again
+                    answer = Response(finish_reason="content_filter")
+                    self._keep(key, request, raw, answer, lane, attempts, faults, latency)
+                    raise
+                cost = self._keep(key, request, raw, answer, lane, attempts, faults, latency)
+                lane.worked()
+                return answer
+            except TransientError as error:
+                fault = error if isinstance(error, Fault) else Fault(error.message, retry_after=error.retry_after)
+                cost = most if fault.paid else 0.0
+                lane.failed(fault, started, clock())
+                last = lane
+                faults[fault.kind] = faults.get(fault.kind, 0) + 1
+                self.counts.faults[fault.kind] += 1
+                counted += fault.kind != "429"
+                wait = max(retry.wait_s(max(counted, 1), self._random.random()), fault.retry_after or 0.0)
+                if counted >= retry.tries or clock() + wait > deadline:
+                    raise _given_up(fault, attempts, faults, retry) from error
+            except ItemError:
+                raise
+            except PermanentError as error:
+                if not fleet.close_lane(lane, error):
+                    raise
+                wait = 0.0
+            finally:
+                if reserved and self._budget is not None:
+                    self._budget.settle(most, cost)
+                fleet.give_back(lane)
+            if wait:
+                await asyncio.sleep(wait)
+
+    def _keep(
+        self,
+        key: bytes | None,
+        request: Request,
+        raw: str,
+        answer: Response,
+        lane: Lane,
+        attempts: int,
+        faults: dict[str, int],
+        latency: float,
+    ) -> float:
+        """Commit a reply to the ledger and count it; returns its price in US dollars, 0 when not known."""
+        usage = answer.usage
+        cost = None if self.price is None else self.price.of(usage)
+        counts = self.counts
+        counts.replies += 1
+        counts.prompt += usage.prompt
+        counts.completion += usage.completion
+        counts.prefix_cached += usage.cached
+        counts.money += cost or 0.0
+        if key is not None and self.ledger is not None:
+            self.ledger.put(
+                Entry(
+                    key=key,
+                    model=self.id,
+                    item=request.item,
+                    raw=raw,
+                    served_by=lane.backend.name,
+                    finish=answer.finish_reason,
+                    attempts=attempts,
+                    faults=json.dumps(faults, sort_keys=True) if faults else "{}",
+                    latency_s=latency,
+                    prompt=usage.prompt,
+                    completion=usage.completion,
+                    cached=usage.cached,
+                    reasoning=usage.reasoning,
+                    price=cost,
+                    created=time(),
+                )
+            )
+        return cost or 0.0
+
+    async def close(self) -> None:
+        """Close connections and the ledger.
+
+        Raises:
+            StorageError: paid replies could not be written; it names the file they are in.
+        """
+        await self._fleet.close()
+        if self.ledger is not None:
+            self.ledger.close()
+
+
+def _for_item(error: CallError, item: str) -> CallError:
+    """The same error for another item that asked the same thing."""
+    other = copy.copy(error)
+    other.item = item
+    return other
+
+
+def _given_up(error: Fault, attempts: int, faults: dict[str, int], retry: Retry) -> TransientError:
+    seen = ", ".join(f"{n}x {kind}" for kind, n in sorted(faults.items()))
+    if error.retry_after and error.retry_after >= retry.deadline_s:
+        return Fault(
+            f"the server asks to wait {error.retry_after:.0f} s, longer than the deadline of {retry.deadline_s:g} s",
+            kind=error.kind,
+            cure="run again later, or with fewer calls at once",
+        )
+    return Fault(
+        f"no reply after {attempts} attempts ({seen}); the last: {error.message}",
+        kind=error.kind,
+        cure="run the same command again: replies already had are kept",
+    )

@@ -1,0 +1,171 @@
+"""Where a call goes: several endpoints of one model, each with its own limit, pause and health.
+
+One endpoint is a fleet of one. The limit on calls in flight starts low and doubles per round trip (slow
+start), is halved when the server says 429, and then grows by one per round trip: additive increase,
+multiplicative decrease. The next call goes to the endpoint with the smallest load; an endpoint that does not
+answer is left alone for a while that doubles, and the run goes on with the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from demur.calls.wire import Fault
+from demur.errors import CallError, PermanentError
+from demur.records import Request
+
+log = logging.getLogger("demur.calls")
+
+
+class Backend(Protocol):
+    """What answers: an HTTP endpoint, a model in this process, a function."""
+
+    name: str
+    """Where it answers, without credentials; recorded as ``served_by``."""
+
+    async def send(self, request: Request, timeout_s: float) -> str:
+        """One attempt: the raw reply in chat-completion form. Raises `CallError`."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
+
+_START = 8
+"""Calls in flight at first. Servers that cannot take eight at once answer 429, and the limit halves."""
+_DOWN_AFTER = 3
+"""Connection failures in a row after which an endpoint is left alone for a while."""
+_DOWN_MOST_S = 30.0
+
+
+class Lane:
+    """One endpoint with its limit, in calls, and its health."""
+
+    def __init__(self, backend: Backend, most: int) -> None:
+        self.backend = backend
+        self.most = most
+        self.limit = float(min(most, _START))
+        self.threshold = float(most)
+        self.in_flight = 0
+        self.paused_until = 0.0
+        self.cut_at = -1.0
+        self.failures = 0
+        self.closed: PermanentError | None = None
+
+    def free(self, now: float) -> bool:
+        """Whether a call may go out now."""
+        return self.closed is None and self.in_flight < int(self.limit) and self.paused_until <= now
+
+    def worked(self) -> None:
+        """A reply came: grow the limit."""
+        self.failures = 0
+        if self.limit < self.most:
+            step = 1.0 if self.limit < self.threshold else 1.0 / self.limit
+            self.limit = min(self.limit + step, float(self.most))
+
+    def failed(self, error: CallError, started: float, now: float) -> None:
+        """An attempt failed: shrink on 429, pause as told, leave alone what does not answer."""
+        if not isinstance(error, Fault):
+            return
+        if error.kind == "429" or (error.kind == "503" and error.retry_after is not None):
+            if started >= self.cut_at:  # one cut per round trip: the other calls in flight meet the same wall
+                self.limit = max(self.limit / 2, 1.0)
+                self.threshold = self.limit
+                self.cut_at = now
+            if error.retry_after:
+                self.paused_until = max(self.paused_until, now + error.retry_after)
+        elif error.kind == "connect":
+            self.failures += 1
+            if self.failures >= _DOWN_AFTER:
+                rest = min(2.0 ** (self.failures - _DOWN_AFTER), _DOWN_MOST_S)
+                if self.paused_until <= now:
+                    log.warning("%s does not answer; left alone for %.0f s", self.backend.name, rest)
+                self.paused_until = max(self.paused_until, now + rest)
+
+
+class Fleet:
+    """The endpoints of one model.
+
+    Args:
+        backends: at least one.
+        concurrency: most calls in flight at each.
+    """
+
+    def __init__(self, backends: Sequence[Backend], concurrency: int) -> None:
+        self.lanes = [Lane(backend, concurrency) for backend in backends]
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def concurrency(self) -> int:
+        """Most calls in flight over all endpoints."""
+        return sum(lane.most for lane in self.lanes)
+
+    async def take(self, avoid: Lane | None = None) -> Lane:
+        """Wait for a free endpoint and count a call on it; the least loaded of those free.
+
+        Args:
+            avoid: the endpoint that just failed; taken only when no other is free.
+
+        Raises:
+            PermanentError: every endpoint refused for good; the last refusal.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            free = [lane for lane in self.lanes if lane.free(now)]
+            if free:
+                lane = min(free, key=lambda lane: (lane is avoid, lane.in_flight / lane.most, lane.failures))
+                lane.in_flight += 1
+                return lane
+            if all(lane.closed for lane in self.lanes):
+                raise self.lanes[-1].closed or PermanentError("no endpoint is left")
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(waiter)
+            pauses = [lane.paused_until for lane in self.lanes if not lane.closed and lane.paused_until > now]
+            timer = loop.call_at(min(pauses), self._wake) if pauses else None
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._wake()  # we were woken and leave without taking: pass it on
+                raise
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                if not waiter.done():
+                    waiter.cancel()
+
+    def give_back(self, lane: Lane) -> None:
+        """The call on that endpoint ended, one way or another."""
+        lane.in_flight -= 1
+        self._wake()
+
+    def close_lane(self, lane: Lane, error: PermanentError) -> bool:
+        """An endpoint refused for good (its key, its model). Returns whether another one is left."""
+        lane.closed = error
+        left = any(other.closed is None for other in self.lanes)
+        if left:
+            log.warning("%s left the fleet: %s", lane.backend.name, error)
+        for _ in range(len(self._waiting)):
+            self._wake()
+        return left
+
+    def _wake(self) -> None:
+        now = asyncio.get_running_loop().time()
+        # at least one: a timer may fire a tick early, and whoever is woken looks again
+        room = sum(int(lane.limit) - lane.in_flight for lane in self.lanes if lane.free(now)) or 1
+        while self._waiting and room > 0:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                room -= 1
+
+    async def close(self) -> None:
+        """Close every endpoint."""
+        for lane in self.lanes:
+            await lane.backend.close()

@@ -1,0 +1,456 @@
+"""The ledger and cache of model calls: one SQLite file, every reply committed before it is handed on.
+
+The file is in WAL mode: readers never wait, writers wait for each other for the time of one commit, and a
+process killed at any moment leaves every committed reply in place. A reply is kept raw, with what it cost, and
+is read back through the same checks as a fresh one. Two processes share a file safely: who is asking a key
+holds a lock on the byte of ``<file>.locks`` that the key names, and the operating system takes that lock back
+when its holder dies, however it dies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import struct
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.errors import DataError, StorageError
+
+SCHEMA = 1
+_CREATE = """
+CREATE TABLE IF NOT EXISTS reply (
+  key BLOB PRIMARY KEY, model TEXT NOT NULL, item TEXT NOT NULL, raw TEXT NOT NULL, crc INTEGER NOT NULL,
+  served_by TEXT NOT NULL, finish TEXT NOT NULL, attempts INTEGER NOT NULL, faults TEXT NOT NULL,
+  latency_s REAL NOT NULL, prompt INTEGER NOT NULL, completion INTEGER NOT NULL, cached INTEGER NOT NULL,
+  reasoning INTEGER NOT NULL, price REAL, created REAL NOT NULL
+)
+"""
+_WAIT_S = 60.0
+"""Seconds to wait for another process's commit."""
+
+
+class Entry(NamedTuple):
+    """One paid reply, as a row of the ledger."""
+
+    key: bytes
+    model: str
+    item: str
+    raw: str
+    served_by: str
+    finish: str
+    attempts: int
+    faults: str
+    """JSON: kind of fault -> how often, of the attempts that failed before this reply."""
+    latency_s: float
+    """Of the attempt that succeeded."""
+    prompt: int
+    completion: int
+    cached: int
+    reasoning: int
+    price: float | None
+    """US dollars; None when no price is known for the model."""
+    created: float
+    """Seconds since 1970."""
+
+
+class Kept(NamedTuple):
+    """What a lookup finds."""
+
+    raw: str
+    served_by: str
+    latency_s: float
+
+
+class Stats(NamedTuple):
+    """The ledger's sums for one model."""
+
+    model: str
+    replies: int
+    retries: int
+    faults: dict[str, int]
+    prompt: int
+    completion: int
+    cached: int
+    reasoning: int
+    price: float
+    unpriced: int
+    """Replies for which no price was known."""
+    seconds: float
+    """Sum of latencies."""
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Turn a SQLite error into a one-line `StorageError` with its cure."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        said = str(error)
+        if "full" in said:
+            cure = "free some disk space and run the same command again; every reply already kept is safe"
+        elif "readonly" in said or "read-only" in said:
+            cure = "choose a ledger in a folder you can write to"
+        elif "malformed" in said or "not a database" in said or "disk image" in said:
+            cure = f"keep the file, then: demur calls recover {path} NEW.sqlite"
+        elif "locked" in said:
+            cure = "another process holds the ledger; wait for it (is a backup or gc running?)"
+        elif "unable to open" in said:
+            cure = "choose a ledger in a folder that exists and that you can write to"
+        else:
+            cure = "check the file and the disk"
+        raise StorageError(f"the ledger cannot be used: {said}", item=str(path), cure=cure) from error
+
+
+def _crc(key: bytes, raw: str) -> int:
+    return zlib.crc32(raw.encode("utf-8", "surrogatepass"), zlib.crc32(key))
+
+
+class Ledger:
+    """An open ledger. Use it from one thread at a time.
+
+    Args:
+        path: the SQLite file; it and its folder are made when missing.
+        must_exist: refuse to make a new one.
+    """
+
+    def __init__(self, path: Path, *, must_exist: bool = False) -> None:
+        self.path = path
+        self.unsaved: list[Entry] = []
+        """Replies that could not be written (a full disk); tried again with the next one and at close."""
+        if must_exist and not path.is_file():
+            raise StorageError("no such ledger", item=str(path), cure="check the path")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"the ledger's folder cannot be made: {error.strerror}", item=str(path), cure="choose another folder"
+            ) from error
+        with sqlite_errors(path):
+            self._db = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+            try:
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+        self._locks = _KeyLocks(path.with_name(path.name + ".locks"))
+
+    def _prepare(self) -> None:
+        found = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if found > SCHEMA:
+            raise StorageError(
+                f"the ledger was written by a newer demur (schema {found}, this one knows {SCHEMA})",
+                item=str(self.path),
+                cure="upgrade demur",
+            )
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        if found == 0:
+            tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if tables and not self._db.execute("SELECT 1 FROM sqlite_master WHERE name='reply'").fetchone():
+                raise StorageError("this SQLite file is not a ledger", item=str(self.path), cure="choose another path")
+        self._db.execute(_CREATE)
+        # a write before the first call is paid: a read-only or full disk is told now
+        self._db.execute(f"PRAGMA user_version={SCHEMA}")
+
+    # --- replies
+
+    def get(self, key: bytes) -> Kept | None:
+        """The reply kept under a key. One that does not match its checksum is dropped and counts as missing."""
+        with sqlite_errors(self.path):
+            row = self._db.execute("SELECT raw, served_by, latency_s, crc FROM reply WHERE key=?", (key,)).fetchone()
+        return None if row is None else self._checked(key, row)
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Kept]:
+        """Those of the keys that are kept, at most a few hundred keys at a time for SQLite's sake."""
+        found: dict[bytes, Kept] = {}
+        with sqlite_errors(self.path):
+            for start in range(0, len(keys), 500):
+                part = keys[start : start + 500]
+                marks = ",".join("?" * len(part))
+                rows = self._db.execute(
+                    f"SELECT key, raw, served_by, latency_s, crc FROM reply WHERE key IN ({marks})", part
+                )
+                for key, *row in rows.fetchall():
+                    kept = self._checked(key, tuple(row))
+                    if kept is not None:
+                        found[key] = kept
+        return found
+
+    def known(self, keys: Sequence[bytes]) -> set[bytes]:
+        """Those of the keys that are kept, without reading the replies."""
+        found: set[bytes] = set()
+        with sqlite_errors(self.path):
+            for start in range(0, len(keys), 500):
+                part = keys[start : start + 500]
+                marks = ",".join("?" * len(part))
+                found.update(k for (k,) in self._db.execute(f"SELECT key FROM reply WHERE key IN ({marks})", part))
+        return found
+
+    def _checked(self, key: bytes, row: tuple[Any, ...]) -> Kept | None:
+        raw, served_by, latency_s, crc = row
+        if not isinstance(raw, str) or _crc(key, raw) != crc:
+            self.drop(key)
+            return None
+        return Kept(raw, served_by, latency_s)
+
+    def put(self, entry: Entry) -> None:
+        """Keep a reply: committed when this returns. A key that is already kept stays as it was.
+
+        Raises:
+            StorageError: it cannot be written; the reply waits in ``unsaved``.
+        """
+        self.unsaved.append(entry)
+        self._save()
+
+    def _save(self) -> None:
+        marks = ",".join("?" * 16)
+        with sqlite_errors(self.path):
+            while self.unsaved:
+                e = self.unsaved[0]
+                self._db.execute(f"INSERT OR IGNORE INTO reply VALUES ({marks})", (*e[:4], _crc(e.key, e.raw), *e[4:]))
+                self.unsaved.pop(0)
+
+    def drop(self, key: bytes) -> None:
+        """Forget a reply."""
+        with sqlite_errors(self.path):
+            self._db.execute("DELETE FROM reply WHERE key=?", (key,))
+
+    # --- who is asking
+
+    def claim(self, key: bytes) -> bool:
+        """Claim the right to ask a key, among all processes; False while somebody else is asking it."""
+        return self._locks.take(key)
+
+    def release(self, key: bytes) -> None:
+        """Give up a claim."""
+        self._locks.give_back(key)
+
+    # --- housekeeping
+
+    def stats(self) -> list[Stats]:
+        """Sums per model, by name."""
+        with sqlite_errors(self.path):
+            rows = self._db.execute(
+                "SELECT model, count(*), sum(attempts - 1), sum(prompt), sum(completion), sum(cached), sum(reasoning),"
+                " coalesce(sum(price), 0.0), sum(price IS NULL), sum(latency_s) FROM reply"
+                " GROUP BY model ORDER BY model"
+            ).fetchall()
+            faults: dict[str, dict[str, int]] = {}
+            for model, text, times in self._db.execute(
+                "SELECT model, faults, count(*) FROM reply WHERE faults != '{}' GROUP BY model, faults"
+            ):
+                sums = faults.setdefault(model, {})
+                for kind, n in json.loads(text).items():
+                    sums[kind] = sums.get(kind, 0) + n * times
+        return [Stats(r[0], r[1], r[2], dict(sorted(faults.get(r[0], {}).items())), *r[3:]) for r in rows]
+
+    def entries(self, model: str | None = None) -> Iterator[Entry]:
+        """Every reply, ordered by key (the same order on every machine); one at a time."""
+        where, values = ("WHERE model=?", (model,)) if model is not None else ("", ())
+        columns = ", ".join(Entry._fields)
+        with sqlite_errors(self.path):
+            for row in self._db.execute(f"SELECT {columns} FROM reply {where} ORDER BY key", values):
+                yield Entry(*row)
+
+    def gc(self, *, model: str | None = None, before: float | None = None, dry: bool = False) -> int:
+        """Delete replies of one model, older than a time, or both; and give the space back. Returns how many.
+
+        Args:
+            model: only of this model.
+            before: only those created before this time, in seconds since 1970.
+            dry: count only.
+        """
+        where = "1"
+        values: list[object] = []
+        if model is not None:
+            where, values = where + " AND model=?", [*values, model]
+        if before is not None:
+            where, values = where + " AND created<?", [*values, before]
+        with sqlite_errors(self.path):
+            n = int(self._db.execute(f"SELECT count(*) FROM reply WHERE {where}", values).fetchone()[0])
+            if not dry and (model is not None or before is not None):
+                deleted = 1
+                while deleted:  # in short transactions: others go on writing between them
+                    deleted = self._db.execute(
+                        f"DELETE FROM reply WHERE rowid IN (SELECT rowid FROM reply WHERE {where} LIMIT 500)", values
+                    ).rowcount
+            if not dry:
+                self._db.execute("VACUUM")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return n if (model is not None or before is not None) else 0
+
+    def close(self) -> None:
+        """Close the file. Replies that still cannot be written go to a file of the temporary folder.
+
+        Raises:
+            StorageError: some replies could not be written; it names the file they are in.
+        """
+        try:
+            if self.unsaved:
+                self._save()
+        except StorageError as error:
+            spill = _spill(self.unsaved)
+            raise StorageError(
+                f"{len(self.unsaved)} paid replies could not be kept: {error.message}",
+                item=str(self.path),
+                cure=f"they are in {spill}; once there is space: demur calls recover {spill} {self.path}",
+            ) from error
+        finally:
+            self._db.close()
+            self._locks.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# --- as text, and back from ruins ----------------------------------------------------------------
+
+
+def entry_line(entry: Entry) -> str:
+    """One line of ``demur calls export``: an object with the entry's fields, the key in hex."""
+    return json.dumps(entry._asdict() | {"key": entry.key.hex()}, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _spill(entries: Iterable[Entry]) -> Path:
+    handle, name = tempfile.mkstemp(prefix="demur-unsaved-", suffix=".jsonl")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.writelines(map(entry_line, entries))
+    return Path(name)
+
+
+def recover(source: Path, into: Path) -> tuple[int, int]:
+    """Copy every readable reply of a damaged ledger, or of an exported file, into a ledger.
+
+    Args:
+        source: a SQLite file, however damaged, or JSONL as ``demur calls export`` writes it.
+        into: an existing or a new ledger; what it holds stays.
+
+    Returns:
+        (replies copied, entries that could not be read).
+
+    Raises:
+        StorageError: the source cannot be opened, or the target not written.
+        DataError: the source is neither.
+    """
+    try:
+        with source.open("rb") as handle:
+            head = handle.read(16)
+    except OSError as error:
+        raise StorageError(error.strerror or str(error), item=str(source), cure="check the path") from error
+    lost = 0
+    with Ledger(into) as ledger:
+        before = ledger._db.total_changes
+        if head.startswith(b"{"):
+            with source.open(encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    try:
+                        row = json.loads(line)
+                        entry = Entry(**row | {"key": bytes.fromhex(row["key"])})
+                    except (ValueError, TypeError, KeyError):
+                        lost += 1
+                        continue
+                    ledger.put(entry)
+        elif head.startswith(b"SQLite format 3") or source.stat().st_size > 0:
+            for found in _readable(source):
+                if found is None:
+                    lost += 1
+                else:
+                    ledger.put(found)
+        else:
+            raise DataError("an empty file holds no replies", item=str(source), cure="check the path")
+        return ledger._db.total_changes - before, lost
+
+
+def _readable(source: Path) -> Iterator[Entry | None]:
+    """Entries of a damaged ledger by row number, None for each that cannot be read."""
+    columns = ", ".join(Entry._fields)
+    with sqlite_errors(source):
+        db = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_S)
+        try:
+            last = db.execute("SELECT max(rowid) FROM reply").fetchone()[0] or 0
+        except sqlite3.DatabaseError:
+            db.close()
+            raise
+    gap = 0
+    for row_id in range(1, last + 1):
+        try:
+            row = db.execute(f"SELECT {columns}, crc FROM reply WHERE rowid=?", (row_id,)).fetchone()
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
+            yield None
+            gap += 1
+            continue
+        if row is not None:
+            entry = Entry(*row[:-1])
+            whole = (
+                isinstance(entry.raw, str) and isinstance(entry.key, bytes) and _crc(entry.key, entry.raw) == row[-1]
+            )
+            yield entry if whole else None
+    db.close()
+
+
+# --- locks ---------------------------------------------------------------------------------------
+
+
+class _KeyLocks:
+    """A lock per key among processes: one byte of a file, at the offset that the key names.
+
+    The locks belong to this object's file handle (open-file-description locks), so that two ledgers in one
+    process exclude each other too. Where the system has no such locks, every claim succeeds, and two processes
+    may ask the same thing at the same moment.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._handle: int | None = None
+        self._command: int | None = None
+        if sys.platform in ("linux", "darwin"):
+            import fcntl
+
+            # Darwin has the command, Python gives it no name there
+            self._command = getattr(fcntl, "F_OFD_SETLK", 90 if sys.platform == "darwin" else None)
+            try:
+                self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                raise StorageError(
+                    f"the ledger's lock file cannot be opened: {error.strerror}",
+                    item=str(path),
+                    cure="choose a folder you can write to",
+                ) from error
+
+    def _set(self, key: bytes, take: bool) -> bool:
+        if self._handle is None or self._command is None:
+            return True
+        import fcntl
+
+        kind = fcntl.F_WRLCK if take else fcntl.F_UNLCK
+        offset = int.from_bytes(key[:8], "big") >> 2  # below 2**62: any file system takes it, as a lock writes nothing
+        order = (
+            struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0)
+            if sys.platform == "linux"
+            else struct.pack("qqihh", offset, 1, 0, kind, os.SEEK_SET)
+        )
+        try:
+            fcntl.fcntl(self._handle, self._command, order)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def take(self, key: bytes) -> bool:
+        return self._set(key, True)
+
+    def give_back(self, key: bytes) -> None:
+        self._set(key, False)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None

@@ -1,0 +1,175 @@
+"""Model strings, and the door that each opens.
+
+    openai/gpt-4o               OpenAI, or what OPENAI_BASE_URL names; key from OPENAI_API_KEY
+    http://host:port/v1#model   any OpenAI-compatible server (vLLM, llama.cpp, SGLang ...); key from DEMUR_API_KEY...
+    any-llm:provider/model      another vendor's wire format, through any-llm (extra: providers)
+    hf:folder-or-repo           transformers in this process (extra: hf); hf:repo@revision pins the weights
+    python:module:function      a Python function
+
+Several strings of one model are a fleet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from demur.calls.budget import Budget
+from demur.calls.door import Door, Retry
+from demur.calls.endpoint import Endpoint
+from demur.calls.fleet import Backend, Fleet
+from demur.calls.function import open_function
+from demur.calls.images import ImageUrls
+from demur.calls.keys import find_key, key_names
+from demur.calls.ledger import Ledger
+from demur.calls.prices import Prices
+from demur.errors import UsageError
+
+_FORMS = "openai/MODEL, http://HOST:PORT/v1#MODEL, any-llm:PROVIDER/MODEL, hf:FOLDER-OR-REPO, python:MODULE:FUNCTION"
+_OPENAI = "https://api.openai.com/v1"
+
+
+class ModelText(NamedTuple):
+    """A model string, taken apart."""
+
+    kind: str
+    """openai, http, any-llm, hf or python."""
+    id: str
+    """The model's identity, without its address."""
+    name: str
+    """Its name at the server; provider/model, folder or repository, module:function."""
+    address: str
+    """kind=openai, http: the base URL."""
+
+
+def parse_model(text: str) -> ModelText:
+    """Take a model string apart.
+
+    >>> parse_model("http://localhost:8000/v1#Qwen/Qwen2.5-VL-7B-Instruct").id
+    'Qwen/Qwen2.5-VL-7B-Instruct'
+    >>> parse_model("openai/gpt-4o")[:3]
+    ('openai', 'openai/gpt-4o', 'gpt-4o')
+
+    Raises:
+        UsageError: none of the known forms, or an address with a password in it.
+    """
+    kind, _, rest = text.partition(":")
+    if kind in ("http", "https"):
+        address, _, model = text.partition("#")
+        parts = urlsplit(address)
+        if parts.username or parts.password:
+            raise UsageError(
+                "a model string has credentials in its address", cure=f"set {key_names(address)[0]} to the key instead"
+            )
+        if not model or not parts.hostname:
+            raise UsageError(
+                f"expected http://HOST:PORT/v1#MODEL, got {text!r}",
+                cure="name the model after '#'; GET /v1/models lists them",
+            )
+        return ModelText("http", model, model, address)
+    if text.startswith("openai/") and len(text) > 7:
+        return ModelText("openai", text, text[7:], os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI)
+    if kind == "any-llm" and rest.count("/") >= 1 and all(rest.split("/", 1)):
+        return ModelText("any-llm", rest, rest, "")
+    if kind == "python" and ":" in rest:
+        return ModelText("python", text, rest, "")
+    raise UsageError(f"{text!r} is not a model string", cure=f"write one of: {_FORMS}")
+
+
+def model_id(text: str) -> str:
+    """The identity of the model that a string names, without its address; what ``Request.model`` holds."""
+    return parse_model(text).id
+
+
+def _http(model: ModelText, images: ImageUrls) -> Backend:
+    names = ("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address)
+    env, key = find_key(names)
+    own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
+    if own and key is None:
+        raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
+    return Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own)
+
+
+@asynccontextmanager
+async def open_model(
+    text: str | Sequence[str],
+    *,
+    ledger: Path | None = None,
+    image_root: Path | None = None,
+    concurrency: int = 8,
+    timeout_s: float = 120.0,
+    deadline_s: float = 600.0,
+    tries: int = 8,
+    backoff_s: float = 0.5,
+    revision: str = "",
+    budget: Budget | None = None,
+    prices: Path | None = None,
+) -> AsyncIterator[Door]:
+    """Open the model that a string names; several strings are endpoints of one model (a fleet).
+
+    Args:
+        text: model string or strings; see this module's head.
+        ledger: SQLite file that keeps every reply; the same call is then never paid twice. None keeps nothing.
+        image_root: folder that relative image paths start from.
+        concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429.
+        timeout_s: seconds for one attempt.
+        deadline_s: seconds for one call with all its attempts and waits.
+        tries: attempts of one call; those answered by 429 are bounded by the deadline alone.
+        backoff_s: upper end of the first wait between attempts, in seconds; doubles with each.
+        revision: which weights the server has, where the name does not say; part of the cache key.
+        budget: stops before this money is passed; may be shared by several models.
+        prices: price table that overlays the shipped one.
+
+    Yields:
+        The model; closed when the block is left.
+
+    Raises:
+        UsageError: not a model string, strings of different models, or a missing key.
+        MissingExtra: the string needs an extra that is not installed.
+        StorageError: the ledger cannot be used, or paid replies could not be written to it at the end.
+    """
+    texts = (text,) if isinstance(text, str) else tuple(text)
+    if not texts:
+        raise UsageError("no model is named", cure=f"write one of: {_FORMS}")
+    if concurrency < 1 or tries < 1 or timeout_s <= 0 or deadline_s <= 0:
+        raise UsageError("concurrency, tries, time-out and deadline must be positive", cure="raise them")
+    models = [parse_model(t) for t in texts]
+    ids = {m.id for m in models}
+    if len(ids) > 1:
+        raise UsageError(f"a fleet serves one model, these are {', '.join(sorted(ids))}", cure="open them one by one")
+    images = ImageUrls(image_root)
+    backends: list[Backend] = []
+    for model in models:
+        if model.kind in ("openai", "http"):
+            backends.append(_http(model, images))
+        elif model.kind == "python":
+            backends.append(open_function(model.name))
+        else:
+            from demur.calls.providers import AnyLlmBackend
+
+            backends.append(AnyLlmBackend(model.name, images))
+    price = Prices(prices).find(models[0].id)
+    book = None if ledger is None else Ledger(ledger)
+    try:
+        door = Door(
+            models[0].id,
+            Fleet(backends, concurrency),
+            ledger=book,
+            retry=Retry(timeout_s=timeout_s, deadline_s=deadline_s, tries=tries, backoff_s=backoff_s),
+            revision=revision,
+            price=price,
+            budget=budget,
+            names=texts,
+        )
+    except BaseException:
+        if book is not None:
+            book.close()
+        raise
+    try:
+        yield door
+    finally:
+        await door.close()

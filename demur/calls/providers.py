@@ -1,0 +1,84 @@
+"""``any-llm:provider/model``: other vendors' wire formats through any-llm (extra: ``providers``)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from demur.calls import wire
+from demur.calls.images import ImageUrls
+from demur.calls.keys import Secret
+from demur.calls.wire import Fault
+from demur.errors import CallError, MissingExtra, PermanentError
+from demur.records import Request
+
+
+class AnyLlmBackend:
+    """A model of any provider that any-llm knows; its key comes from the variable that the provider names.
+
+    Args:
+        name: ``provider/model``.
+        images: where image bytes come from.
+
+    Raises:
+        MissingExtra: any-llm is not installed.
+    """
+
+    def __init__(self, name: str, images: ImageUrls) -> None:
+        try:
+            import any_llm
+        except ImportError as error:
+            raise MissingExtra(f"any-llm:{name}", extra="providers", module="any-llm-sdk") from error
+        self._complete = any_llm.acompletion
+        self._provider, self._model = name.split("/", 1)
+        self.name = f"any-llm:{name}"
+        self._images = images
+        self._secrets = [Secret(value) for env, value in os.environ.items() if env.endswith("_API_KEY") and value]
+
+    async def send(self, request: Request, timeout_s: float) -> str:
+        """One attempt; the reply in chat-completion form. any-llm's own retries are switched off."""
+        urls: dict[str, str] = {}
+        for message in request.messages:
+            for part in message.parts:
+                if part.type == "image":
+                    urls[part.image.sha256] = (await self._images.of(part.image)).decode()
+        body = wire.body(request, self._model, lambda image: urls[image.sha256])
+        del body["model"]
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply: Any = await self._complete(
+                    provider=self._provider, model=self._model, client_args={"max_retries": 0}, **body
+                )
+        except TimeoutError as error:
+            raise Fault(f"no reply within {timeout_s:g} s", kind="timeout", paid=True) from error
+        except Exception as error:
+            # not chained: the SDKs' errors hold the request with its headers
+            raise self._translated(error) from None
+        return str(reply.model_dump_json())
+
+    def _scrub(self, text: str) -> str:
+        for secret in self._secrets:
+            text = secret.scrub(text)
+        return text
+
+    def _translated(self, error: Exception) -> CallError:
+        """An SDK's error as ours: by its HTTP status where one is to be found, else by its class name."""
+        inner = getattr(error, "original_exception", None) or error
+        said = self._scrub(str(error))
+        status = getattr(inner, "status_code", None) or getattr(error, "status_code", None)
+        headers = dict(getattr(getattr(inner, "response", None), "headers", None) or {})
+        name = type(error).__name__
+        if isinstance(status, int):
+            env = f"{self._provider.upper()}_API_KEY"
+            return wire.refusal(status, headers, said, key_env=env, wire_model=self._model)
+        if any(word in name for word in ("Timeout", "Connection", "RateLimit", "ProviderError")):
+            return Fault(f"{name}: {said}", kind="timeout" if "Timeout" in name else "connect")
+        if "ContextLength" in name:
+            return wire.refusal(400, {}, f"context length: {said}", key_env="", wire_model=self._model)
+        if "ContentFilter" in name:
+            return wire.refusal(400, {}, f"content filter: {said}", key_env="", wire_model=self._model)
+        return PermanentError(f"{name}: {said}", cure=f"check the key, the model and the provider {self._provider!r}")
+
+    async def close(self) -> None:
+        """Nothing is held."""
