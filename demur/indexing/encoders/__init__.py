@@ -14,7 +14,7 @@ says which it knows; an unknown one is an error that lists them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from demur import plugins
 from demur.errors import UsageError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     """(n, d) float32, one row per item."""
 
-__all__ = ["Encoder", "Named", "Role", "named", "open_encoder", "space_of"]
+__all__ = ["Encoder", "Named", "Preparing", "Role", "named", "open_encoder", "space_of"]
 
 Role = Literal["passage", "query"]
 """What a text is for: models such as e5 put a different prefix before each; most make no difference."""
@@ -60,6 +60,22 @@ class Encoder(Protocol):
 
     def images(self, images: Sequence[Image], space: str = "joint") -> Vectors:
         """Rows for RGB ``images``, (n, d) float32; a row does not depend on its neighbours in the batch."""
+        ...
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """What an `Encoder` adds so that decoding threads can do its resizing: ``images`` in two halves."""
+
+    batch: int
+    """How many items it likes to be given at once."""
+
+    def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
+        """One RGB image as the model takes it; safe to call from several threads."""
+        ...
+
+    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> Vectors:
+        """``images`` of what `prepared` gave: the same rows."""
         ...
 
 

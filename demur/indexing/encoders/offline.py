@@ -16,7 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,7 @@ class OfflineEncoder:
     """
 
     similarity: Literal["cosine", "dot"] = "cosine"
+    batch = 256
     note = "ConSE demo embedder (EfficientNet-Lite0 + MiniLM), not CLIP"
 
     def __init__(self, argument: str = "", *, allow_random: bool = False, device: str | None = None) -> None:
@@ -134,14 +135,21 @@ class OfflineEncoder:
         Raises:
             UsageError: ``space`` holds no images.
         """
+        return self.images_prepared(self._shared_out(self.prepared, images), space)
+
+    def prepared(self, image: Image, space: str = "joint") -> NDArray[np.uint8]:
+        """The image as the network takes it, (224, 224, 3): the part of the work that decoding threads can do."""
+        return lite0.squared(image)
+
+    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
+        """`images` of what `prepared` gave."""
         width = space_of(self, space, "images")
-        glances = self._shared_out(self._glance, images)
+        glances = self._shared_out(self._glance, prepared)
         if space == "look":
             return _unit((g.features for g in glances), width)
         return _unit((g.shares @ self._classes[g.best] for g in glances), width)
 
-    def _glance(self, image: Image) -> _Glance:
-        square = lite0.squared(image)
+    def _glance(self, square: NDArray[np.uint8]) -> _Glance:
         key = digest(square.tobytes()).encode()
         with self._lock:
             if key in self._seen:
@@ -163,7 +171,7 @@ class OfflineEncoder:
         def build() -> bytes:
             return self.texts([PROMPT.format(name) for name in json.loads(listed)]).tobytes()
 
-        data = cached("imagenet-class-embeddings.f32", [self.fingerprint()], minilm.__file__, build)
+        data = cached(f"imagenet-names-{self._precision}.f32", [self.fingerprint()], minilm.__file__, build)
         return np.frombuffer(data, np.float32).reshape(lite0.CLASSES, minilm.DIMENSIONS)
 
     def _shared_out(self, work: Callable[[T], U], items: Sequence[T]) -> list[U]:

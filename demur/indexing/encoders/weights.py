@@ -92,4 +92,13 @@ def cached(name: str, parts: Sequence[str], code: str, build: Callable[[], bytes
     content = build()
     with suppress(StorageError):
         write_atomic(path, hashlib.sha256(content).digest() + content)
+        _forget(name, keep=path)
     return content
+
+
+def _forget(name: str, *, keep: Path) -> None:
+    """Remove what older weights or an older demur kept under the same name."""
+    for old in keep.parent.glob(f"{name}.*"):
+        if old != keep:
+            with suppress(OSError):
+                old.unlink()

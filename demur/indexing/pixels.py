@@ -1,0 +1,127 @@
+"""Image bytes from anywhere to a picture that an encoder takes: RGB, upright, first frame, on white.
+
+Nothing in the bytes is trusted: formats that run other programs are not tried, the size is checked before anything is
+decoded, and whatever goes wrong inside becomes one `DataError` that names the image.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from demur.errors import DataError
+from demur.store import MAX_PIXELS
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO", "JPEG2000", "AVIF")
+"""Formats that are read, where the installed Pillow has them. PostScript and the like would start an interpreter."""
+
+# Pillow warns about large or odd images through Python's warnings, whose filters are one for all threads.
+_HEADER = threading.Lock()
+
+
+def rgb(data: bytes, item: str = "image") -> Image:
+    """Decode one image to mode RGB.
+
+    The first frame of an animation or page of a file; turned upright by its EXIF orientation; transparency (alpha,
+    palette or key colour) laid on white; 16-bit greys scaled by 1/257; other integer or floating greys stretched
+    from their darkest to their brightest pixel. CMYK is converted without its colour profile.
+
+    Args:
+        data: the encoded bytes.
+        item: id or path of the image, for errors.
+
+    Raises:
+        DataError: empty, not an image, of a format that is not read, truncated, or above `store.MAX_PIXELS`.
+    """
+    from PIL import Image as Pillow
+    from PIL import UnidentifiedImageError
+
+    if not data:
+        raise DataError("the image is empty", item=item, cure="fetch it again")
+    try:
+        with _HEADER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            image = Pillow.open(io.BytesIO(data), formats=_readable())
+            pixels = image.width * image.height
+            if pixels > MAX_PIXELS:
+                raise DataError(
+                    f"the image has {image.width}x{image.height} pixels, more than {MAX_PIXELS:,}",
+                    item=item,
+                    cure="scale it down first",
+                )
+            turn = _turn(image)
+        image.load()
+        plain = _plain(image)
+        return plain if turn is None else plain.transpose(turn)
+    except UnidentifiedImageError as error:
+        raise DataError("not an image, or of a format that is not read", item=item, cure="check the file") from error
+    except Pillow.DecompressionBombError as error:
+        raise DataError(
+            f"the image has more than {MAX_PIXELS:,} pixels", item=item, cure="scale it down first"
+        ) from error
+    except DataError:
+        raise
+    except Exception as error:  # decoders of a dozen formats fail on hostile bytes in a dozen ways
+        raise DataError(f"the image cannot be read: {error}", item=item, cure="fetch it again") from error
+
+
+@cache
+def _readable() -> tuple[str, ...]:
+    from PIL import Image as Pillow
+
+    Pillow.init()
+    return tuple(name for name in FORMATS if name in Pillow.OPEN)
+
+
+def _turn(image: Image) -> Any:
+    """The transposition that makes the image upright by its EXIF orientation; None when there is none to do."""
+    from PIL.Image import Transpose
+
+    try:
+        orientation = image.getexif().get(0x0112, 1)
+    except Exception:  # a damaged EXIF block says nothing about the pixels
+        return None
+    return {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }.get(orientation)
+
+
+def _plain(image: Image) -> Image:
+    """Any mode to RGB."""
+    from PIL import Image as Pillow
+
+    if image.mode.startswith("I;16"):
+        return _grey(np.asarray(image).astype(np.float64) / 257)
+    if image.mode in ("I", "F"):
+        values = np.asarray(image).astype(np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("its pixels are not all numbers")
+        low, high = float(values.min()), float(values.max())
+        if image.mode == "I" and low >= 0 and high <= 65535:
+            return _grey(values / 257)
+        return _grey((values - low) * (255 / (high - low or 1)))
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        return Pillow.alpha_composite(Pillow.new("RGBA", above.size, "white"), above).convert("RGB")
+    return image.convert("RGB")
+
+
+def _grey(values: np.ndarray[Any, np.dtype[np.float64]]) -> Image:
+    """A picture of grey levels 0 to 255."""
+    from PIL import Image as Pillow
+
+    return Pillow.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")
