@@ -23,6 +23,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -243,19 +244,45 @@ def json_items(path: Path, problems: Problems, member: str = "") -> Iterator[tup
             problems.add(f"{path.name}:{window.here()}", f"not JSON from here on (last key {key!r}): {error}")
 
 
-def json_elements(path: Path, problems: Problems, member: str = "") -> Iterator[tuple[str, Any]]:
-    """Elements of one giant JSON list as (place, value); ends with a problem where the text stops being JSON."""
+def json_elements(path: Path, problems: Problems, member: str = "", under: str = "") -> Iterator[tuple[str, Any]]:
+    """Elements of one giant JSON list as (place, value); ends with a problem where the text stops being JSON.
+
+    Args:
+        path: the file.
+        problems: takes the break.
+        member: member of a zip, see `open_bytes`.
+        under: the list is the value of this key of the outermost object (``images`` of a COCO file).
+    """
     with open_bytes(path, member) as handle:
         window = _Window(handle)
         number = 0
-        try:
+
+        def elements() -> Iterator[tuple[str, Any]]:
             window.take("[")
             while window.peek() != "]":
-                place = f"{path.name}:{window.here()}"
-                yield place, window.value()
-                number += 1
+                yield f"{path.name}:{window.here()}", window.value()
                 if window.peek() != "]":
                     window.take(",")
+            window.take("]")
+
+        def lists() -> Iterator[tuple[str, Any]]:
+            window.take("{")
+            while window.peek() != "}":
+                key = window.value()
+                window.take(":")
+                if window.peek() != "[":
+                    window.value()
+                elif key == under:
+                    yield from elements()
+                else:
+                    deque(elements(), maxlen=0)
+                if window.peek() != "}":
+                    window.take(",")
+
+        try:
+            for element in lists() if under else elements():
+                number += 1
+                yield element
         except (ValueError, *_BROKEN_STREAM) as error:
             problems.add(f"{path.name}:{window.here()}", f"not JSON from here on (after element {number}): {error}")
 
@@ -532,32 +559,21 @@ class LineIndex:
                 for line in handle:
                     self.offsets.append(offset)
                     offset += len(line)
-        with storage_errors(path):
-            self._handle = path.open("rb")
 
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def line(self, number: int) -> bytes:
-        """Line ``number`` (from 0), without its end; IndexError when there is none."""
+    def line(self, number: int, most: int = -1) -> bytes:
+        """Line ``number`` (from 0) without its end, or its first ``most`` bytes; IndexError when there is none."""
         if number < 0:
             raise IndexError(number)
-        self._handle.seek(self.offsets[number])
-        return self._handle.readline().rstrip(b"\r\n")
+        with storage_errors(self.path), self.path.open("rb") as handle:
+            handle.seek(self.offsets[number])
+            return handle.readline(most).rstrip(b"\r\n")
 
     def number_at(self, offset: int) -> int:
         """Number of the line that holds this byte."""
         return bisect.bisect_right(self.offsets, offset) - 1
-
-    def close(self) -> None:
-        """Close the file."""
-        self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Lookup:

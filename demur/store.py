@@ -357,12 +357,22 @@ def _parquet_cell(path: Path, row: int, column: str) -> Any:
     """One cell, reading only the row group that holds it."""
     import pyarrow.parquet as pq
 
+    stat = path.stat()
     with pq.ParquetFile(path) as table:
         for group in range(table.num_row_groups):
             rows = table.metadata.row_group(group).num_rows
             if row < rows:
-                return table.read_row_group(group, columns=[column]).column(0)[row].as_py()
+                return _parquet_column(str(path), stat.st_mtime_ns, stat.st_size, group, column)[row].as_py()
             row -= rows
     raise DataError(
         "the file has fewer rows than the reference says", item=str(path), cure="build the references again"
     )
+
+
+@lru_cache(maxsize=4)
+def _parquet_column(path: str, changed_ns: int, size: int, group: int, column: str) -> Any:
+    """One column of one row group, kept while its neighbours are likely to be asked for."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as table:
+        return table.read_row_group(group, columns=[column]).column(0)

@@ -97,6 +97,16 @@ def test_the_line_of_a_broken_entry_is_named(tmp_path):
     assert problems.lines[0].startswith("kb.json:3: not JSON from here on (last key 'b')")
 
 
+def test_a_list_under_a_key_is_streamed_past_the_others(tmp_path):
+    path = tmp_path / "coco.json"
+    path.write_text(json.dumps({"info": {"a": 1}, "annotations": [1, 2], "images": [{"id": 7}, {"id": 8}], "x": "y"}))
+    problems = Problems()
+    assert [v["id"] for _, v in formats.json_elements(path, problems, under="images")] == [7, 8]
+    path.write_text('{"images": [{"id": 7}, {"id": 8')
+    assert [v["id"] for _, v in formats.json_elements(path, problems, under="images")] == [7]
+    assert "after element 1" in problems.lines[0]
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @given(rows=st.lists(st.none() | st.dictionaries(st.text(max_size=4), JSON, max_size=3), max_size=8))
 @settings(max_examples=60, deadline=None)
@@ -237,12 +247,13 @@ def test_a_line_of_a_huge_file_by_its_number(tmp_path, with_index):
     offsets = [sum(map(len, rows[:i])) for i in range(5)]
     if with_index:
         (tmp_path / "imgs.lineidx").write_text("\n".join(map(str, offsets)))
-    with formats.LineIndex(tmp_path / "imgs.tsv", tmp_path / "imgs.lineidx") as index:
-        assert list(index.offsets) == offsets
-        assert index.line(3) == rows[3].rstrip()
-        assert index.number_at(offsets[3] + 1) == 3
-        with pytest.raises(IndexError):
-            index.line(-1)
+    index = formats.LineIndex(tmp_path / "imgs.tsv", tmp_path / "imgs.lineidx")
+    assert list(index.offsets) == offsets
+    assert index.line(3) == rows[3].rstrip()
+    assert index.line(3, 8) == b"30000003"
+    assert index.number_at(offsets[3] + 1) == 3
+    with pytest.raises(IndexError):
+        index.line(-1)
     ref = store.image_ref(png(size=(4, 1)), f"tsv:imgs.tsv#{offsets[3]}")
     assert store.read_image(ref, tmp_path) == png(size=(4, 1))
 

@@ -64,6 +64,15 @@ class Images:
             self._known.popitem(last=False)
         return found
 
+    def given(self, data: bytes | None, uri: str) -> Found:
+        """The image whose bytes were read on the way, described once under the uri that leads back to them."""
+        if uri not in self._known and data is not None:
+            try:
+                self._known[uri] = Found(uri, image_ref(data, uri), "ok")
+            except DataError:
+                self._known[uri] = Found(uri, None, "unreadable")
+        return self._known.get(uri) or Found(uri, None, "missing")
+
     def file(self, relative: str) -> Found:
         """The image at a path below the root; one that leads out of it counts as missing."""
         try:

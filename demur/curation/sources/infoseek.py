@@ -1,0 +1,253 @@
+"""InfoSeek: a question about the entity in an OVEN image, answered from that entity's Wikipedia article.
+
+Layout of the folder: ``infoseek_<split>.jsonl``, ``infoseek_<split>_withkb.jsonl`` (entity of each question),
+``infoseek_val_qtype.jsonl`` (kind of each question), ``Wiki6M_ver_1_0.jsonl`` or ``.jsonl.gz`` (the articles), and
+the images as ``oven_images/01/oven_01963180.jpg``, as ``oven_images/oven_01963180.jpg``, as members of uncompressed
+``oven_images*.tar`` or ``.zip`` archives, or wherever ``id2image.jsonl`` (image_id, image_path) or
+``ovenid2impath.csv`` (two columns, no header) points to below the folder.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from functools import cached_property, partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from demur.curation.sources.native import Found, NativeSource, chosen, text_of
+from demur.curation.sources.passages import gold_of, paragraphs
+from demur.errors import DataError
+from demur.formats import Lookup, csv_rows, first_that_is, json_lines
+from demur.records import AnswerSpec, Document, Evidence, Sample
+from demur.store import Problems
+
+LICENCE = "Apache-2.0 (questions); CC-BY-SA (Wikipedia text); images keep the licences of their source sets"
+
+
+class InfoSeek(NativeSource):
+    """Reads an InfoSeek folder.
+
+    Args:
+        folder: see the module's layout.
+        problems: where bad rows are noted.
+        split: ``val``, ``train``, both with a comma, or ``all``; test and human have no public answers.
+
+    The gold evidence is cut from the entity's article (`demur.curation.sources.passages`). One streamed pass over
+    Wiki6M puts the articles in question aside on disk; memory holds two short strings per question.
+    """
+
+    name = "infoseek"
+
+    def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
+        super().__init__(folder, problems)
+        self.splits = chosen(self.name, split, ("val", "train"), ("test", "human"))
+
+    # --- knowledge base ---
+
+    @cached_property
+    def _wiki(self) -> Path | None:
+        return first_that_is(self.root, "Wiki6M_ver_1_0.jsonl", "Wiki6M_ver_1_0.jsonl.gz")
+
+    def documents(self) -> Iterator[Document]:
+        """Wiki6M, one document per article; later rows of the same entity are counted in ``notes``."""
+        if self._wiki is None:
+            return
+        seen: set[int] = set()
+        for place, row in json_lines(self._wiki, self.problems):
+            qid = str(row.get("wikidata_id") or "")
+            number = int(qid[1:]) if qid[1:].isdigit() else hash(qid)
+            if number in seen:
+                self.notes["knowledge base: later rows of an entity already read"] += 1
+                continue
+            document = self.make(place, qid or "no wikidata_id", partial(self._document, row))
+            if document is not None:
+                seen.add(number)
+                yield document
+
+    def _document(self, row: dict[str, Any]) -> Document:
+        qid = text_of(row, "wikidata_id")
+        text = row.get("wikipedia_content") or row.get("wikipedia_summary")
+        if not text:
+            raise DataError("the article has no text", cure="leave it out")
+        attributes = {"summary": row.get("wikipedia_summary"), "image_url": row.get("wikipedia_image_url")}
+        return Document(
+            id=qid,
+            title=row.get("wikipedia_title") or qid,
+            text=str(text),
+            page=qid,
+            source=self.name,
+            licence="CC-BY-SA",
+            attributes={key: str(value) for key, value in attributes.items() if value},
+        )
+
+    # --- questions ---
+
+    def samples(self) -> Iterator[Sample]:
+        """Questions in the order of their files; topic = question kind, cluster = entity."""
+        entities: dict[str, tuple[str, str]] = {}
+        kinds: dict[str, str] = {}
+        for split in self.splits:
+            self._join(split, entities, kinds)
+        with self._articles({qid for qid, _ in entities.values()}) as articles:
+            rows = (
+                (place, str(row.get("data_id", "no data_id")), (split, row))
+                for split in self.splits
+                for place, row in json_lines(self.need(f"infoseek_{split}.jsonl"), self.problems)
+            )
+            for place, id_, (split, row) in self.unique(rows):
+                entity, kind = entities.get(id_), kinds.get(id_)
+                sample = self.make(place, id_, partial(self._sample, place, id_, split, row, entity, kind, articles))
+                if sample is not None:
+                    yield sample
+
+    def _join(self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]) -> None:
+        withkb = self.root / f"infoseek_{split}_withkb.jsonl"
+        if not withkb.is_file():
+            self.tell_once(withkb.name, "not in the folder: no question of this split can be given its gold article")
+        else:
+            for place, row in json_lines(withkb, self.problems):
+                data_id, qid = row.get("data_id"), row.get("entity_id")
+                if isinstance(data_id, str) and isinstance(qid, str) and qid:
+                    entities.setdefault(data_id, (sys.intern(qid), sys.intern(str(row.get("entity_text") or ""))))
+                else:
+                    self.problems.add(f"{place} ({data_id})", "data_id or entity_id is missing")
+        qtype = self.root / f"infoseek_{split}_qtype.jsonl"
+        if not qtype.is_file():
+            self.notes[f"{qtype.name} is absent: question kinds are read from the shape of answer_eval"] += 1
+        else:
+            for _, row in json_lines(qtype, self.problems):
+                kinds[str(row.get("data_id"))] = sys.intern(str(row.get("question_type") or "").lower())
+
+    def _articles(self, wanted: set[str]) -> Lookup:
+        if self._wiki is None:
+            self.tell_once("Wiki6M_ver_1_0.jsonl.gz", "not in the folder: no question can be given its gold article")
+            return Lookup((), wanted)
+        rows = json_lines(self._wiki, self.problems)
+        return Lookup(((str(row.get("wikidata_id")), row) for _, row in rows), wanted)
+
+    def _sample(
+        self,
+        place: str,
+        data_id: str,
+        file: str,
+        row: dict[str, Any],
+        entity: tuple[str, str] | None,
+        kind: str | None,
+        articles: Lookup,
+    ) -> Sample:
+        answers = answer_spec(row, kind)
+        image = self._image(text_of(row, "image_id"))
+        question = text_of(row, "question").strip()
+        lacks = [] if image.ref else [f"query image {image.status}: {image.name}"]
+        gold: list[Evidence] = []
+        article = articles.get(entity[0]) if entity else None
+        try:
+            document = self._document(article or {})
+            gold = gold_of(document, paragraphs(document.text or ""), answers)
+        except DataError:
+            lacks.append(f"gold article missing: {entity[0] if entity else 'no entity in the withkb file'}")
+        return Sample(
+            id=data_id,
+            source=self.name,
+            question=question,
+            answers=answers,
+            images=(image.ref,) if image.ref else (),
+            gold=tuple(gold),
+            split=str(row.get("data_split") or file),
+            topic=kind or answers.kind,
+            cluster=entity[0] if entity else str(row["image_id"]),
+            attributes={
+                **({"entity": entity[0], "entity_title": entity[1]} if entity else {}),
+                "image_id": str(row["image_id"]),
+                **self.defect(place, data_id, lacks),
+            },
+            licence=LICENCE,
+            native=row,
+            source_ref=place,
+        )
+
+    # --- images ---
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        """Image id -> path, from the maps that the folder holds."""
+        paths: dict[str, str] = {}
+        table = self.root / "ovenid2impath.csv"
+        if table.is_file():
+            for _, row in csv_rows(table, self.problems, columns=("oven_id", "path")):
+                if row["oven_id"].startswith("oven_") and "." in PurePosixPath(row["path"]).name:  # else a header
+                    paths[row["oven_id"]] = row["path"]
+        mapped = self.root / "id2image.jsonl"
+        if mapped.is_file():
+            for _, row in json_lines(mapped, self.problems):
+                paths[str(row.get("image_id"))] = str(row.get("image_path"))
+        return paths
+
+    @cached_property
+    def _packed(self) -> dict[str, str]:
+        """Image id -> uri, from archives that can be read in place."""
+        archives = sorted(p for p in self.root.glob("oven_images*") if p.suffix in (".tar", ".zip"))
+        return {
+            PurePosixPath(member).stem: uri for archive in archives for member, uri in self.members(archive).items()
+        }
+
+    def _image(self, image_id: str) -> Found:
+        number = image_id.removeprefix("oven_")
+        for place in (f"oven_images/{number[:2]}/{image_id}", f"oven_images/{image_id}"):
+            found = self.images.stem(place)
+            if found.status != "missing":
+                return found
+        if image_id in self._paths:
+            for path in (self._paths[image_id], f"oven_images/{self._paths[image_id]}"):
+                found = self.images.file(path)
+                if found.status != "missing":
+                    return found
+        if image_id in self._packed:
+            return self.images.at(self._packed[image_id], image_id)
+        return Found(image_id, None, "missing")
+
+
+def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
+    """What counts as right: accepted forms, or for a numerical question the closed range of ``answer_eval``.
+
+    The kind comes from the question-type file; where it is silent, a ``range`` in ``answer_eval`` means numerical.
+
+    Raises:
+        DataError: no answer, or a range that is not two numbers.
+    """
+    shown = row.get("answer")
+    shown_list = shown if isinstance(shown, list) else [shown]
+    forms = [str(form).strip() for form in shown_list if form is not None and str(form).strip()]
+    graded = row.get("answer_eval")
+    if isinstance(graded, list) and len(graded) == 1 and isinstance(graded[0], dict):
+        graded = graded[0]
+    if isinstance(graded, dict) and "range" in graded:
+        span = graded["range"]
+        if not isinstance(span, list) or len(span) < 2 or not all(_is_number(end) for end in span[:2]):
+            raise DataError(f"answer_eval.range is {span!r}, expected two numbers", cure="mend the row or leave it out")
+        low, high = float(span[0]), float(span[1])
+        given = graded.get("wikidata")
+        given = given[0] if isinstance(given, list) and given else given
+        canonical = forms[0] if forms else str(given if given is not None else (low + high) / 2)
+        return AnswerSpec(
+            kind="number",
+            accepted=tuple((form,) for form in forms),
+            canonical=canonical,
+            number=(low, high),
+            rule="infoseek",
+        )
+    if kind == "numerical":
+        raise DataError(f"a numerical question without a range: answer_eval is {graded!r}", cure="leave the row out")
+    accepted = [str(form) for form in graded if str(form).strip()] if isinstance(graded, list) else []
+    return AnswerSpec(
+        kind="date" if kind == "time" else "string",
+        accepted=tuple((form,) for form in (accepted or forms)),
+        canonical=forms[0] if forms else "",
+        rule="infoseek",
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
