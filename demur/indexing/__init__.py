@@ -1,0 +1,1 @@
+"""Turning documents and images into searchable indexes."""

@@ -1,0 +1,1 @@
+"""Asking the indexes: search, fusion, re-ranking, recall figures."""

@@ -1,0 +1,133 @@
+"""Near-duplicates: texts that say the same in nearly the same words, images that show the same picture.
+
+Text: the share of common word five-grams (Broder 1997's resemblance, and containment for a short text within a long
+one). Images: a DCT hash and a difference hash, 64 bits each, and the colours of a 4 x 4 grid, all three of which must
+agree: hashes of brightness alone take the flag of Italy for the flag of Ireland.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from demur.errors import DataError, StorageError
+from demur.records import ImageRef
+from demur.store import read_image
+
+SHINGLE = 5
+TEXT_NEAR = 0.8
+"""Share of common five-grams, of the shorter text's, from which two texts count as the same."""
+IMAGE_NEAR = 10
+"""Greatest distance in bits, of 64, at which both hashes call two images the same."""
+COLOUR_NEAR = 48
+"""Greatest difference in any channel of any field of the grids, of 255, at which two images are the same."""
+
+
+@lru_cache(maxsize=65_536)
+def shingles(text: str) -> frozenset[int]:
+    """Hashes of the word five-grams of a text, case and punctuation aside (all its words when it has fewer)."""
+    words = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
+    if not words:
+        return frozenset()
+    return frozenset(hash(tuple(words[i : i + SHINGLE])) for i in range(max(1, len(words) - SHINGLE + 1)))
+
+
+def same_text(one: str, other: str, threshold: float = TEXT_NEAR) -> bool:
+    """Whether at least ``threshold`` of the shorter text's five-grams stand in the other.
+
+    >>> same_text("The tower is 330 metres high, built in 1889.", "the tower is 330 metres high - built in 1889")
+    True
+    """
+    a, b = shingles(one), shingles(other)
+    return bool(a and b) and len(a & b) >= threshold * min(len(a), len(b))
+
+
+class Look(NamedTuple):
+    """What an image looks like, in 2 x 64 bits."""
+
+    dct: int
+    """Signs of the 8 x 8 lowest frequencies about their median (Zauner 2010)."""
+    difference: int
+    """Whether each of 8 x 8 fields is brighter than its right neighbour."""
+    spread: float
+    """Standard deviation of the brightness, 0 to 127; below 1 the image is flat and its hashes mean nothing."""
+    colours: tuple[int, ...]
+    """Mean red, green and blue (0 to 255) of a 4 x 4 grid, row by row."""
+
+
+def _bits(values: np.ndarray) -> int:
+    return int.from_bytes(np.packbits(values.astype(np.uint8).ravel()).tobytes(), "big")
+
+
+def look(data: bytes) -> Look:
+    """Hashes of an encoded image; transparency is laid on white and an EXIF turn is undone.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            turned = ImageOps.exif_transpose(opened)
+            if turned.mode not in ("RGB", "L", "CMYK"):
+                rgba = turned.convert("RGBA")
+                turned = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+            colour = turned.convert("RGB")
+            grey = colour.convert("L")
+            grid = np.asarray(colour.resize((4, 4), Image.Resampling.BOX))
+            fine = np.asarray(grey.resize((32, 32), Image.Resampling.LANCZOS), dtype=np.float64)
+            coarse = np.asarray(grey.resize((9, 8), Image.Resampling.LANCZOS), dtype=np.float64)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"the image cannot be read: {error}", cure="fetch it again") from error
+    angle = np.pi * (2 * np.arange(32) + 1) * np.arange(8)[:, None] / 64
+    low = np.cos(angle) @ fine @ np.cos(angle).T
+    flat = low.ravel()
+    # drawings have many coefficients that are zero but for rounding: a bit is set only well above the median
+    clear = np.median(flat[1:]) + 0.02 * np.abs(flat[1:]).max()
+    return Look(
+        _bits(flat > clear),
+        _bits(coarse[:, 1:] > coarse[:, :-1] + 2),
+        float(fine.std()),
+        tuple(map(int, grid.flat)),
+    )
+
+
+def same_look(one: Look, other: Look, threshold: int = IMAGE_NEAR) -> bool:
+    """Whether both hashes differ in at most ``threshold`` bits, and the colours in at most `COLOUR_NEAR`.
+
+    Of flat images the colours alone are compared.
+    """
+    if max(abs(a - b) for a, b in zip(one.colours, other.colours, strict=True)) > COLOUR_NEAR:
+        return False
+    if one.spread < 1 or other.spread < 1:
+        return one.spread < 1 and other.spread < 1
+    return (one.dct ^ other.dct).bit_count() <= threshold and (
+        one.difference ^ other.difference
+    ).bit_count() <= threshold
+
+
+def looks_of(root: Path | None) -> Callable[[ImageRef], Look | None]:
+    """A function from references to looks, each image read once; None for one that cannot be read.
+
+    Args:
+        root: folder that relative paths start from.
+    """
+    known: dict[str, Look | None] = {}
+
+    def of(image: ImageRef) -> Look | None:
+        if image.sha256 not in known:
+            try:
+                known[image.sha256] = look(read_image(image, root))
+            except (DataError, StorageError):
+                known[image.sha256] = None
+        return known[image.sha256]
+
+    return of

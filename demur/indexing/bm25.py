@@ -1,0 +1,198 @@
+"""BM25 over passages: bm25s for size, with the scores of Lucene or, to the last digit, of rank-bm25.
+
+    method  idf of a word in df of N passages             what else
+    lucene  ln(1 + (N - df + 0.5) / (df + 0.5))           float32; bm25s's own default
+    okapi   ln((N - df + 0.5) / (df + 0.5)), and where    float64; x (k1 + 1); equal to
+            that is negative 0.25 x the mean of all idf   ``rank_bm25.BM25Okapi``
+
+The two rank differently: in okapi a word found in more than half of the passages weighs a quarter of the mean idf,
+more than a word of middling frequency does; and query words count as often as they are repeated in both.
+
+The index is built in one pass with 12 bytes of memory per posting (a word in a passage), written in bm25s's own
+file format (``bm25s.BM25.load(folder)`` opens it), and mapped when it is searched. Order: score descending, then row
+ascending, and ties at the cut are settled exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demur.errors import IndexFileError, UsageError
+from demur.indexing.indexes import MARGIN, Found
+from demur.store import storage_errors
+
+Method = Literal["lucene", "okapi"]
+_WORD = re.compile(r"\w+")
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words of NFKC-normalised text; digits are words, nothing is stemmed or stopped.
+
+    >>> words("The Eiffel Tower, 330\u00a0m")
+    ['the', 'eiffel', 'tower', '330', 'm']
+    """
+    return _WORD.findall(unicodedata.normalize("NFKC", text).lower())
+
+
+def idf_lucene(df: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Inverse document frequency as Lucene has it (Kamphuis et al. 2020, table 1); never negative."""
+    return np.log1p((n - df + 0.5) / (df + 0.5))
+
+
+def idf_okapi(df: NDArray[np.float64], n: int, epsilon: float = 0.25) -> NDArray[np.float64]:
+    """Inverse document frequency as rank-bm25's BM25Okapi has it: negative values are lifted to epsilon x the mean."""
+    idf = np.log(n - df + 0.5) - np.log(df + 0.5)
+    return np.where(idf < 0, epsilon * idf.mean(), idf) if len(idf) else idf
+
+
+def build_bm25(
+    texts: Iterable[str], folder: Path, *, method: Method = "lucene", k1: float = 1.5, b: float = 0.75
+) -> dict[str, Any]:
+    """Write a BM25 index of ``texts`` in their order; returns its entry for the manifest.
+
+    Args:
+        texts: passages; an empty one keeps its row and is never found.
+        folder: made when missing.
+        method: see the module.
+        k1: saturation of the term frequency, > 0.
+        b: share of length normalisation, in [0, 1].
+    """
+    if method not in ("lucene", "okapi"):
+        raise UsageError(f"no BM25 method named {method!r}; known: lucene, okapi", cure="choose one of them")
+    vocabulary: dict[str, int] = {}
+    word_of, row_of, count_of, lengths = array("i"), array("i"), array("i"), array("i")
+    for row, text in enumerate(texts):
+        counts = Counter(words(text))
+        lengths.append(counts.total())
+        for word, count in counts.items():
+            word_of.append(vocabulary.setdefault(word, len(vocabulary)))
+            row_of.append(row)
+            count_of.append(count)
+    n = len(lengths)
+    words_, rows, counts_, long = (
+        np.frombuffer(a, np.int32) if a else np.zeros(0, np.int32) for a in (word_of, row_of, count_of, lengths)
+    )
+    df = np.bincount(words_, minlength=len(vocabulary)).astype(np.float64)
+    idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (k1 + 1)
+    average = float(long.sum()) / n if n else 1.0
+    dtype = np.float32 if method == "lucene" else np.float64
+    order = np.argsort(words_, kind="stable")  # rows stay ascending within a word
+    tf = counts_[order].astype(np.float64)
+    saturated = tf / (tf + k1 * (1 - b + b * long[rows[order]] / (average or 1.0)))
+    data = (idf[words_[order]] * saturated).astype(dtype)
+    pointers = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "data.csc.index.npy", data)
+        np.save(folder / "indices.csc.index.npy", rows[order])
+        np.save(folder / "indptr.csc.index.npy", pointers)
+        (folder / "vocab.index.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
+        params = {
+            "k1": k1, "b": b, "delta": 0.5, "method": "lucene", "idf_method": "lucene",
+            "dtype": np.dtype(dtype).name, "int_dtype": "int32", "num_docs": n, "version": "0.2.0", "backend": "numpy",
+        }  # fmt: skip
+        (folder / "params.index.json").write_text(json.dumps(params, indent=1), encoding="utf-8")
+    return {
+        "kind": "bm25",
+        "method": method,
+        "k1": k1,
+        "b": b,
+        "count": n,
+        "words": len(vocabulary),
+        "postings": len(data),
+    }
+
+
+class BM25:
+    """A BM25 index on disk, opened with its arrays mapped.
+
+    Args:
+        folder: where `build_bm25` wrote.
+        part: its entry in the manifest.
+
+    Raises:
+        IndexFileError: a file is missing, cut short or not of this index.
+    """
+
+    def __init__(self, folder: Path, part: dict[str, Any]) -> None:
+        import bm25s
+
+        self.folder, self.count = folder, int(part["count"])
+        with storage_errors(folder):
+            try:
+                self._engine = bm25s.BM25.load(folder, mmap=True, load_vocab=True)
+            except (ValueError, KeyError, json.JSONDecodeError) as error:
+                raise IndexFileError(
+                    f"not a BM25 index: {error}", item=str(folder), cure="build the index again"
+                ) from error
+        if self._engine.scores["num_docs"] != self.count:
+            raise IndexFileError(
+                f"expected {self.count} passages, found {self._engine.scores['num_docs']}",
+                item=str(folder),
+                cure="build the index again",
+            )
+
+    @classmethod
+    def open(cls, folder: Path, part: dict[str, Any]) -> BM25:
+        """The door that `demur.plugins` finds."""
+        return cls(folder, part)
+
+    def scores(self, text: str) -> NDArray[np.floating[Any]]:
+        """(n,) scores of all passages for one query: the sum over its words, in the order they stand."""
+        ids = self._ids(text)
+        if not ids:
+            return np.zeros(self.count, dtype=self._engine.dtype)
+        return np.asarray(self._engine.get_scores_from_ids(ids))
+
+    def search(self, texts: Sequence[str], k: int) -> Found:
+        """The first k passages that share a word with each query; places past them hold row -1 and score -inf.
+
+        Raises:
+            UsageError: k is below 1.
+        """
+        if k < 1:
+            raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
+        found = Found(np.full((len(texts), k), -np.inf, np.float32), np.full((len(texts), k), -1, np.int64))
+        queries = [self._ids(text) for text in texts]
+        asked = [place for place, ids in enumerate(queries) if ids]
+        take = min(self.count, k + MARGIN)
+        if not asked or not take:
+            return found
+        rows, scores = self._engine.retrieve([queries[place] for place in asked], k=take, show_progress=False)
+        rows = rows.astype(np.int64)
+        for at, place in enumerate(asked):
+            mine, near = scores[at], rows[at]
+            if take < self.count and mine[-1] > 0 and mine[min(k, take) - 1] == mine[-1]:
+                mine = np.asarray(self._engine.get_scores_from_ids(queries[place]))
+                near = np.arange(self.count, dtype=np.int64)
+            hit = mine > 0
+            order = np.lexsort((near[hit], -mine[hit]))[:k]
+            found.scores[place, : len(order)] = mine[hit][order]
+            found.rows[place, : len(order)] = near[hit][order]
+        return found
+
+    def among(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
+        """The first k for each query among its own candidate rows; those that share no word with it stay out."""
+        found = Found(np.full((len(texts), k), -np.inf, np.float32), np.full((len(texts), k), -1, np.int64))
+        for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
+            rows = np.unique(rows)
+            scores = self.scores(text)[rows]
+            hit = scores > 0
+            order = np.lexsort((rows[hit], -scores[hit]))[:k]
+            found.scores[place, : len(order)] = scores[hit][order]
+            found.rows[place, : len(order)] = rows[hit][order]
+        return found
+
+    def _ids(self, text: str) -> list[int]:
+        known = self._engine.vocab_dict
+        return [known[word] for word in words(text) if word in known]

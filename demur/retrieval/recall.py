@@ -1,0 +1,82 @@
+"""How often the gold is found: recall@k of each way of asking, with intervals, and the best way for each source.
+
+The paper tries every retrieval mode on each source and keeps the one that does best (appendix H); this is the table
+it would have shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import sqrt
+from typing import NamedTuple
+
+from demur.records import Measure
+
+Z95 = 1.959963984540054
+
+
+class Choice(NamedTuple):
+    """The best mode of one source, and the table that it was chosen from."""
+
+    source: str
+    mode: str
+    k: int
+    """The depth at which modes were compared."""
+    table: tuple[tuple[str, tuple[Measure, ...]], ...]
+    """(mode, recall at each depth), best mode first."""
+
+
+def recall_at(
+    found: Sequence[Sequence[str]], gold: Sequence[Collection[str]], ks: Sequence[int]
+) -> tuple[Measure, ...]:
+    """Share of queries with at least one gold id among the first k, with Wilson's 95 % interval.
+
+    Args:
+        found: ids by rank for each of Q queries.
+        gold: gold ids for each of the Q queries; a query without any is left out, and so counted in no denominator.
+        ks: depths.
+    """
+    asked = [(list(ids), set(right)) for ids, right in zip(found, gold, strict=True) if right]
+    return tuple(
+        _wilson(f"recall@{k}", sum(not right.isdisjoint(ids[:k]) for ids, right in asked), len(asked)) for k in ks
+    )
+
+
+def best_mode(
+    source: str,
+    found: Mapping[str, Sequence[Sequence[str]]],
+    gold: Sequence[Collection[str]],
+    *,
+    ks: Sequence[int] = (1, 5, 10, 20),
+    at: int = 10,
+) -> Choice:
+    """Choose the mode with the highest recall at one depth; ties go to the recall at smaller depths, then by name.
+
+    Args:
+        source: whose questions these are.
+        found: mode -> ids by rank for each of Q queries.
+        gold: gold ids for each of the Q queries.
+        ks: depths of the table.
+        at: the depth that decides; added to ``ks`` when it is not among them.
+    """
+    depths = sorted({*ks, at})
+    table = [(mode, recall_at(ids, gold, depths)) for mode, ids in found.items()]
+    place = depths.index(at)
+
+    def worse(row: tuple[str, tuple[Measure, ...]]) -> tuple[float, list[float], str]:
+        values = [-(m.value or 0.0) for m in row[1]]
+        return values[place], values, row[0]
+
+    table.sort(key=worse)
+    return Choice(source, table[0][0] if table else "", at, tuple(table))
+
+
+def _wilson(name: str, hits: int, n: int) -> Measure:
+    """A share with the interval of Wilson (JASA 1927) at 95 %."""
+    if not n:
+        return Measure(name=name, value=None, n=0, interval="wilson(0.95)")
+    p, z2 = hits / n, Z95**2
+    middle, half = (p + z2 / (2 * n)) / (1 + z2 / n), Z95 * sqrt(p * (1 - p) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    return Measure(
+        name=name, value=p, n=n, low=max(0.0, middle - half), high=min(1.0, middle + half), interval="wilson(0.95)"
+    )

@@ -1,0 +1,319 @@
+"""Questions and images in, hits out: every way of asking that the paper tries (VLM-DeflectionBench, appendix H).
+
+    mode                        asks                          with             finds
+    text->text                  passages, dense               the text         documents
+    lexical                     passages, BM25                the text         documents
+    fused                       both, reciprocal ranks        the text         documents
+    image->title                page titles (T)               the image        pages
+    image->title+summary        page titles + summaries (T+S) the image        pages
+    text->title                 page titles                   the text         pages
+    image->image                images by their looks         the image        documents
+    text->image                 images through the joint space  the text       documents
+    FIRST/text->text            passages of the pages that FIRST found, ranked by the text   documents
+    FIRST/lexical               the same, ranked by BM25                                      documents
+
+On a command line, where ``>`` means something else, ``-to-`` may stand for ``->``. Hits are ordered by (score
+descending, row ascending) and do not depend on how many queries are asked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demur import plugins
+from demur.documents import Documents
+from demur.errors import IndexFileError, UnknownPart, UsageError
+from demur.records import Hit
+from demur.retrieval.folder import checked_manifest
+from demur.retrieval.fuse import reciprocal_ranks
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class QueryEncoder(Protocol):
+    """What searching needs of an encoder; every `demur.indexing` encoder is one."""
+
+    name: str
+    similarity: Any
+    dims: Any
+
+    def fingerprint(self) -> str:
+        """Hex hash: equal means comparable vectors."""
+        ...
+
+    def texts(self, texts: Sequence[str], space: str = ..., *, role: Any = ...) -> NDArray[np.float32]:
+        """(n, d) float32."""
+        ...
+
+    def images(self, images: Sequence[Image], space: str = ...) -> NDArray[np.float32]:
+        """(n, d) float32."""
+        ...
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked: a text, an image, or both. A mode uses the one that it needs."""
+
+    text: str = ""
+    image: Image | None = None
+
+
+class _Way(NamedTuple):
+    part: str
+    by: str
+    finds: str
+
+
+WAYS = {
+    "text->text": _Way("passages", "text", "documents"),
+    "lexical": _Way("lexical", "text", "documents"),
+    "image->title": _Way("titles", "image", "pages"),
+    "image->title+summary": _Way("summaries", "image", "pages"),
+    "text->title": _Way("titles", "text", "pages"),
+    "image->image": _Way("looks", "image", "documents"),
+    "text->image": _Way("images", "text", "documents"),
+}
+MODES = (*WAYS, "fused")
+FUSED = ("text->text", "lexical")
+DEPTH = 100
+"""Least number of hits of each kind that fusion reads."""
+
+
+def canonical_mode(text: str) -> str:
+    """The canonical text of a mode.
+
+    Raises:
+        UnknownPart: no such mode; the message lists them.
+
+    >>> canonical_mode("image-to-title/text-to-text")
+    'image->title/text->text'
+    """
+    mode = text.replace("-to-", "->")
+    first, slash, then = mode.partition("/")
+    if first not in MODES or (slash and then not in ("text->text", "lexical")):
+        raise UnknownPart("retrieval mode", text, MODES, hint="or FIRST/text->text, FIRST/lexical")
+    return mode
+
+
+class Searcher:
+    """An index folder, opened for asking.
+
+    Args:
+        folder: written by `demur.indexing.build.build_index`.
+        encoder: the encoder that made it.
+        text_encoder: the one that made its passages, where that is another.
+        verify: check the SHA-256 of every file, not only its size.
+
+    Raises:
+        IndexFileError: the folder is not an index, a file is cut short or changed, or another encoder made it.
+    """
+
+    def __init__(
+        self, folder: Path, encoder: QueryEncoder, *, text_encoder: QueryEncoder | None = None, verify: bool = False
+    ) -> None:
+        self.folder = folder
+        self.manifest: dict[str, Any] = checked_manifest(folder, verify=verify)
+        self.id: str = self.manifest["id"]
+        self._encoders: dict[str, QueryEncoder] = {space: encoder for space in encoder.dims}
+        if text_encoder is not None:
+            self._encoders["text"] = text_encoder
+        for space, entry in self.manifest["encoders"].items():
+            given = self._encoders.get(space)
+            if given is None or given.fingerprint() != entry["fingerprint"]:
+                raise IndexFileError(
+                    f"its {space} vectors were made by {entry['name']!r} ({entry['fingerprint'][:12]}), "
+                    + (
+                        f"not by {given.name!r} ({given.fingerprint()[:12]})"
+                        if given
+                        else "and no encoder for that space is given"
+                    ),
+                    item=str(folder),
+                    cure="open it with the encoder that made it, or build it again",
+                )
+        self.documents = Documents(folder / "documents")
+        """Every document, by id; what mining takes."""
+        self.pages = Documents(folder / "pages")
+        """Every page: its id, title and summary (as text)."""
+        self._page_of = np.load(folder / "page_of.npy", mmap_mode="r")
+        self._page_ends = np.load(folder / "page_ends.npy", mmap_mode="r")
+        self._page_documents = np.load(folder / "page_documents.npy", mmap_mode="r")
+        self._parts: dict[str, Any] = {}
+        self._rows: dict[str, NDArray[np.int64]] = {}
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The simple modes that this index can be asked in."""
+        here = [mode for mode, way in WAYS.items() if way.part in self.manifest["parts"]]
+        return (*here, *(["fused"] if all(mode in here for mode in FUSED) else []))
+
+    def search(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> list[list[Hit]]:
+        """The first k hits of each query.
+
+        Args:
+            queries: any number.
+            mode: see the module.
+            k: at least 1; fewer hits come back where there are fewer.
+            pages: for ``FIRST/...``: how many pages are opened (10 for InfoSeek and ViQuAE, 5 for Encyclopedic-VQA in
+                the paper).
+
+        Returns:
+            Hits by rank. ``Hit.document`` is the id of a document, or of a page where the mode finds pages.
+
+        Raises:
+            UnknownPart: no such mode.
+            UsageError: k is below 1, the index lacks that part, or a query lacks the text or image that the mode needs.
+        """
+        mode = canonical_mode(mode)
+        if k < 1:
+            raise UsageError(f"k must be at least 1, not {k}", cure="ask for one hit or more")
+        if not queries:
+            return []
+        first, slash, then = mode.partition("/")
+        if slash:
+            opened = self._pages_found(queries, first, pages)
+            candidates = [
+                [self.documents.id(row) for page in found for row in self._documents_of(page)] for found in opened
+            ]
+            return self.rerank(queries, candidates, k, by=then, mode=mode)
+        if mode == "fused":
+            both = [self.search(queries, one, max(k, DEPTH)) for one in FUSED]
+            return [
+                self._hits(reciprocal_ranks([[h.document for h in hits] for hits in lists])[:k], mode)
+                for lists in zip(*both, strict=True)
+            ]
+        way = WAYS[mode]
+        found = self._part(way.part).search(self._asked(queries, way), k)
+        rows, table = self._rows[way.part], self.documents if way.finds == "documents" else self.pages
+        return [
+            self._hits(
+                [(table.id(int(rows[row])), float(score)) for row, score in zip(line, scores, strict=True) if row >= 0],
+                mode,
+            )
+            for line, scores in zip(found.rows, found.scores, strict=True)
+        ]
+
+    def rerank(
+        self,
+        queries: Sequence[Query],
+        candidates: Sequence[Sequence[str]],
+        k: int,
+        *,
+        by: str = "text->text",
+        mode: str = "",
+    ) -> list[list[Hit]]:
+        """The first k of each query's own candidates (document ids), scored exactly by the query's text.
+
+        Args:
+            queries: Q of them.
+            candidates: Q lists of document ids; documents without text, and ids not here, are passed over.
+            k: at least 1.
+            by: ``text->text`` (dense: the part that Contriever has in the paper) or ``lexical``.
+            mode: what stands in ``Hit.mode``; ``by`` when empty.
+        """
+        way = WAYS[canonical_mode(by)]
+        part = self._part(way.part)
+        rows = self._rows[way.part]
+        places = []
+        for ids in candidates:
+            wanted = np.array(sorted({row for row in self.documents.rows(ids) if row is not None}), dtype=np.int64)
+            at = np.searchsorted(rows, wanted)
+            at = (
+                at[at < len(rows)]
+                if len(wanted) == 0
+                else at[(at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == wanted)]
+            )
+            places.append(at.astype(np.int64))
+        found = part.among(self._asked(queries, way), places, k)
+        return [
+            self._hits(
+                [
+                    (self.documents.id(int(rows[row])), float(s))
+                    for row, s in zip(line, scores, strict=True)
+                    if row >= 0
+                ],
+                mode or by,
+            )
+            for line, scores in zip(found.rows, found.scores, strict=True)
+        ]
+
+    def pages_of(self, ids: Sequence[str]) -> list[str]:
+        """The pages of documents, each once, in the order first met; ids not here are passed over."""
+        rows = [row for row in self.documents.rows(ids) if row is not None]
+        return list(dict.fromkeys(self.pages.id(int(self._page_of[row])) for row in rows))
+
+    def vectors(self, part: str) -> NDArray[np.float32]:
+        """(n, d) float32, mapped: the vectors of a dense part, in the order of ``rows(part)``."""
+        vectors: NDArray[np.float32] = self._part(part).vectors
+        return vectors
+
+    def _pages_found(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
+        way = WAYS[FUSED[0]] if mode == "fused" else WAYS[mode]
+        # several documents may lie on one page: ask for more until enough pages are seen or nothing is left
+        k, most = pages, max(1, self.manifest["counts"]["documents"])
+        while True:
+            hits = self.search(queries, mode, k)
+            table = self.pages if way.finds == "pages" else self.documents
+            found = []
+            for line in hits:
+                rows = [row for row in table.rows([h.document for h in line]) if row is not None]
+                own = [row if way.finds == "pages" else int(self._page_of[row]) for row in rows]
+                found.append(list(dict.fromkeys(own))[:pages])
+            short = any(len(own) < pages and len(line) == k for own, line in zip(found, hits, strict=True))
+            if not short or k >= most:
+                return found
+            k = min(most, k * 4)
+
+    def _documents_of(self, page: int) -> NDArray[np.int64]:
+        start = int(self._page_ends[page - 1]) if page else 0
+        rows: NDArray[np.int64] = self._page_documents[start : int(self._page_ends[page])]
+        return rows
+
+    def _part(self, name: str) -> Any:
+        if name not in self._parts:
+            if name not in self.manifest["parts"]:
+                raise UsageError(
+                    f"the index has no part {name!r}; it has {', '.join(self.manifest['parts'])}",
+                    item=str(self.folder),
+                    cure=f"ask in one of: {', '.join(self.modes)}",
+                )
+            entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
+            kind, _ = plugins.find("indexes", entry["kind"])
+            self._parts[name] = kind.open(folder, entry)
+            self._rows[name] = np.load(folder / "rows.npy", mmap_mode="r")
+        return self._parts[name]
+
+    def _asked(self, queries: Sequence[Query], way: _Way) -> Any:
+        lacking = next(
+            (n for n, q in enumerate(queries) if (not q.text.strip() if way.by == "text" else q.image is None)), None
+        )
+        if lacking is not None:
+            raise UsageError(
+                f"the mode asks with {way.by}, which the query lacks",
+                item=f"query {lacking}",
+                cure="choose another mode",
+            )
+        if way.part == "lexical":
+            return [q.text for q in queries]
+        space = self.manifest["parts"][way.part]["space"]
+        encoder = self._encoders[space]
+        if way.by == "text":
+            vectors = encoder.texts([q.text for q in queries], space, role="query")
+        else:
+            vectors = encoder.images([q.image for q in queries if q.image is not None], space)
+        if encoder.similarity == "cosine":
+            norms = np.sqrt(np.add.reduce(np.square(vectors, dtype=np.float64), axis=-1, keepdims=True))
+            vectors = np.asarray(vectors / np.where(norms > 0, norms, 1.0), dtype=np.float32)
+        return vectors
+
+    def _hits(self, scored: Sequence[tuple[str, float]], mode: str) -> list[Hit]:
+        return [
+            Hit(document=id, score=score, rank=rank, index_id=self.id, mode=mode)
+            for rank, (id, score) in enumerate(scored, 1)
+        ]

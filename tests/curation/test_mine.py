@@ -1,0 +1,168 @@
+import io
+
+import pytest
+from PIL import Image, ImageDraw, ImageFilter
+
+from demur.curation.mine import mine_text, mine_visual
+from demur.curation.near import look, looks_of, same_look, same_text
+from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+from demur.store import image_ref
+
+
+def hits(*ids, mode="text->text"):
+    return [Hit(document=id, score=1 - i / 100, rank=i + 1, index_id="ix", mode=mode) for i, id in enumerate(ids)]
+
+
+def passage(id, text, title="", page=""):
+    return Document(id=id, title=title, text=text, page=page)
+
+
+GOLD = passage("g", "The Mill Bridge was opened in 1889 and is 330 metres long, over the river Ebb near Springfield.")
+
+
+def sample(**more):
+    given = {
+        "id": "s", "source": "x", "question": "How long is the bridge?",
+        "answers": AnswerSpec(accepted=(("330 metres",),)),
+        "gold": (Evidence.of(GOLD, Role.GOLD),),
+    }  # fmt: skip
+    return Sample(**(given | more))
+
+
+def test_text_hits_become_distractors_or_drops_with_their_reason():
+    documents = {
+        d.id: d
+        for d in [
+            GOLD,
+            passage(
+                "copy",
+                "THE MILL BRIDGE was opened in 1889, and is 330 metres long - over the river Ebb near Springfield",
+            ),
+            passage("leak", "A ferry of 330 m runs here."),
+            passage("a", "The Old Bridge spans the Ebb and was built by A. Mason in many years of toil."),
+            passage("a2", "The Old Bridge spans the Ebb, and was built by A. Mason in many years of toil!"),
+            passage("empty", " "),
+            passage("b", "A bridge of stone."),
+            Document(id="img", title="a picture", image=image_ref(png(1), "x")),
+        ]
+    }
+    mined = mine_text(sample(), hits("g", "copy", "leak", "a", "a2", "empty", "img", "nowhere", "b", "a"), documents)
+    assert [(e.id, e.rank, e.score, e.mode, e.index_id, e.origin) for e in mined.negatives] == [
+        ("a", 4, 0.97, "text->text", "ix", "mined"),
+        ("b", 9, 0.92, "text->text", "ix", "mined"),
+    ]
+    assert {d.evidence: d.reason for d in mined.drops} == {
+        "g": "gold", "copy": "near-duplicate of gold", "leak": "holds the answer", "a2": "repeated",
+        "empty": "empty", "img": "empty", "nowhere": "unknown document",
+    }  # fmt: skip
+    assert all(d.sample == "s" and d.stage == "mine" for d in mined.drops)
+    assert len(mine_text(sample(), hits("a", "b"), documents, limit=1).negatives) == 1
+
+
+def test_the_answer_in_a_title_counts():
+    documents = {"t": passage("t", "It is long.", title="The 330 metres bridge")}
+    assert mine_text(sample(), hits("t"), documents).drops[0].reason == "holds the answer"
+
+
+def test_native_negatives_are_not_mined_again():
+    documents = {"n": passage("n", "A native negative.")}
+    native = Evidence.of(documents["n"], Role.DISTRACTOR)
+    assert mine_text(sample(negatives=(native,)), hits("n"), documents).drops[0].reason == "native"
+
+
+def drawing(seed):
+    image = Image.new("RGB", (120, 90), (250, 250, 250))
+    pen = ImageDraw.Draw(image)
+    for i in range(6):
+        x, y = (seed * 37 + i * 29) % 90, (seed * 53 + i * 17) % 60
+        pen.rectangle([x, y, x + 12 + seed % 17, y + 20], fill=((seed * 40) % 255, (i * 60) % 255, 90))
+    return image
+
+
+def png(seed, image=None, kind="PNG", **options):
+    out = io.BytesIO()
+    (image or drawing(seed)).save(out, kind, **options)
+    return out.getvalue()
+
+
+def test_visual_hits(tmp_path):
+    def document(name, data, title="a thing", page=""):
+        (tmp_path / name).write_bytes(data)
+        return Document(id=name, title=title, image=image_ref(data, name), page=page or name)
+
+    gold = document("gold", png(1), page="bridge")
+    query = document("query", png(2))
+    documents = {
+        d.id: d
+        for d in [
+            gold,
+            query,
+            document("gold-jpg", png(1, kind="JPEG", quality=60)),
+            document("query-small", png(2, drawing(2).resize((60, 45)))),
+            document("same-page", png(3), page="bridge"),
+            document("caption", png(4), title="The 330 metres bridge"),
+            document("other", png(5)),
+            document("other-blurred", png(5, drawing(5).filter(ImageFilter.GaussianBlur(1)))),
+            document("another", png(6)),
+            document("gone", png(7)),
+            passage("text", "no picture"),
+        ]
+    }
+    (tmp_path / "gone").unlink()
+    asked = sample(images=(query.image,), gold=(Evidence.of(gold, Role.GOLD),))
+    mined = mine_visual(asked, hits(*documents, mode="image->image"), documents, looks=looks_of(tmp_path))
+    assert [e.id for e in mined.negatives] == ["other", "another"]
+    assert {d.evidence: d.reason for d in mined.drops} == {
+        "gold": "gold", "query": "query image", "gold-jpg": "near-duplicate of gold",
+        "query-small": "near-duplicate of query", "same-page": "gold page", "caption": "holds the answer",
+        "other-blurred": "repeated", "gone": "empty", "text": "empty",
+    }  # fmt: skip
+    loose = mine_visual(asked, hits("gold-jpg"), documents, looks=looks_of(tmp_path), near=-1)
+    assert [e.id for e in loose.negatives] == ["gold-jpg"]
+
+
+@pytest.mark.parametrize("kind", ["palette", "cmyk", "alpha", "animated", "rotated"])
+def test_looks_of_odd_images(kind):
+    base = drawing(3)
+    if kind == "palette":
+        data = png(0, base.quantize(64))
+    elif kind == "cmyk":
+        data = png(0, base.convert("CMYK"), "JPEG", quality=95)
+    elif kind == "alpha":
+        clear = Image.new("RGBA", base.size, (0, 0, 0, 0))  # black where nothing shows
+        clear.paste(base, mask=base.convert("L").point(lambda v: 255 if v < 250 else 0))
+        data = png(0, clear)
+    elif kind == "animated":
+        out = io.BytesIO()
+        base.save(out, "GIF", save_all=True, append_images=[drawing(9)])
+        data = out.getvalue()
+    else:
+        exif = Image.Exif()
+        exif[0x0112] = 6  # shown turned by 90 degrees
+        data = png(0, base.transpose(Image.Transpose.ROTATE_90), "JPEG", quality=95, exif=exif)
+    assert same_look(look(data), look(png(0, base)))
+    assert not same_look(look(data), look(png(8)))
+
+
+def test_flat_images_are_only_like_flat_images():
+    white, ivory, navy = (look(png(0, Image.new("RGB", (9, 9), colour))) for colour in ("white", "ivory", "navy"))
+    assert same_look(white, ivory)
+    assert not same_look(white, navy)
+    assert not same_look(white, look(png(1)))
+
+
+def test_colours_count():
+    def bands(*colours):
+        image = Image.new("RGB", (90, 60))
+        for place, colour in enumerate(colours):
+            image.paste(colour, (place * 30, 0, place * 30 + 30, 60))
+        return look(png(0, image))
+
+    assert not same_look(bands("green", "white", "darkorange"), bands("green", "white", "red"))
+    assert same_look(bands("#008c45", "white", "#cd212a"), bands("#008040", "#fdfdfd", "#d02030"))
+
+
+def test_same_text():
+    assert not same_text("", "")
+    assert not same_text("a b c", "a b d")
+    assert same_text("one two three four five six seven", "Zero. One two three four five six seven! And more follows.")

@@ -1,0 +1,161 @@
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from stub_encoder import StubEncoder
+
+from demur.errors import BadInput, DataError, IndexFileError, UnknownPart, UsageError
+from demur.indexing.build import build_index
+from demur.records import Document
+from demur.retrieval.search import MODES, Query, Searcher, canonical_mode
+from demur.store import image_ref
+
+
+def picture(seed):
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (24, 24, 3), dtype=np.uint8))
+
+
+def corpus(root):
+    documents = [
+        Document(
+            id=f"t{i}", title=f"Page {i // 3}: part {i % 3}", text=f"passage {i} about w{i % 5}", page=f"p{i // 3}"
+        )
+        for i in range(30)
+    ]
+    for i in range(10):
+        data = io.BytesIO()
+        picture(i).save(data, "PNG")
+        (root / f"{i}.png").write_bytes(data.getvalue())
+        documents.append(
+            Document(id=f"i{i}", title=f"caption {i}", image=image_ref(data.getvalue(), f"{i}.png"), page=f"p{i}")
+        )
+    return documents
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("corpus")
+    build_index(corpus(root), StubEncoder(), root / "index", image_root=root)
+    return root / "index"
+
+
+def test_each_mode_finds_the_thing_itself(folder):
+    searcher = Searcher(folder, StubEncoder())
+    own = Query("Page 2: part 1\npassage 7 about w2", picture(4))
+    assert searcher.search([own], "text->text", 3)[0][0].document == "t7"
+    assert searcher.search([own], "lexical", 3)[0][0].document == "t7"
+    assert searcher.search([own], "fused", 3)[0][0].document == "t7"
+    assert searcher.search([own], "image->image", 3)[0][0].document == "i4"
+    assert set(searcher.modes) == set(MODES)
+    title = Query("Page 2: part 0")
+    assert searcher.search([title], "text->title", 1)[0][0].document == "p2"
+    for mode in MODES:
+        hits = searcher.search([own], mode, 5)[0]
+        assert [h.rank for h in hits] == [1, 2, 3, 4, 5]
+        assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+        assert {h.mode for h in hits} == {mode}
+        assert {h.index_id for h in hits} == {searcher.id}
+
+
+def test_pages_then_passages(folder):
+    searcher = Searcher(folder, StubEncoder())
+    query = Query("Page 4: part 1\npassage 13 about w3", picture(4))
+    hits = searcher.search([query], "image-to-image/text-to-text", 9, pages=2)[0]
+    pages = searcher.pages_of([h.document for h in hits])
+    assert len(pages) == 2
+    assert "p4" in pages
+    assert hits[0].document == "t13"
+    assert hits[0].mode == "image->image/text->text"
+    assert len(hits) == 6  # two pages of three passages: no image among them
+
+
+def test_more_hits_than_there_are(folder):
+    searcher = Searcher(folder, StubEncoder())
+    assert len(searcher.search([Query("x")], "text->text", 1000)[0]) == 30
+    assert len(searcher.search([Query("x", picture(1))], "image->title/text->text", 1000, pages=1000)[0]) == 30
+    assert searcher.search([Query("zzz qqq")], "lexical", 5)[0] == []
+    assert searcher.search([], "lexical", 5) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hits_do_not_depend_on_the_batch(folder, mode):
+    searcher = Searcher(folder, StubEncoder())
+    queries = [Query(f"passage {i} part", picture(i)) for i in range(40)]
+    whole = searcher.search(queries, mode, 7)
+    assert [searcher.search([q], mode, 7)[0] for q in queries] == whole
+
+
+def test_usage_errors(folder):
+    searcher = Searcher(folder, StubEncoder())
+    with pytest.raises(UnknownPart, match="image->title"):
+        searcher.search([Query("x")], "image->titel", 3)
+    with pytest.raises(UsageError, match="query 0"):
+        searcher.search([Query("x")], "image->title", 3)
+    with pytest.raises(UsageError, match="at least 1"):
+        searcher.search([Query("x")], "lexical", 0)
+    assert canonical_mode("image-to-title/lexical") == "image->title/lexical"
+
+
+def test_another_encoder_is_refused(folder):
+    with pytest.raises(IndexFileError, match="were made by 'stub'"):
+        Searcher(folder, StubEncoder(seed=1))
+    with pytest.raises(IndexFileError, match="no encoder for that space"):
+        Searcher(folder, StubEncoder(dims={"text": 24}))
+
+
+def test_truncated_and_foreign_files_are_refused_by_name(tmp_path):
+    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    vectors = tmp_path / "index" / "parts" / "passages" / "vectors.npy"
+    whole = vectors.read_bytes()
+    vectors.write_bytes(whole[:-4])
+    with pytest.raises(IndexFileError, match=r"passages/vectors\.npy: expected .* bytes, found"):
+        Searcher(tmp_path / "index", StubEncoder())
+    vectors.write_bytes(whole[:-1] + b"?")
+    with pytest.raises(IndexFileError, match=r"passages/vectors\.npy: its content is not"):
+        Searcher(tmp_path / "index", StubEncoder())
+    vectors.unlink()
+    with pytest.raises(IndexFileError, match="it is missing"):
+        Searcher(tmp_path / "index", StubEncoder())
+    with pytest.raises(IndexFileError, match="not an index folder"):
+        Searcher(tmp_path / "nowhere", StubEncoder())
+    (tmp_path / "index" / "manifest.json").write_text(json.dumps({"format": "else"}))
+    with pytest.raises(IndexFileError, match="of something else"):
+        Searcher(tmp_path / "index", StubEncoder())
+
+
+def test_a_finished_folder_is_not_built_again(tmp_path):
+    encoder = StubEncoder()
+    first = build_index(corpus(tmp_path), encoder, tmp_path / "index", image_root=tmp_path)
+    calls = encoder.calls
+    assert build_index(corpus(tmp_path), encoder, tmp_path / "index", image_root=tmp_path) == first
+    assert encoder.calls == calls
+    again = build_index(corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path)
+    assert again["id"] != first["id"]
+    assert encoder.calls > calls
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="not an index"):
+        build_index(corpus(tmp_path), StubEncoder(), tmp_path / "out", image_root=tmp_path)
+    assert (tmp_path / "out" / "thesis.tex").read_text() == "years of work"
+
+
+def test_bad_documents_are_named_together_or_skipped_and_listed(tmp_path):
+    documents = corpus(tmp_path)
+    (tmp_path / "3.png").write_bytes(b"not an image")
+    bad = [*documents, documents[0], Document(id="blank", title="x", text="  ")]
+    with pytest.raises(BadInput, match=r"t0: the id repeats[\s\S]*blank: the text is empty"):
+        build_index(bad, StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    assert not (tmp_path / "index").exists()
+    manifest = build_index(bad, StubEncoder(), tmp_path / "index", image_root=tmp_path, skip_bad=True)
+    assert manifest["counts"]["skipped"] == 4  # i3 twice: by its looks and in the joint space
+    skipped = [json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()]
+    assert [row["evidence"] for row in skipped] == ["t0", "blank", "i3", "i3"]
+    searcher = Searcher(tmp_path / "index", StubEncoder())
+    assert "i3" not in [h.document for h in searcher.search([Query(image=picture(3))], "image->image", 50)[0]]
+    with pytest.raises(DataError, match="no documents"):
+        build_index([], StubEncoder(), tmp_path / "none")

@@ -1,0 +1,39 @@
+"""A deterministic encoder for tests: vectors seeded by the text or the pixels."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import numpy as np
+
+
+class StubEncoder:
+    """Hash-seeded vectors; the same text or picture gives the same vector everywhere."""
+
+    note = "hash-seeded vectors, for tests"
+
+    def __init__(self, name="stub", similarity: Literal["cosine", "dot"] = "cosine", dims=None, seed=0):
+        self.name, self.similarity, self.seed = name, similarity, seed
+        self.dims = dims or {"joint": 16, "text": 24, "look": 8}
+        self.calls = 0
+
+    def fingerprint(self):
+        return hashlib.sha256(f"{self.name}{self.similarity}{self.dims}{self.seed}".encode()).hexdigest()
+
+    def _vectors(self, keys, space):
+        self.calls += 1
+        rows = []
+        for key in keys:
+            seed = int.from_bytes(hashlib.sha256(f"{space}{self.seed}".encode() + key).digest()[:8], "big")
+            rows.append(np.random.default_rng(seed).standard_normal(self.dims[space]))
+        vectors = np.array(rows, dtype=np.float32).reshape(len(rows), self.dims[space])
+        if self.similarity == "cosine" and len(rows):
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
+
+    def texts(self, texts, space="joint", *, role="passage"):
+        return self._vectors([t.encode() for t in texts], space)
+
+    def images(self, images, space="joint"):
+        return self._vectors([i.tobytes() for i in images], space)
