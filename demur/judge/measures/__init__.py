@@ -1,0 +1,15 @@
+"""Numbers from verdicts: one concept per file, pure functions over arrays.
+
+    table       rows -> columns (the only place that knows `demur.records.Row`)
+    intervals   wilson(0.95), cluster-bootstrap(0.95,2000,seed=7)
+    rates       accuracy, deflection, hallucination
+    totals      sample-weighted and macro, both named
+    breakdown   rates by source, topic, modality, or any column
+    behaviour   answer where evidence suffices, deflect where it does not
+    paired      McNemar, paired bootstrap, Holm
+    risk        risk against coverage, where systems state a confidence
+    power       how many samples a difference of x points needs
+    kappa       agreement of two labellers, and what agreement allows
+
+An undefined value is None, never 0. Every `Measure` carries its n and what was ungraded or failed.
+"""

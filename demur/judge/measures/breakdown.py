@@ -1,0 +1,61 @@
+"""Rates by the values of a column: source, topic, modality, scenario, or several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from demur.judge.measures.intervals import Interval
+from demur.judge.measures.rates import Rates, rates
+from demur.judge.measures.table import Codes, Table, table
+from demur.judge.measures.totals import macro_total, weighted_total
+from demur.records import Measure, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Breakdown(NamedTuple):
+    """Rates of every part, and both totals."""
+
+    by: tuple[str, ...]
+    parts: dict[tuple[str, ...], Rates]
+    """Labels of the columns in ``by`` -> rates; in order of first appearance."""
+    weighted: dict[str, Measure]
+    """accuracy, deflection, hallucination -> sample-weighted total (what pooling the items gives)."""
+    macro: dict[str, Measure]
+    """The same, every part counted alike."""
+
+
+def breakdown(rows: Table | pa.Table | Iterable[Row], *by: str, method: str | Interval = "auto") -> Breakdown:
+    """Rates for every combination of values that occurs.
+
+    Args:
+        rows: any number of rows.
+        by: columns of `Row`: ``source``, ``topic``, ``query_modality``, ``scenario`` ...
+        method: interval method of every part.
+
+    Raises:
+        DataError: a column that rows do not have.
+    """
+    found = table(rows)
+    parts = {labels: rates(found.where(place), method) for labels, place in groups(found, *by)}
+    return Breakdown(
+        by,
+        parts,
+        {name: weighted_total([getattr(r, name) for r in parts.values()]) for name in Rates._fields},
+        {name: macro_total([getattr(r, name) for r in parts.values()]) for name in Rates._fields},
+    )
+
+
+def groups(found: Table, *by: str) -> list[tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.bool_]]]]:
+    """(labels, bool [rows]) of every combination that occurs, in order of first appearance."""
+    columns = [found.coded(name) for name in by]
+    joint: Codes = np.zeros(len(found), dtype=np.int64)
+    for column in columns:
+        joint = joint * max(1, len(column.labels)) + column.codes
+    seen, first = np.unique(joint, return_index=True)
+    order = np.argsort(first)
+    return [(tuple(c.labels[c.codes[first[i]]] for c in columns), joint == seen[i]) for i in order]

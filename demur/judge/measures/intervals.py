@@ -1,0 +1,202 @@
+"""Confidence intervals, each with a canonical text that parses back.
+
+``wilson(0.95)`` treats items as independent. ``cluster-bootstrap(0.95,2000,seed=7)`` draws whole clusters (what
+samples share: an entity, an image), because items of one cluster are right or wrong together. ``auto(0.95)`` is
+the first when no two items share a cluster and the second when some do; a `Measure` names the one that was used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TypeAlias
+
+import numpy as np
+
+from demur.errors import UsageError
+from demur.judge.measures.table import Codes, Floats
+
+
+def _number(level: float) -> str:
+    return f"{level:g}"
+
+
+@dataclass(frozen=True)
+class Wilson:
+    """Wilson's score interval for a share of independent items (Wilson 1927).
+
+    Args:
+        level: between 0 and 1, the share of intervals that hold the true value.
+    """
+
+    level: float = 0.95
+
+    def __str__(self) -> str:
+        return f"wilson({_number(self.level)})"
+
+
+@dataclass(frozen=True)
+class ClusterBootstrap:
+    """Percentile interval over resampled clusters; the same seed gives the same interval on every machine.
+
+    Args:
+        level: between 0 and 1.
+        draws: resamples.
+        seed: of `numpy.random.PCG64`.
+    """
+
+    level: float = 0.95
+    draws: int = 2000
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"cluster-bootstrap({_number(self.level)},{self.draws},seed={self.seed})"
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Wilson where items are independent, cluster bootstrap where they share clusters."""
+
+    level: float = 0.95
+    draws: int = 2000
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"auto({_number(self.level)},{self.draws},seed={self.seed})"
+
+
+Interval: TypeAlias = Wilson | ClusterBootstrap | Auto
+_KINDS: dict[str, type[Wilson] | type[ClusterBootstrap] | type[Auto]] = {
+    "wilson": Wilson,
+    "cluster-bootstrap": ClusterBootstrap,
+    "auto": Auto,
+}
+_TEXT = re.compile(r"\s*([a-z-]+)\s*(?:\(([^()]*)\))?\s*")
+
+
+def interval(text: str | Interval) -> Interval:
+    """The interval method that a text names.
+
+    >>> str(interval("cluster-bootstrap(0.9, seed=7)"))
+    'cluster-bootstrap(0.9,2000,seed=7)'
+    >>> interval(str(interval("wilson"))) == Wilson(0.95)
+    True
+
+    Raises:
+        UsageError: no such method, or an argument it does not take.
+    """
+    if not isinstance(text, str):
+        return text
+    found = _TEXT.fullmatch(text)
+    if not found or found[1] not in _KINDS:
+        raise UsageError(f"no interval method {text!r}", cure=f"one of: {', '.join(str(k()) for k in _KINDS.values())}")
+    kind, given = _KINDS[found[1]], {}
+    names = ["level"] if kind is Wilson else ["level", "draws", "seed"]
+    try:
+        for place, word in enumerate(w.strip() for w in (found[2] or "").split(",") if w.strip()):
+            name, equals, value = word.partition("=")
+            name, value = (name.strip(), value) if equals else (names[place], name)
+            if name not in names or name in given:
+                raise ValueError(f"takes {', '.join(names)} once each, not {name!r}")
+            given[name] = float(value) if name == "level" else int(value)
+        made = kind(**given)  # type: ignore[arg-type]  # names and types were checked above
+        if not 0 < made.level < 1 or (not isinstance(made, Wilson) and (made.draws < 1 or made.seed < 0)):
+            raise ValueError("level lies between 0 and 1, draws is at least 1, seed at least 0")
+    except (ValueError, IndexError) as error:
+        raise UsageError(f"interval method {text!r}: {error}", cure=f"write it like {kind()}") from error
+    return made
+
+
+def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float] | None:
+    """Wilson's interval: centre (p + z²/2n) / (1 + z²/n), half width z·sqrt(p(1-p)/n + z²/4n²) / (1 + z²/n).
+
+    Returns:
+        (low, high) in [0, 1]; None when n is 0.
+
+    >>> tuple(round(v, 4) for v in wilson(20, 21))
+    (0.7733, 0.9915)
+    """
+    if n == 0:
+        return None
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    p = successes / n
+    middle, width = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
+    scale = 1 + z * z / n
+    return max(0.0, (middle - width) / scale), min(1.0, (middle + width) / scale)
+
+
+def cluster_sums(cluster: Codes, *values: Floats) -> Floats:
+    """float64 [clusters, values]: each value summed within its cluster; clusters without items are left out."""
+    used, dense = np.unique(cluster, return_inverse=True)
+    return np.stack([np.bincount(dense, weights=v, minlength=len(used)) for v in values], axis=1)
+
+
+def resampled(sums: Floats, draws: int, seed: int) -> Floats:
+    """float64 [draws, values]: totals of ``draws`` resamples of the clusters, drawn with replacement.
+
+    Clusters with equal sums are interchangeable, so a resample is one multinomial draw over the *distinct* rows of
+    ``sums``: exactly the cluster bootstrap, at a cost that does not grow with a million clusters of one item.
+    """
+    if not len(sums):
+        return np.zeros((draws, sums.shape[1]))
+    distinct, counts = _distinct(sums)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    total = np.zeros((draws, sums.shape[1]))
+    block = max(1, 4_000_000 // len(distinct))  # 32 MB of counts at a time
+    shares = counts / counts.sum()
+    for start in range(0, draws, block):
+        picked = rng.multinomial(int(counts.sum()), shares, size=min(block, draws - start))
+        total[start : start + block] = picked @ distinct
+    return total
+
+
+def _distinct(sums: Floats) -> tuple[Floats, Codes]:
+    """Distinct rows and how often each occurs (`numpy.unique` by rows, without its slow comparison of records)."""
+    joint = np.zeros(len(sums), dtype=np.int64)
+    for column in sums.T:
+        values, codes = np.unique(column, return_inverse=True)
+        joint = np.unique(joint * len(values) + codes, return_inverse=True)[
+            1
+        ]  # kept dense: the product never overflows
+    _, first, counts = np.unique(joint, return_index=True, return_counts=True)
+    return sums[first], counts.astype(np.int64)
+
+
+def percentile(values: Floats, level: float) -> tuple[float, float] | None:
+    """The middle ``level`` of resampled values; NaN (an empty resample) is left out, None when nothing remains."""
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return None
+    low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2])
+    return float(low), float(high)
+
+
+def of_share(hits: Floats, cluster: Codes, method: Interval) -> tuple[tuple[float, float] | None, str]:
+    """Interval of a share.
+
+    Args:
+        hits: float64 [items], 1 where the item counts, else 0.
+        cluster: int64 [items].
+        method: how.
+
+    Returns:
+        ((low, high), canonical text of the method that was used); (None, "") without items.
+    """
+    (ends,), used = of_shares([hits], cluster, method)
+    return ends, used
+
+
+def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> tuple[list[tuple[float, float] | None], str]:
+    """Intervals of several shares of the same items, from the same resamples; else like `of_share`."""
+    n = len(cluster)
+    if n == 0:
+        return [None] * len(hits), ""
+    if isinstance(method, Auto):
+        alone = len(np.unique(cluster)) == n
+        method = Wilson(method.level) if alone else ClusterBootstrap(method.level, method.draws, method.seed)
+    if isinstance(method, Wilson):
+        return [wilson(float(h.sum()), n, method.level) for h in hits], str(method)
+    totals = resampled(cluster_sums(cluster, *hits, np.ones(n)), method.draws, method.seed)
+    return [percentile(totals[:, i] / totals[:, -1], method.level) for i in range(len(hits))], str(method)

@@ -1,0 +1,157 @@
+"""Two systems (or conditions) on the same items: is the difference more than chance?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from demur.errors import DataError
+from demur.judge.measures.intervals import ClusterBootstrap, cluster_sums, interval, percentile, resampled
+from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Codes, Flags, Floats, Table
+
+OUTCOMES = {"accuracy": CORRECT, "deflection": DEFLECTED, "hallucination": INCORRECT}
+
+
+class Paired(NamedTuple):
+    """The difference ``second - first`` of one rate over the items that both have a verdict for."""
+
+    measure: str
+    first: float | None
+    second: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    interval: str
+    n: int
+    """Pairs with two verdicts."""
+    unpaired: int
+    """Items that only one side has a verdict for; they are in no number here."""
+    only_first: int
+    """Pairs that count for the first alone (McNemar's b)."""
+    only_second: int
+    """Pairs that count for the second alone (McNemar's c)."""
+    p_exact: float | None
+    """McNemar, exact: a two-sided binomial test of the discordant pairs."""
+    p_mid: float | None
+    """McNemar, mid-p: the exact test without its conservatism (Fagerland et al. 2013)."""
+
+
+def compare(
+    first: Table,
+    second: Table,
+    measure: str = "accuracy",
+    *,
+    key: Sequence[str] = ("sample",),
+    method: str = "cluster-bootstrap(0.95,2000,seed=0)",
+) -> Paired:
+    """Compare two sets of rows item by item.
+
+    Args:
+        first: rows of one system under one condition.
+        second: rows of the other.
+        measure: ``accuracy``, ``deflection`` or ``hallucination``.
+        key: columns that make two rows the same item (``("sample", "scenario")`` when scenarios are pooled).
+        method: a ``cluster-bootstrap(...)``; clusters are taken from the first rows.
+
+    Raises:
+        DataError: a key occurs twice on one side, or no such measure.
+    """
+    if measure not in OUTCOMES:
+        raise DataError(f"no measure named {measure!r}", cure=f"one of: {', '.join(OUTCOMES)}")
+    left, right = _places(first, key, "first"), _places(second, key, "second")
+    shared = [k for k in left if k in right]
+    a, b = np.array([left[k] for k in shared], dtype=np.int64), np.array([right[k] for k in shared], dtype=np.int64)
+    both = first.graded[a] & second.graded[b] if len(shared) else np.zeros(0, dtype=np.bool_)
+    a, b = a[both], b[both]
+    code = OUTCOMES[measure]
+    graded = int(first.graded.sum()) + int(second.graded.sum())
+    return of_flags(
+        first.result[a] == code,
+        second.result[b] == code,
+        first.cluster[a],
+        measure=measure,
+        unpaired=graded - 2 * len(a),
+        method=method,
+    )
+
+
+def _places(rows: Table, key: Sequence[str], side: str) -> dict[tuple[str, ...], int]:
+    columns = [rows.coded(name) for name in key]
+    found: dict[tuple[str, ...], int] = {}
+    for i, codes in enumerate(zip(*(c.codes.tolist() for c in columns), strict=True)):
+        name = tuple(c.labels[code] for c, code in zip(columns, codes, strict=True))
+        if name in found:
+            raise DataError(
+                f"the {side} rows hold this item twice",
+                item="/".join(name),
+                cure="filter to one condition, or lengthen the key",
+            )
+        found[name] = i
+    return found
+
+
+def of_flags(
+    first: Flags,
+    second: Flags,
+    cluster: Codes,
+    *,
+    measure: str = "accuracy",
+    unpaired: int = 0,
+    method: str = "cluster-bootstrap(0.95,2000,seed=0)",
+) -> Paired:
+    """The comparison from flags: bool [pairs] of each side, and int64 [pairs] clusters."""
+    n = len(first)
+    how = interval(method)
+    if not isinstance(how, ClusterBootstrap):
+        how = ClusterBootstrap(how.level)
+    b, c = int((first & ~second).sum()), int((~first & second).sum())
+    if not n:
+        return Paired(measure, None, None, None, None, None, "", 0, unpaired, 0, 0, None, None)
+    gap: Floats = second.astype(np.float64) - first.astype(np.float64)
+    totals = resampled(cluster_sums(cluster, gap, np.ones(n)), how.draws, how.seed)
+    ends = percentile(totals[:, 0] / totals[:, 1], how.level)
+    low, high = ends or (None, None)
+    return Paired(
+        measure, float(first.mean()), float(second.mean()), float(gap.mean()), low, high, str(how), n, unpaired, b, c, mcnemar(b, c), mcnemar(b, c, mid=True)
+    )  # fmt: skip
+
+
+def mcnemar(b: int, c: int, *, mid: bool = False) -> float | None:
+    """Two-sided p of McNemar's test from the two discordant counts.
+
+    Exact: 2 P(X <= min(b, c)), X binomial(b + c, 1/2), at most 1. Mid-p: minus P(X = min(b, c)).
+
+    Returns:
+        The p-value; None when no pair is discordant (nothing was tested).
+
+    >>> mcnemar(1, 9), round(mcnemar(1, 9, mid=True), 5), mcnemar(0, 0)
+    (0.021484375, 0.01172, None)
+    """
+    n, least = b + c, min(b, c)
+    if n == 0:
+        return None
+    k = np.arange(least)
+    # log of the binomial probabilities 0..least, each from the one before: no overflow for millions of pairs
+    log_mass = np.concatenate([[0.0], np.cumsum(np.log(n - k) - np.log(k + 1))]) - n * np.log(2.0)
+    mass = np.exp(log_mass)
+    two_sided = 2.0 * float(mass.sum())
+    return min(1.0, two_sided - float(mass[-1])) if mid else min(1.0, two_sided)
+
+
+def holm(p: Sequence[float | None]) -> list[float | None]:
+    """Holm's step-down correction: p-values adjusted for being many, in the order given (Holm 1979).
+
+    None (no test was possible) stays None and is not counted.
+
+    >>> [round(v, 3) for v in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted((i for i, v in enumerate(p) if v is not None), key=lambda i: p[i] or 0.0)
+    out: list[float | None] = [None] * len(p)
+    highest = 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * (p[i] or 0.0)))
+        out[i] = highest
+    return out

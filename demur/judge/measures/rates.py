@@ -1,0 +1,89 @@
+"""Accuracy, deflection and hallucination (VLM-DeflectionBench, section 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from demur.judge.measures.intervals import Interval, interval, of_shares
+from demur.judge.measures.table import (
+    CORRECT,
+    DEFLECTED,
+    FAILED,
+    INCORRECT,
+    UNGRADED,
+    Codes,
+    Flags,
+    Floats,
+    Table,
+    table,
+)
+from demur.records import Measure, Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Rates(NamedTuple):
+    """The three shares of the same graded items; they sum to 1 (within rounding) or are all None."""
+
+    accuracy: Measure
+    deflection: Measure
+    hallucination: Measure
+
+
+def rates(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto") -> Rates:
+    """Shares of correct, deflected and incorrect among the graded items.
+
+    Ungraded and failed items leave the denominator and are counted beside it.
+
+    Args:
+        rows: any number of rows, as columns or records.
+        method: interval method; by default Wilson, or a cluster bootstrap where items share a cluster.
+
+    >>> [m.value for m in rates([])]
+    [None, None, None]
+    """
+    found = table(rows)
+    result = found.result
+    ungraded, failed = int((result == UNGRADED).sum()), int((result == FAILED).sum())
+    graded = found.graded
+    kept, cluster = result[graded], found.cluster[graded]
+    hits = [(kept == code).astype(np.float64) for code in (CORRECT, DEFLECTED, INCORRECT)]
+    ends, used = of_shares(hits, cluster, interval(method))
+    names = ("accuracy", "deflection", "hallucination")
+    return Rates(
+        *(
+            _measure(name, float(h.sum()), len(kept), ungraded, failed, pair, used)
+            for name, h, pair in zip(names, hits, ends, strict=True)
+        )
+    )
+
+
+def _measure(
+    name: str, hits: float, n: int, ungraded: int, failed: int, ends: tuple[float, float] | None, used: str
+) -> Measure:
+    low, high = ends if ends else (None, None)
+    return Measure(
+        name=name,
+        value=hits / n if n else None,
+        n=n,
+        ungraded=ungraded,
+        failed=failed,
+        low=low,
+        high=high,
+        interval=used,
+    )
+
+
+def share(name: str, hit: Flags, among: Flags, found: Table, method: str | Interval = "auto") -> Measure:
+    """The share of ``hit`` among the graded rows of ``among`` (both bool [rows]), with its interval."""
+    result = found.result
+    kept = among & found.graded
+    flags: Floats = hit[kept].astype(np.float64)
+    cluster: Codes = found.cluster[kept]
+    (ends,), used = of_shares([flags], cluster, interval(method))
+    ungraded, failed = int((result[among] == UNGRADED).sum()), int((result[among] == FAILED).sum())
+    return _measure(name, float(flags.sum()), len(flags), ungraded, failed, ends, used)

@@ -1,0 +1,166 @@
+"""Rows as columns: what every measure reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from demur.errors import DataError
+from demur.records import Outcome, Row, Status
+from demur.store import storage_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Codes = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+CORRECT, INCORRECT, DEFLECTED, UNGRADED, FAILED = range(5)
+_CODES = {
+    (Status.GRADED.value, Outcome.CORRECT.value): CORRECT,
+    (Status.GRADED.value, Outcome.INCORRECT.value): INCORRECT,
+    (Status.GRADED.value, Outcome.DEFLECTED.value): DEFLECTED,
+    (Status.UNGRADED.value, None): UNGRADED,
+    (Status.FAILED.value, None): FAILED,
+}
+
+
+class Column(NamedTuple):
+    """A column of texts, coded."""
+
+    codes: Codes
+    """int64 [rows], an index into ``labels``."""
+    labels: list[str]
+
+
+class Table:
+    """The columns of some rows, each read once and only when asked for.
+
+    Args:
+        rows: a pyarrow table with the columns of `Row`, or rows; rows are turned into columns once.
+    """
+
+    def __init__(self, rows: pa.Table | Iterable[Row]) -> None:
+        if hasattr(rows, "column_names"):
+            self._arrow: Any = rows
+            self._rows: Sequence[Row] = ()
+        else:
+            self._arrow = None
+            self._rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return int(self._arrow.num_rows) if self._arrow is not None else len(self._rows)
+
+    def _column(self, name: str) -> Any:
+        if self._arrow is not None and name in self._arrow.column_names:
+            return self._arrow.column(name)
+        if self._arrow is None and name in Row.model_fields:
+            return [getattr(r, name) for r in self._rows]
+        raise DataError(f"no column named {name!r}", cure=f"the columns are: {', '.join(Row.model_fields)}")
+
+    def coded(self, name: str) -> Column:
+        """A column of texts as int64 codes and their labels, in order of first appearance; None reads as ""."""
+        column = self._column(name)
+        if self._arrow is None:
+            index: dict[str, int] = {}
+            texts = ("" if v is None else str(getattr(v, "value", v)) for v in column)
+            codes = np.fromiter((index.setdefault(t, len(index)) for t in texts), np.int64, len(self._rows))
+            return Column(codes, list(index))
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            column = column.cast(pa.string())
+        column = pc.fill_null(column, "").combine_chunks()
+        coded = (
+            column.dictionary_encode() if len(column) else pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), [])
+        )
+        return Column(coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist())
+
+    def numbers(self, name: str) -> Floats:
+        """A column of numbers as float64 [rows]; None becomes NaN."""
+        column = self._column(name)
+        if self._arrow is None:
+            return np.array([np.nan if v is None else float(v) for v in column], dtype=np.float64)
+        import pyarrow as pa
+
+        return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+
+    @cached_property
+    def result(self) -> Codes:
+        """int64 [rows]: CORRECT, INCORRECT, DEFLECTED, UNGRADED or FAILED.
+
+        Raises:
+            DataError: a status or outcome that the records do not know, or a graded row without an outcome.
+        """
+        status, outcome = self.coded("status"), self.coded("outcome")
+        grid = np.full((max(1, len(status.labels)), max(1, len(outcome.labels))), -1, dtype=np.int64)
+        for i, s in enumerate(status.labels):
+            for j, o in enumerate(outcome.labels):
+                grid[i, j] = _CODES.get((s, o or None), -1)
+        found = grid[status.codes, outcome.codes]
+        if (found < 0).any():
+            row = int(np.flatnonzero(found < 0)[0])
+            raise DataError(
+                f"status {status.labels[status.codes[row]]!r} with outcome {outcome.labels[outcome.codes[row]]!r}",
+                item=f"row {row + 1}",
+                cure="an outcome stands exactly where the status is 'graded'; grade the run again",
+            )
+        return found
+
+    @cached_property
+    def graded(self) -> Flags:
+        """Bool [rows]: a verdict exists."""
+        return self.result <= DEFLECTED
+
+    @cached_property
+    def should_deflect(self) -> Flags:
+        """Bool [rows]: the evidence shown does not suffice, so that deflecting is right."""
+        expected = self.coded("expected")
+        wanted = [label == "deflect" for label in expected.labels]
+        return np.asarray(wanted, dtype=np.bool_)[expected.codes] if wanted else np.zeros(0, dtype=np.bool_)
+
+    @cached_property
+    def cluster(self) -> Codes:
+        """int64 [rows]: rows with one number share an entity or image; a sample without a cluster is its own."""
+        sample, cluster = self.coded("sample"), self.coded("cluster")
+        blank = np.asarray([label == "" for label in cluster.labels], dtype=np.bool_)
+        if not len(self):
+            return np.zeros(0, dtype=np.int64)
+        return np.where(blank[cluster.codes], len(cluster.labels) + sample.codes, cluster.codes)
+
+    def where(self, keep: Flags) -> Table:
+        """The rows where ``keep`` (bool [rows]) is true."""
+        if self._arrow is not None:
+            import pyarrow as pa
+
+            return Table(self._arrow.filter(pa.array(keep)))
+        return Table(r for r, k in zip(self._rows, keep, strict=True) if k)
+
+
+def table(rows: Table | pa.Table | Iterable[Row]) -> Table:
+    """The rows as a `Table`; a `Table` is given back as it is."""
+    return rows if isinstance(rows, Table) else Table(rows)
+
+
+def read_table(path: Path) -> Table:
+    """The rows of a run (``rows.parquet``), read into columns.
+
+    Raises:
+        StorageError: the file cannot be read.
+        DataError: it is not Parquet.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with storage_errors(path):
+            return Table(pq.read_table(path))
+    except pa.ArrowInvalid as error:
+        raise DataError(f"not a Parquet file: {error}", item=str(path), cure="run the system again") from error

@@ -1,0 +1,49 @@
+"""Totals over parts: weighted by items, or every part alike. Two numbers with two names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from demur.records import Measure
+
+
+def weighted(parts: Sequence[tuple[float | None, float]]) -> float | None:
+    """Mean of (value, weight) pairs, weighted; parts without a value are left out. None when no weight remains.
+
+    >>> round(weighted([(62.8, 1646), (80.0, 826)]), 2)
+    68.55
+    """
+    kept = [(v, w) for v, w in parts if v is not None and w > 0]
+    total = sum(w for _, w in kept)
+    return sum(v * w for v, w in kept) / total if total else None
+
+
+def macro(values: Iterable[float | None]) -> float | None:
+    """Plain mean of the values that exist; None without any."""
+    kept = [v for v in values if v is not None]
+    return sum(kept) / len(kept) if kept else None
+
+
+def weighted_total(parts: Sequence[Measure]) -> Measure:
+    """The sample-weighted total of one measure over disjoint parts: what pooling their items would give.
+
+    Its name is ``weighted-total(<name>)``. It carries no interval: pool the rows and ask `rates` for one.
+    """
+    value = weighted([(m.value, float(m.n)) for m in parts])
+    return _total("weighted-total", parts, value)
+
+
+def macro_total(parts: Sequence[Measure]) -> Measure:
+    """The mean over parts, each counted alike whatever its size: ``macro-total(<name>)``."""
+    return _total("macro-total", parts, macro(m.value for m in parts))
+
+
+def _total(kind: str, parts: Sequence[Measure], value: float | None) -> Measure:
+    names = "/".join(sorted({m.name for m in parts})) or "nothing"
+    return Measure(
+        name=f"{kind}({names})",
+        value=value,
+        n=sum(m.n for m in parts),
+        ungraded=sum(m.ungraded for m in parts),
+        failed=sum(m.failed for m in parts),
+    )
