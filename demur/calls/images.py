@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from demur.errors import DataError, ItemError, StorageError
@@ -22,10 +23,16 @@ class ImageUrls:
     Args:
         root: folder that relative paths start from.
         most_bytes: memory for encoded images, in bytes.
+        read: gives the bytes of an image that lies in no file of its own (in a release's tables, say).
     """
 
-    def __init__(self, root: Path | None = None, most_bytes: int = 64_000_000) -> None:
-        self.root, self.most_bytes = root, most_bytes
+    def __init__(
+        self,
+        root: Path | None = None,
+        most_bytes: int = 64_000_000,
+        read: Callable[[ImageRef], bytes] | None = None,
+    ) -> None:
+        self.root, self.most_bytes, self._from = root, most_bytes, read
         self.hashed = 0
         """How many times a file's bytes were hashed."""
         self._encoded: OrderedDict[str, bytes] = OrderedDict()
@@ -60,6 +67,8 @@ class ImageUrls:
         return b"data:" + image.media_type.encode("ascii", "ignore") + b";base64," + base64.b64encode(self._read(image))
 
     def _read(self, image: ImageRef) -> bytes:
+        if self._from is not None:
+            return self._from(image)
         path = (self.root or Path()) / image.uri
         try:
             state = path.stat()
