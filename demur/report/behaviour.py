@@ -1,0 +1,96 @@
+"""Right behaviour and confidence per system, as tables and curves (measures: `demur.judge.measures`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demur.judge.measures.behaviour import behaviour
+from demur.judge.measures.risk import RiskCoverage, risk_coverage
+from demur.records import Measure, Scenario
+from demur.report.cells import SCENARIOS, Headline, grouped
+from demur.report.data import ReportData
+from demur.report.figures import Curve, Panel, Point, curves, series_legend
+from demur.report.tables import Column, Table
+
+MOST_POINTS = 200
+"""Points of a risk-coverage curve that are drawn; longer curves are thinned evenly."""
+
+
+def behaviour_table(data: ReportData, head: Headline) -> Table:
+    """One line a system over the headline rows of all scenarios: right, balanced, over- and under-deflection."""
+    columns = (
+        Column("System", align="left"),
+        Column("Right behaviour", interval=True),
+        Column("Balanced"),
+        Column("Answers when it can", interval=True),
+        Column("Over-deflects", interval=True),
+        Column("Deflects when it must", interval=True),
+        Column("Under-deflects", interval=True),
+        Column("n"),
+    )
+    rows: list[tuple[Any, ...]] = []
+    for run in data.runs:
+        one = behaviour(r for r in run.rows if head.holds(r))
+        balanced = None if one.balanced is None else Measure(name="balanced", value=one.balanced, n=one.right.n)
+        answers = (one.answered, one.over_deflection)
+        deflects = (one.deflected, one.under_deflection)
+        rows.append((run.name, one.right, balanced, *answers, *deflects, one.right.n))
+    notes = (
+        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; over all asks.",
+        "Balanced: the mean of answers-when-it-can and deflects-when-it-must; always deflecting gives 50.",
+        f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}.",
+    )
+    return Table("behaviour", f"Right behaviour ({head.told()})", columns, tuple(rows), notes=notes)
+
+
+def _risks(data: ReportData, head: Headline) -> dict[Scenario, dict[str, RiskCoverage]]:
+    """Scenario -> system -> curve, where the evidence suffices and the system states confidences that differ."""
+    found: dict[Scenario, dict[str, RiskCoverage]] = {}
+    for run in data.runs:
+        for scenario, rows in grouped(filter(head.holds, run.rows), lambda r: r.scenario).items():
+            if scenario not in (Scenario.ORACLE, Scenario.REALISTIC) or all(r.confidence is None for r in rows):
+                continue
+            one = risk_coverage(rows)
+            if len(one.coverage) > 1:
+                found.setdefault(scenario, {})[run.name] = one
+    return {scenario: found[scenario] for scenario in SCENARIOS if scenario in found}
+
+
+def risk_panels(data: ReportData, head: Headline) -> list[Panel]:
+    """Risk-coverage curves of the Oracle and Realistic scenarios, then their legend; empty without confidences."""
+    found = _risks(data, head)
+    if not found:
+        return []
+    style = {run.name: number for number, run in enumerate(data.runs)}
+    panels = []
+    for scenario, systems in found.items():
+        series = []
+        for name, one in systems.items():
+            step = max(1, len(one.coverage) // MOST_POINTS)
+            kept = [*range(0, len(one.coverage) - 1, step), len(one.coverage) - 1]
+            points = tuple(Point(100 * float(one.coverage[i]), float(one.risk[i])) for i in kept)
+            series.append(Curve(name, points, style[name]))
+        panels.append(
+            curves(scenario.value.capitalize(), series, x_label="coverage, per cent", y_label="risk", whole_x=False)
+        )
+    names = [run.name for run in data.runs if any(run.name in systems for systems in found.values())]
+    return [*panels, series_legend([(name, style[name]) for name in names])]
+
+
+def risk_table(data: ReportData, head: Headline) -> Table:
+    """Area under each risk-coverage curve and its excess over a perfect ranking; lower is better."""
+    columns = (
+        Column("System", align="left"),
+        Column("Scenario", align="left"),
+        Column("AURC", decimals=3),
+        Column("Excess", decimals=3),
+        Column("n"),
+        Column("No confidence"),
+    )
+    rows = tuple(
+        (name, scenario.value, one.area, one.excess, one.n, one.without_confidence)
+        for scenario, systems in _risks(data, head).items()
+        for name, one in systems.items()
+    )
+    missing = "" if rows else "runs of a system that states a confidence"
+    return Table("risk", "Area under the risk-coverage curve", columns, rows, missing=missing)

@@ -1,0 +1,339 @@
+"""Two runs side by side: paired differences with a verdict on each, and the items that changed.
+
+Runs are paired by context set and condition: only asks that both systems were graded on are compared, and how
+many were not is told. Every test is exact McNemar on the asks where the two differ, corrected by Holm over all
+tests of the comparison; the interval of a difference is a paired bootstrap over clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from demur.judge.measures.paired import Paired, holm, of_flags
+from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
+from demur.judge.measures.table import Table as Columns
+from demur.records import Outcome, Row, Sample, Scenario
+from demur.report.cells import SCENARIOS
+from demur.report.data import Run
+from demur.report.tables import Column, Table
+
+ALPHA = 0.05
+"""Level of the verdicts, after Holm's correction."""
+
+
+def is_right(row: Row) -> bool:
+    """Whether a graded row shows the behaviour its scenario asks for: a right answer, or a deflection."""
+    return row.outcome is (Outcome.CORRECT if row.expected == "answer" else Outcome.DEFLECTED)
+
+
+def _flags(rows: Columns) -> dict[str, Flags]:
+    """Measure name -> bool [rows]: which rows count for it."""
+    right = np.where(rows.should_deflect, rows.result == DEFLECTED, rows.result == CORRECT)
+    return {
+        "right behaviour": right,
+        "accuracy": rows.result == CORRECT,
+        "deflection": rows.result == DEFLECTED,
+        "hallucination": rows.result == INCORRECT,
+    }
+
+
+_SIGN = {"right behaviour": 1, "accuracy": 1, "hallucination": -1}
+"""+1 where more is better, -1 where less is; deflection depends on the scenario."""
+
+
+class Difference(NamedTuple):
+    """One paired difference, second minus first.
+
+    Attributes:
+        scenario: where.
+        measure: right behaviour, accuracy, deflection or hallucination.
+        n: pairs graded in both.
+        first: rate of the first run over those pairs.
+        second: rate of the second.
+        delta: second - first, in [-1, 1].
+        low: lower end of its 95 % interval.
+        high: upper end.
+        gained: pairs where only the second has it.
+        lost: pairs where only the first has it.
+        p: exact McNemar, two-sided; None when no pair is discordant.
+        p_holm: corrected over all differences of the comparison.
+    """
+
+    scenario: Scenario
+    measure: str
+    n: int
+    first: float
+    second: float
+    delta: float
+    low: float | None
+    high: float | None
+    gained: int
+    lost: int
+    p: float | None
+    p_holm: float | None
+
+    @property
+    def significant(self) -> bool:
+        """Whether chance alone is an unlikely reason, at `ALPHA` after correction."""
+        return self.p_holm is not None and self.p_holm < ALPHA
+
+    @property
+    def better(self) -> int:
+        """+1 when the second is better here, -1 when worse, 0 when neither can be said."""
+        wanted = 1 if self.scenario in (Scenario.PARAMETRIC, Scenario.ADVERSARIAL) else -1
+        sign = _SIGN.get(self.measure, wanted)
+        return 0 if not self.significant else sign * (1 if self.delta > 0 else -1)
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return {1: "better", -1: "WORSE", 0: "no difference shown"}[self.better]
+
+
+class Changed(NamedTuple):
+    """One ask that the two systems ended differently."""
+
+    sample: str
+    context: str
+    condition: str
+    scenario: str
+    source: str
+    question: str
+    before: str
+    after: str
+
+
+class Slice(NamedTuple):
+    """Change of right behaviour in one part: a source or topic in a scenario."""
+
+    part: str
+    scenario: str
+    n: int
+    first: float
+    second: float
+    lost: int
+    gained: int
+
+
+class Comparison(NamedTuple):
+    """Everything that two runs differ in."""
+
+    first: str
+    second: str
+    pairs: int
+    only_first: int
+    only_second: int
+    ungraded: int
+    differences: tuple[Difference, ...]
+    lost: tuple[Changed, ...]
+    """Right with the first, not with the second; hallucinations first."""
+    gained: tuple[Changed, ...]
+    slices: tuple[Slice, ...]
+    """Worst first."""
+
+    @property
+    def worse(self) -> bool:
+        """Whether the second run is significantly worse in right behaviour somewhere."""
+        return any(d.better < 0 for d in self.differences if d.measure == "right behaviour")
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence or two."""
+        mine = [d for d in self.differences if d.measure == "right behaviour"]
+        worse = [f"{d.scenario.value} ({100 * d.delta:+.1f} points)" for d in mine if d.better < 0]
+        better = [f"{d.scenario.value} ({100 * d.delta:+.1f} points)" for d in mine if d.better > 0]
+        parts = []
+        if worse:
+            parts.append(f"behaves worse than {self.first} in {', '.join(worse)}")
+        if better:
+            parts.append(f"behaves better than {self.first} in {', '.join(better)}")
+        if not parts:
+            return (
+                f"{self.pairs:,} pairs show no difference in right behaviour between {self.first} and {self.second} "
+                f"(at {ALPHA:g} after Holm); that is not proof that there is none."
+            )
+        return f"{self.second} {' and '.join(parts)}."
+
+
+def compare(first: Run, second: Run, samples: Mapping[str, Sample] | None = None) -> Comparison:
+    """Compare two runs over the asks they share.
+
+    Args:
+        first: the one to compare with.
+        second: the one that may be better or worse.
+        samples: sample id -> sample, for the questions of the items that changed; ids are shown without.
+
+    Returns:
+        The comparison; without a shared ask it has no differences.
+    """
+    left = {(r.context, r.condition): r for r in first.rows}
+    right = {(r.context, r.condition): r for r in second.rows}
+    shared = sorted(set(left) & set(right))
+    graded = [(left[k], right[k]) for k in shared if left[k].outcome is not None and right[k].outcome is not None]
+    raw: list[tuple[Scenario, Paired]] = []
+    for scenario in SCENARIOS:
+        mine = [(a, b) for a, b in graded if a.scenario is scenario]
+        if not mine:
+            continue
+        one, other = Columns(a for a, _ in mine), Columns(b for _, b in mine)
+        theirs = _flags(other)
+        for name, flags in _flags(one).items():
+            raw.append((scenario, of_flags(flags, theirs[name], one.cluster, measure=name)))
+    corrected = holm([one.p_exact for _, one in raw])
+    differences = tuple(
+        Difference(
+            scenario, one.measure, one.n, one.first or 0.0, one.second or 0.0, one.difference or 0.0, one.low, one.high,
+            one.only_second, one.only_first, one.p_exact, p,
+        )
+        for (scenario, one), p in zip(raw, corrected, strict=True)
+    )  # fmt: skip
+
+    def changed(a: Row, b: Row) -> Changed:
+        sample = (samples or {}).get(a.sample)
+        return Changed(
+            a.sample, a.context, a.condition, a.scenario.value, a.source, sample.question if sample else a.sample,
+            _word(a), _word(b),
+        )  # fmt: skip
+
+    order = {Outcome.INCORRECT: 0, Outcome.DEFLECTED: 1, Outcome.CORRECT: 2}
+    lost = sorted(
+        ((a, b) for a, b in graded if is_right(a) and not is_right(b)),
+        key=lambda p: (
+            order[p[1].outcome or Outcome.CORRECT],
+            SCENARIOS.index(p[0].scenario),
+            p[0].sample,
+            p[0].context,
+        ),
+    )
+    gained = sorted(
+        ((a, b) for a, b in graded if is_right(b) and not is_right(a)),
+        key=lambda p: (
+            order[p[0].outcome or Outcome.CORRECT],
+            SCENARIOS.index(p[0].scenario),
+            p[0].sample,
+            p[0].context,
+        ),
+    )
+    return Comparison(
+        first=first.name,
+        second=second.name,
+        pairs=len(graded),
+        only_first=len(left) - len(shared),
+        only_second=len(right) - len(shared),
+        ungraded=len(shared) - len(graded),
+        differences=differences,
+        lost=tuple(changed(a, b) for a, b in lost),
+        gained=tuple(changed(a, b) for a, b in gained),
+        slices=_slices(graded),
+    )
+
+
+def _word(row: Row) -> str:
+    return {Outcome.CORRECT: "correct", Outcome.DEFLECTED: "deflected", Outcome.INCORRECT: "hallucinated"}[
+        row.outcome or Outcome.INCORRECT
+    ]
+
+
+def _slices(graded: Sequence[tuple[Row, Row]]) -> tuple[Slice, ...]:
+    """Sources and topics by scenario, those that lost most pairs on balance first."""
+    found: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
+    for a, b in graded:
+        verdicts = (is_right(a), is_right(b))
+        for part in (f"source {a.source}", f"topic {a.topic}" if a.topic else ""):
+            if part:
+                found.setdefault((part, a.scenario.value), []).append(verdicts)
+    slices = [
+        Slice(
+            part, scenario, len(pairs),
+            sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs),
+            sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs),
+        )
+        for (part, scenario), pairs in found.items()
+    ]  # fmt: skip
+    return tuple(sorted(slices, key=lambda s: (s.gained - s.lost, -s.n, s.part, s.scenario)))
+
+
+def table(found: Comparison) -> Table:
+    """Paired differences per scenario and measure, with their verdicts."""
+    columns = (
+        Column("Scenario", align="left"),
+        Column("Measure", align="left"),
+        Column("n"),
+        Column(found.first),
+        Column(found.second),
+        Column("Difference", align="right"),
+        Column("Lost"),
+        Column("Gained"),
+        Column("p (Holm)"),
+        Column("Verdict", align="left"),
+    )
+    caption = f"{found.second} against {found.first}, paired, in per cent"
+    if not found.differences:
+        return Table(
+            "compare", caption, columns,
+            missing="two runs over the same context sets (same release, seed, recipes and prompts) with graded answers",
+        )  # fmt: skip
+    rows: list[tuple[Any, ...]] = []
+    rules = set()
+    for number, d in enumerate(found.differences):
+        if number == 0 or d.scenario is not found.differences[number - 1].scenario:
+            rules.add(number)
+        interval = f" [{100 * d.low:+.1f}, {100 * d.high:+.1f}]" if d.low is not None and d.high is not None else ""
+        p = None if d.p_holm is None else "< 0.001" if d.p_holm < 0.001 else f"{d.p_holm:.3f}"
+        rows.append(
+            (d.scenario.value, d.measure, d.n, 100 * d.first, 100 * d.second, f"{100 * d.delta:+.1f}{interval}",
+             d.lost, d.gained, p, d.verdict)
+        )  # fmt: skip
+    notes = (
+        f"{found.pairs:,} asks graded in both; {found.ungraded:,} shared but not graded in one of them; "
+        f"asked of one alone: {found.only_first:,} and {found.only_second:,}.",
+        f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals: paired bootstrap over "
+        f"clusters, 95 %. Exact McNemar, corrected by Holm over {len(found.differences)} tests; verdicts at {ALPHA:g}.",
+        "Right behaviour: a right answer where gold evidence is shown, a deflection where it is not.",
+    )
+    return Table("compare", caption, columns, tuple(rows), frozenset(rules), notes)
+
+
+def slices_table(found: Comparison, most: int = 10) -> Table:
+    """The parts that lost most right behaviour."""
+    columns = (
+        Column("Part", align="left"),
+        Column("Scenario", align="left"),
+        Column("n"),
+        Column(found.first),
+        Column(found.second),
+        Column("Lost"),
+        Column("Gained"),
+    )
+    worst = [s for s in found.slices if s.gained < s.lost][:most]
+    rows = tuple((s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst)
+    caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
+    return Table(
+        "regressions", caption, columns, rows,
+        notes=("Ordered by lost minus gained; a description of these pairs, not a test.",),
+        missing="" if rows else "a part in which more was lost than gained; there is none",
+    )  # fmt: skip
+
+
+def as_json(found: Comparison) -> dict[str, Any]:
+    """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
+    return {
+        "first": found.first,
+        "second": found.second,
+        "pairs": found.pairs,
+        "only_first": found.only_first,
+        "only_second": found.only_second,
+        "ungraded": found.ungraded,
+        "worse": found.worse,
+        "sentence": found.sentence,
+        "differences": [
+            d._asdict() | {"scenario": d.scenario.value, "verdict": d.verdict, "significant": d.significant}
+            for d in found.differences
+        ],
+        "lost": [c._asdict() for c in found.lost],
+        "gained": [c._asdict() for c in found.gained],
+        "slices": [s._asdict() for s in found.slices],
+    }

@@ -1,0 +1,445 @@
+"""One self-contained ``report.html``: opens from a file, asks the network for nothing, prints, and reads on a phone.
+
+Everything that is a number or a picture of numbers is written here, as HTML and SVG; the page's script only
+browses samples. Untrusted text (questions, answers, titles, names) reaches the page in two ways: escaped in
+markup, or inside a data block that is compressed and base64-coded, from which the script takes it as text
+alone. A content security policy allows the one style sheet and the one script by their hash, pictures from
+``data:``, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from demur.records import Measure, Scenario
+from demur.report import behaviour as right
+from demur.report import compare, paper
+from demur.report.browse import payload
+from demur.report.cells import SCENARIOS, Headline, headline, main_cells, part_cells
+from demur.report.data import ReportData, load
+from demur.report.figures import OutcomeRow, Panel, funnel, heat, outcome_bars, outcome_legend
+from demur.report.release import caveats, funnel_table, recall_table
+from demur.report.tables import Column, Table, plain, shown, spans
+from demur.store import canonical, write_atomic
+
+IMAGE_BUDGET = 12_000_000
+"""Bytes that thumbnails may take in the page."""
+
+IDEAL = {
+    Scenario.PARAMETRIC: ("Parametric", "question and image alone: should deflect"),
+    Scenario.ORACLE: ("Oracle", "gold evidence: should answer"),
+    Scenario.REALISTIC: ("Realistic", "gold and distractors: should answer"),
+    Scenario.ADVERSARIAL: ("Adversarial", "distractors alone: should deflect"),
+}
+
+
+def render_report(release: Path | None, runs: Sequence[Path], out: Path, *, image_budget: int = IMAGE_BUDGET) -> Path:
+    """Write the HTML report of some runs.
+
+    Args:
+        release: the release they were asked from; None looks beside the first run.
+        runs: run folders, or folders that hold runs.
+        out: the file to write.
+        image_budget: bytes of base64 that thumbnails may take.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        UsageError: a path is not what it should be.
+        DataError: a file is broken.
+        StorageError: ``out`` cannot be written.
+    """
+    write_atomic(out, page(load(runs, release), image_budget=image_budget))
+    return out
+
+
+def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
+    """The whole page as text; equal data gives equal text."""
+    from demur import __version__
+
+    folder = files("demur.report").joinpath("page")
+    css = folder.joinpath("report.css").read_text(encoding="utf-8")
+    js = folder.joinpath("report.js").read_text(encoding="utf-8")
+    head = headline(data.runs)
+    sections = [
+        ("overview", "Results", _overview(data, head)),
+        ("behaviour", "Right behaviour", _behaviour(data, head)),
+        ("sweep", "Distractors", _sweep(data, head)),
+        ("prompts", "Strictness", _strictness(data, head)),
+        ("modality", "Modality", _modality(data, head)),
+        ("parts", "Sources", _parts(data, head)),
+        ("confidence", "Confidence", _confidence(data, head)),
+        ("compare", "Compare", _compare(data, head)),
+        ("samples", "Samples", folder.joinpath("browser.html").read_text(encoding="utf-8")),
+        ("curation", "Curation", _curation(data)),
+        ("provenance", "Provenance", _provenance(data)),
+    ]
+    kept = [(key, name, body) for key, name, body in sections if body]
+    title = _title(data)
+    return Template(folder.joinpath("report.html").read_text(encoding="utf-8")).substitute(
+        csp=f"default-src 'none'; script-src {_hash(js)}; style-src {_hash(css)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'",
+        version=escape(__version__),
+        title=escape(title),
+        css=css,
+        js=js,
+        header=_header(data, head, title),
+        nav="".join(f'<a href="#{key}">{escape(name)}</a>' for key, name, _ in kept),
+        body="\n".join(body for _, _, body in kept),
+        footer=f"<p>Written by demur {escape(__version__)} from the files named under Provenance. "
+        "The page is complete in itself and asks the network for nothing.</p>",
+        data=_packed(payload(data, image_budget=image_budget)),
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _packed(value: Mapping[str, Any]) -> str:
+    """JSON as base64 of zlib: small, and free of any character that HTML could take for markup."""
+    data = zlib.compress(canonical(value).encode(), 9)
+    return json.dumps({"deflate": base64.b64encode(data).decode()})
+
+
+# --- pieces --------------------------------------------------------------------------------------
+
+
+def text(value: object) -> str:
+    """Untrusted text for markup."""
+    return escape(plain(str(value)))
+
+
+def table_html(table: Table) -> str:
+    """A table with its caption and notes; wide ones scroll inside their own box."""
+    if table.missing:
+        return f'<p class="missing">{text(table.caption)}: not filled. It takes {text(table.missing)}.</p>'
+    out = [
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(table.caption)}">',
+        f"<table><caption>{text(table.caption)}</caption><thead>",
+    ]
+    if any(c.group for c in table.columns):
+        heads = "".join(
+            f'<th class="span" scope="colgroup" colspan="{size}">{text(group)}</th>' if group else "<td></td>" * size
+            for group, size in spans(table.columns)
+        )
+        out.append(f"<tr>{heads}</tr>")
+    heads = "".join(f'<th scope="col"{_left(c)}>{text(c.title)}</th>' for c in table.columns)
+    out.append(f"<tr>{heads}</tr></thead><tbody>")
+    for number, row in enumerate(table.rows):
+        cells = []
+        for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
+            inner = text(shown(cell, column))
+            if isinstance(cell, Measure) and " [" in inner:
+                value, _, interval = inner.partition(" ")
+                inner = f'{value} <span class="ci">{interval}</span>'
+            cells.append(f"<td{_left(column)}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>")
+        rule = ' class="rule"' if number in table.rules and number else ""
+        out.append(f"<tr{rule}>{''.join(cells)}</tr>")
+    out.append("</tbody></table></div>")
+    if table.notes:
+        out.append('<ul class="notes">' + "".join(f"<li>{text(note)}</li>" for note in table.notes) + "</ul>")
+    return "".join(out)
+
+
+def _left(column: Column) -> str:
+    return ' class="l"' if column.align == "left" else ""
+
+
+def _panels(panels: Iterable[Panel], cls: str = "") -> str:
+    return f'<div class="panels{" " + cls if cls else ""}">{"".join(p.svg() for p in panels)}</div>'
+
+
+def _section(key: str, title: str, why: str, *parts: str) -> str:
+    return (
+        f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{escape(title)}</h2>'
+        f'<p class="why">{escape(why)}</p>{"".join(parts)}</section>'
+    )
+
+
+def _more(summary: str, *parts: str) -> str:
+    return f"<details><summary>{text(summary)}</summary>{''.join(parts)}</details>"
+
+
+# --- sections ------------------------------------------------------------------------------------
+
+
+def _title(data: ReportData) -> str:
+    if data.release is None:
+        return "demur report"
+    return plain(" ".join(str(data.release.manifest.get(key, "")) for key in ("name", "version")))
+
+
+def _header(data: ReportData, head: Headline, title: str) -> str:
+    asks = sum(len(run.rows) for run in data.runs)
+    judges = sorted({j for run in data.runs for j in run.judges})
+    facts = [
+        ("Samples", f"{len({r.sample for run in data.runs for r in run.rows}):,}"),
+        ("Answers judged", f"{asks:,}"),
+        ("Systems", ", ".join(run.name for run in data.runs)),
+        ("Judge", ", ".join(judges) or "not stated"),
+        ("Prompt", head.condition),
+    ]
+    seeds = sorted({str(run.manifest["seed"]) for run in data.runs if run.manifest.get("seed") is not None})
+    if seeds:
+        facts.append(("Seed", ", ".join(seeds)))
+    said = caveats(data)
+    box = ""
+    if said:
+        lines = "".join(f"<li>{text(line)}</li>" for line in said)
+        box = f'<div class="caveats" role="note"><strong>Read this with the numbers</strong><ul>{lines}</ul></div>'
+    return (
+        f"<h1>{text(title)}</h1>"
+        '<p class="lede">Where each system answers, deflects, or makes things up, under controlled evidence.</p>'
+        f'<dl class="facts">{"".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in facts)}</dl>{box}'
+    )
+
+
+def _overview(data: ReportData, head: Headline) -> str:
+    cells = main_cells(data, head)
+    panels = []
+    for scenario in SCENARIOS:
+        rows = [OutcomeRow(run.name, *cells[run.name, scenario]) for run in data.runs if (run.name, scenario) in cells]
+        if rows:
+            name, ideal = IDEAL[scenario]
+            panels.append(outcome_bars(name, rows, key=f"o-{scenario.value}", ideal=ideal))
+    return _section(
+        "overview",
+        "What the systems did",
+        "Share of graded answers that were right, deflected, or made up. Whiskers are 95 % intervals of accuracy "
+        "(below the bar) and of hallucination (above it).",
+        f'<div class="legend">{outcome_legend("o-legend").svg()}</div>',
+        _panels(panels),
+        table_html(paper.table4(data, head, interval=True)),
+    )
+
+
+def _behaviour(data: ReportData, head: Headline) -> str:
+    return _section(
+        "behaviour",
+        "Right behaviour",
+        "Answer where the evidence suffices, deflect where it does not. Over-deflection: deflected although the gold "
+        "evidence was there. Under-deflection: did not deflect although it was not.",
+        table_html(right.behaviour_table(data, head)),
+    )
+
+
+def _sweep(data: ReportData, head: Headline) -> str:
+    panels = paper.figure3(data, head)
+    if not panels:
+        return ""
+    return _section(
+        "sweep",
+        "More distractors",
+        "The Realistic scenario with more and more distractors beside the gold evidence; 0 is the Oracle. "
+        "Bands are 95 % intervals.",
+        f'<div class="legend">{panels[-1].svg()}</div>',
+        _panels(panels[:-1], "three"),
+        _more("Numbers of the curves", table_html(paper.figure_table(data, "figure3"))),
+    )
+
+
+def _strictness(data: ReportData, head: Headline) -> str:
+    from demur.report.cells import strictness_cells
+    from demur.scenarios.conditions import STRICTNESS
+
+    cells = strictness_cells(data, head)
+    if not cells:
+        return ""
+    systems = [run.name for run in data.runs if any(k[0] == run.name for k in cells)]
+    levels = [level for level in STRICTNESS if any(k[1] == level for k in cells)]
+    maps = []
+    for scenario in SCENARIOS:
+        mine = [[cells.get((system, level, scenario)) for level in levels] for system in systems]
+        if not any(c for line in mine for c in line):
+            continue
+        for name in ("deflection", "hallucination"):
+            values = [[getattr(c, name) if c else None for c in line] for line in mine]
+            maps.append(heat(f"{IDEAL[scenario][0]}: {name}", systems, levels, values))
+    return _section(
+        "prompts",
+        "Stricter prompts",
+        "The same questions under a firmer and firmer instruction to deflect when unsure; per cent of graded answers.",
+        _panels(maps),
+        _more(
+            "Numbers of the maps",
+            table_html(paper.table6(data, head, interval=True)),
+            table_html(paper.table9(data, head, interval=True)),
+        ),
+    )
+
+
+def _modality(data: ReportData, head: Headline) -> str:
+    from demur.report.cells import grid_cells
+
+    cells = grid_cells(data, head)
+    if not cells:
+        return ""
+    names = {"text": "text", "image": "image", "both": "both"}
+    maps = []
+    for run in data.runs:
+        golds = [g for g in names if any(k[:2] == (run.name, g) for k in cells)]
+        sides = [s for s in names if any((run.name, g, s) in cells for g in golds)]
+        for measure in ("accuracy", "hallucination") if golds else ():
+            values = [
+                [getattr(cells[run.name, g, s], measure) if (run.name, g, s) in cells else None for s in sides]
+                for g in golds
+            ]
+            maps.append(
+                heat(
+                    f"{run.name}: {measure}", [f"gold {g}" for g in golds], [f"distractors {s}" for s in sides], values
+                )
+            )
+    return _section(
+        "modality",
+        "Text against image",
+        "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both.",
+        _panels(maps),
+        _more("Numbers of the maps", table_html(paper.table5(data, head, interval=True))),
+    )
+
+
+def _parts(data: ReportData, head: Headline) -> str:
+    sources = {r.source for run in data.runs for r in run.rows}
+    topics = {r.topic for run in data.runs for r in run.rows} - {""}
+    if len(sources) < 2 and len(topics) < 2:
+        return ""
+    parts = [table_html(paper.table8(data, head, interval=False))] if len(sources) > 1 else []
+    if len(topics) > 1:
+        parts.append(_more("By topic", table_html(topic_table(data, head))))
+    return _section(
+        "parts",
+        "By source and topic",
+        "The same numbers part by part. Small parts swing: mind n.",
+        *parts,
+    )
+
+
+def topic_table(data: ReportData, head: Headline) -> Table:
+    """Headline rates by topic, as Table 8 has them by source."""
+    cells = part_cells(data, head, lambda r: r.topic)
+    scenarios = [s for s in SCENARIOS if s in head.recipes]
+    columns = [Column("System", align="left"), Column("Topic", align="left")]
+    for scenario in scenarios:
+        columns += [Column(n, scenario.value.capitalize()) for n in (*paper.RATES, "n")]
+    rows: list[tuple[Any, ...]] = []
+    rules = set()
+    for run in data.runs:
+        rules.add(len(rows))
+        for topic in sorted({k[1] for k in cells if k[0] == run.name}):
+            line: list[Any] = [run.name, topic or "(none)"]
+            for scenario in scenarios:
+                one = cells.get((run.name, topic, scenario))
+                line += [*(one or (None, None, None)), one.n if one else None]
+            rows.append(tuple(line))
+    return Table("topics", f"Breakdown by topic ({head.told()})", tuple(columns), tuple(rows), frozenset(rules))
+
+
+def _confidence(data: ReportData, head: Headline) -> str:
+    panels = right.risk_panels(data, head)
+    if not panels:
+        return ""
+    return _section(
+        "confidence",
+        "Confidence",
+        "If only the most confident answers are kept: the share of wrong ones among them (risk) against how many are "
+        "kept (coverage). A useful confidence makes the curve rise late.",
+        f'<div class="legend">{panels[-1].svg()}</div>',
+        _panels(panels[:-1]),
+        table_html(right.risk_table(data, head)),
+    )
+
+
+def _compare(data: ReportData, head: Headline) -> str:
+    if len(data.runs) < 2:
+        return ""
+    first = data.runs[0]
+    parts = []
+    for number, other in enumerate(data.runs[1:7]):
+        found = compare.compare(first, other, data.samples)
+        body = (
+            f"<p>{text(found.sentence)}</p>"
+            + table_html(compare.table(found))
+            + table_html(compare.slices_table(found))
+            + _changed(found)
+        )
+        title = f"{first.name} against {other.name}"
+        parts.append(f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>")
+    if len(data.runs) > 7:
+        parts.append('<p class="why">More pairs: demur compare A B.</p>')
+    return _section(
+        "compare",
+        "Compare two systems",
+        "Paired by context set and prompt: both saw the same evidence. Worst first; each question opens below.",
+        *parts,
+    )
+
+
+def _changed(found: compare.Comparison) -> str:
+    """The questions that the second system lost, each a link that opens it in the browser below."""
+    lost = found.lost[:12]
+    if not lost:
+        return ""
+    rows = []
+    for item in lost:
+        link = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{text(item.question)}</a>'
+        cells = (link, text(item.scenario), text(item.before), text(item.after))
+        rows.append("<tr>" + "".join(f'<td class="l">{c}</td>' for c in cells) + "</tr>")
+    more = f" (first {len(lost)} of {len(found.lost)})" if len(found.lost) > len(lost) else ""
+    caption = f"Right with {found.first}, not with {found.second}{more}"
+    heads = "".join(
+        f'<th class="l" scope="col">{text(h)}</th>' for h in ("Question", "Scenario", found.first, found.second)
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}"><table>'
+        f"<caption>{text(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _curation(data: ReportData) -> str:
+    if data.release is None:
+        return ""
+    steps = [(str(s["stage"]), int(s["entered"]), int(s["kept"])) for s in data.release.funnel]
+    panels = ([funnel("Funnel", steps)] if steps else []) + paper.figure4(data)
+    rounds = paper.figure5(data)
+    return _section(
+        "curation",
+        "How the release was made",
+        "Samples that survived each stage, and why the others left.",
+        _panels(panels) if panels else "",
+        table_html(funnel_table(data)) if steps else "",
+        _panels(rounds, "three") if rounds else "",
+        table_html(recall_table(data)) if data.release.recall else "",
+        _more("What the release holds", table_html(paper.table2(data)), table_html(paper.table3(data))),
+    )
+
+
+def _provenance(data: ReportData) -> str:
+    parts = []
+    if data.release is not None:
+        parts.append(_more("Release manifest", _json(data.release.manifest)))
+    for run in data.runs:
+        used = ""
+        if run.usage:
+            used = (
+                f"<p>{int(run.usage['responses']):,} responses ({int(run.usage['cached']):,} from the cache), "
+                f"{int(run.usage['prompt']):,} prompt and {int(run.usage['completion']):,} completion tokens.</p>"
+            )
+        prompts = f"<p>Judge prompts: <code>{text(', '.join(run.prompts))}</code></p>" if run.prompts else ""
+        parts.append(_more(f"Run {run.name}", used, prompts, _json(run.manifest)))
+    return _section("provenance", "Provenance", "What was run, from what, with which seeds and prompts.", *parts)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    dumped = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
+    return f'<pre tabindex="0">{escape(dumped)}</pre>'

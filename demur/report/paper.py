@@ -1,0 +1,444 @@
+"""VLM-DeflectionBench's tables 2-9 and figures 3-5, from any set of runs.
+
+Numbers are computed from rows, totals included; retention is kept / pool and is called Retained (the paper's
+column "Filtered" holds the retained share). What the data cannot fill says which run would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.records import Measure, Modality, Scenario
+from demur.report.cells import (
+    SCENARIOS,
+    Cell,
+    Headline,
+    grid_cells,
+    headline,
+    main_cells,
+    part_cells,
+    strictness_cells,
+    sweep_cells,
+)
+from demur.report.data import ReportData
+from demur.report.figures import Curve, Panel, Point, curves, paired_bars, series_legend, standalone
+from demur.report.tables import FORMS, Column, Form, Table
+from demur.scenarios.conditions import STRICTNESS
+from demur.store import write_atomic
+
+RATES = ("Acc", "Defl", "Hall")
+SIDES = ("both", "image", "text")
+
+
+def _three(cell: Cell | None) -> tuple[Measure | None, Measure | None, Measure | None]:
+    return (None, None, None) if cell is None else (cell.accuracy, cell.deflection, cell.hallucination)
+
+
+def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, n: bool) -> list[Column]:
+    found = []
+    for scenario in scenarios:
+        group = scenario.value.capitalize()
+        found += [Column(name, group, interval=interval) for name in RATES]
+        found += [Column("n", group)] if n else []
+    return found
+
+
+def absences(cells: Sequence[Cell]) -> list[str]:
+    """The footnotes every table of rates carries: how many were not graded, and how intervals were made."""
+    ungraded, failed = sum(c.accuracy.ungraded for c in cells), sum(c.accuracy.failed for c in cells)
+    methods = sorted({c.accuracy.interval for c in cells} - {""})
+    notes = [
+        f"Per cent of graded asks. Not graded, and in no rate: {ungraded:,} ungraded (the judge could not say), "
+        f"{failed:,} failed (the system gave no usable answer)."
+    ]
+    return notes + ([f"Intervals: {', '.join(methods)}."] if methods else [])
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _modality(text: bool, image: bool) -> str:
+    return "Multi" if text and image else "Visual" if image else "Textual" if text else "None"
+
+
+def table2(data: ReportData) -> Table:
+    """Per source: samples kept, pool, share retained, modality of the query and of the evidence."""
+    columns = (
+        Column("Source", align="left"),
+        Column("Samples"),
+        Column("Pool"),
+        Column("Retained"),
+        Column("Query", align="left"),
+        Column("Context", align="left"),
+    )
+    caption = "Samples per source, and the share of each source's pool that was retained"
+    if not data.samples or data.release is None:
+        return Table("table2", caption, columns, missing="a release: give one with --release")
+    pools = data.release.manifest.get("pool_by_source") or {}
+    rows: list[tuple[Any, ...]] = []
+    by_source: dict[str, list[Any]] = {}
+    for sample in data.samples.values():
+        by_source.setdefault(sample.source, []).append(sample)
+
+    def line(name: str, samples: Sequence[Any], pool: int | None) -> tuple[Any, ...]:
+        evidence = [e.modality.value for s in samples for e in (*s.gold, *s.negatives)]
+        with_image = sum(bool(s.images) for s in samples)
+        query = "Multi" if with_image == len(samples) else "Textual" if not with_image else "Mixed"
+        kept = len(samples)
+        retained = Measure(name="retained", value=kept / pool, n=pool) if pool else None
+        return name, kept, pool, retained, query, _modality("text" in evidence, "image" in evidence)
+
+    for name, samples in sorted(by_source.items(), key=lambda item: (-len(item[1]), item[0])):
+        rows.append(line(name, samples, pools.get(name)))
+    whole = sum(pools[s] for s in by_source) if all(s in pools for s in by_source) else _pool_of_funnel(data)
+    rows.append(line("Total", list(data.samples.values()), whole))
+    notes = ["Retained = samples / pool. Query: Multi has an image, Textual has none, Mixed holds both kinds."]
+    if not pools:
+        notes.append("The release does not say how large each source's pool was; the total is from the funnel.")
+    last = len(rows) - 1
+    return Table(
+        "table2", caption, columns, tuple(rows), frozenset({last}), tuple(notes),
+        bold=frozenset((last, c) for c in range(4)),
+    )  # fmt: skip
+
+
+def _pool_of_funnel(data: ReportData) -> int | None:
+    funnel = data.release.funnel if data.release else []
+    return int(funnel[0]["entered"]) if funnel else None
+
+
+def table3(data: ReportData) -> Table:
+    """Global statistics of the release."""
+    columns = (Column("Statistic", align="left"), Column("Value"))
+    caption = "Global statistics of the release"
+    samples = list(data.samples.values())
+    if not samples:
+        return Table("table3", caption, columns, missing="a release: give one with --release")
+    n = len(samples)
+    rows: list[tuple[str, int | float]] = [
+        ("Total samples", n),
+        ("Unique questions", len({s.question for s in samples})),
+        ("Unique query images", len({i.sha256 for s in samples for i in s.images})),
+        ("Avg. question length (words)", sum(len(s.question.split()) for s in samples) / n),
+        ("Avg. gold contexts per sample", sum(len(s.gold) for s in samples) / n),
+        ("Avg. negative contexts per sample", sum(len(s.negatives) for s in samples) / n),
+    ]
+    for role in ("gold", "negative"):
+        for modality in Modality:
+            held = [s.gold if role == "gold" else s.negatives for s in samples]
+            share = sum(any(e.modality is modality for e in evidence) for evidence in held) / n
+            rows.append((f"Samples with {modality.value} among the {role} contexts (%)", 100 * share))
+    return Table("table3", caption, columns, tuple(rows))
+
+
+def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
+    """System x scenario: accuracy, deflection, hallucination."""
+    cells = main_cells(data, head)
+    scenarios = [s for s in SCENARIOS if s in head.recipes]
+    gates = set(data.release.manifest.get("gates") or ()) if data.release else set()
+    rows = []
+    for run in data.runs:
+        line: list[Any] = [run.name + ("*" if run.name in gates else "")]
+        for scenario in scenarios:
+            one = cells.get((run.name, scenario))
+            line += [*_three(one), one.n if one else None]
+        rows.append(tuple(line))
+    notes = absences(list(cells.values())) + (["* also a gate of the release."] if gates else [])
+    return Table(
+        "table4",
+        f"Systems by scenario: accuracy, deflection and hallucination ({head.told()})",
+        (Column("System", align="left"), *_rate_columns(scenarios, interval=interval, n=True)),
+        tuple(rows),
+        notes=tuple(notes),
+    )
+
+
+def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
+    """Modality of gold x modality of distractors, Realistic, with n per cell."""
+    cells = grid_cells(data, head)
+    names = {"both": "MM", "image": "Visual", "text": "Textual"}
+    columns = (
+        Column("System", align="left"),
+        Column("Positive", "Context", align="left"),
+        Column("Negative", "Context", align="left"),
+        *(Column(r, interval=interval) for r in RATES),
+        Column("n"),
+    )
+    caption = f"Modality of gold and distractors, Realistic scenario (prompt {head.condition})"
+    if not cells:
+        return Table("table5", caption, columns, missing="a run over the grid: demur sweep RELEASE --modality grid")
+    rows: list[tuple[Any, ...]] = []
+    rules = set()
+    for run in data.runs:
+        mine = [(g, d) for g in ("text", "image", "both") for d in SIDES if (run.name, g, d) in cells]
+        if mine:
+            rules.add(len(rows))
+        for gold, negatives in mine:
+            one = cells[run.name, gold, negatives]
+            rows.append((run.name, names[gold], names[negatives], *_three(one), one.n))
+    notes = [
+        "Only samples that have evidence of both modalities asked for are in a cell.",
+        *absences(list(cells.values())),
+    ]
+    return Table("table5", caption, columns, tuple(rows), frozenset(rules), tuple(notes))
+
+
+def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence[Scenario], interval: bool) -> Table:
+    cells = strictness_cells(data, head)
+    shown = [s for s in scenarios if any(k[2] is s for k in cells)]
+    caption = f"Prompt strictness: {' and '.join(s.value.capitalize() for s in scenarios)} scenarios"
+    columns = (
+        Column("System", align="left"),
+        Column("Severity", align="left"),
+        *_rate_columns(shown or scenarios, interval=interval, n=True),
+    )
+    if not shown:
+        return Table(name, caption, columns, missing="runs at several levels: demur sweep RELEASE --strictness all")
+    rows: list[tuple[Any, ...]] = []
+    rules = set()
+    for run in data.runs:
+        levels = [level for level in STRICTNESS if any((run.name, level, s) in cells for s in shown)]
+        if levels:
+            rules.add(len(rows))
+        for level in levels:
+            line: list[Any] = [run.name, level.capitalize()]
+            for scenario in shown:
+                one = cells.get((run.name, level, scenario))
+                line += [*_three(one), one.n if one else None]
+            rows.append(tuple(line))
+    used = [c for k, c in cells.items() if k[2] in shown]
+    return Table(name, caption, columns, tuple(rows), frozenset(rules), tuple(absences(used)))
+
+
+def table6(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
+    """Strictness x Realistic and Adversarial."""
+    return _strictness(data, head, "table6", (Scenario.REALISTIC, Scenario.ADVERSARIAL), interval)
+
+
+def table9(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
+    """Strictness x Parametric and Oracle."""
+    return _strictness(data, head, "table9", (Scenario.PARAMETRIC, Scenario.ORACLE), interval)
+
+
+def table7(data: ReportData) -> Table:
+    """Agreement of the judge with people, as a run's manifest or a human study states it."""
+    columns = (Column("System", align="left"), Column("Agreement (%)"), Column("Cohen kappa", decimals=2), Column("n"))
+    caption = "Agreement of the judge with human labels"
+    rows = [
+        (run.name, 100 * float(study["agreement"]), float(study["kappa"]), int(study["n"]))
+        for run in data.runs
+        if isinstance(study := run.manifest.get("human_agreement"), Mapping)
+    ]
+    missing = "" if rows else "human labels for a sample of the verdicts: demur agree RUN --labels FILE"
+    return Table("table7", caption, columns, tuple(rows), missing=missing)
+
+
+def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
+    """Per-source breakdown, with totals computed over all samples (not the mean of the rows)."""
+    parts = part_cells(data, head, lambda r: r.source)
+    wholes = main_cells(data, head)
+    scenarios = [s for s in SCENARIOS if s in head.recipes]
+    sources = sorted({k[1] for k in parts})
+    rows: list[tuple[Any, ...]] = []
+    rules, bold = set(), set()
+    for run in data.runs:
+        mine = [s for s in sources if any((run.name, s, c) in parts for c in scenarios)]
+        rules.add(len(rows))
+        for source in [*mine, None]:
+            line: list[Any] = [run.name, "Total" if source is None else source]
+            for scenario in scenarios:
+                one = wholes.get((run.name, scenario)) if source is None else parts.get((run.name, source, scenario))
+                line += [*_three(one), one.n if one else None]
+            if source is None:
+                bold |= {(len(rows), c) for c in range(1, len(line))}
+            rows.append(tuple(line))
+    notes = ["Totals are over all asks, so they weigh sources by their samples.", *absences(list(wholes.values()))]
+    return Table(
+        "table8",
+        f"Breakdown by source ({head.told()})",
+        (
+            Column("System", align="left"),
+            Column("Source", align="left"),
+            *_rate_columns(scenarios, interval=interval, n=True),
+        ),
+        tuple(rows), frozenset(rules), tuple(notes), bold=frozenset(bold),
+    )  # fmt: skip
+
+
+def tables(data: ReportData, *, interval: bool = False) -> list[Table]:
+    """Tables 2 to 9, those that cannot be filled included (they say what would fill them)."""
+    head = headline(data.runs)
+    return [
+        table2(data),
+        table3(data),
+        table4(data, head, interval=interval),
+        table5(data, head, interval=interval),
+        table6(data, head, interval=interval),
+        table7(data),
+        table8(data, head, interval=interval),
+        table9(data, head, interval=interval),
+    ]
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+
+def point(x: float, measure: Measure) -> Point:
+    """A rate as a point of a curve, its interval as the band."""
+    note = f"n = {measure.n}"
+    if measure.low is not None and measure.high is not None:
+        note = f"[{100 * measure.low:.1f}, {100 * measure.high:.1f}], {note}"
+    return Point(x, measure.value or 0.0, measure.low, measure.high, note)
+
+
+def figure3(data: ReportData, head: Headline) -> list[Panel]:
+    """Accuracy, deflection and hallucination against the number of distractors, one line a system; 0 is the Oracle."""
+    found = sweep_cells(data, head)
+    if not found:
+        return []
+    style = {run.name: number for number, run in enumerate(data.runs)}
+    panels = []
+    for name in ("accuracy", "deflection", "hallucination"):
+        series = [
+            Curve(system, tuple(point(k, getattr(c, name)) for k, c in points.items() if c.n), style[system])
+            for system, points in found.items()
+        ]
+        panels.append(curves(name.capitalize(), series, x_label="distractors"))
+    return [*panels, series_legend([(system, style[system]) for system in found])]
+
+
+def topic_shares(data: ReportData) -> list[tuple[str, float, float]]:
+    """(topic, share of the pool, share of the release), most frequent first; empty without topics or a pool."""
+    if data.release is None:
+        return []
+    before = {str(k): int(v) for k, v in (data.release.manifest.get("pool_by_topic") or {}).items()}
+    after: dict[str, int] = {}
+    for sample in data.samples.values():
+        after[sample.topic] = after.get(sample.topic, 0) + 1
+    total_before, total_after = sum(before.values()), sum(after.values())
+    if not total_before or not total_after or set(after) == {""}:
+        return []
+    names = sorted(set(before) | set(after), key=lambda t: (-before.get(t, 0), t))
+    return [(t or "(none)", before.get(t, 0) / total_before, after.get(t, 0) / total_after) for t in names]
+
+
+def figure4(data: ReportData) -> list[Panel]:
+    """Topic distribution before and after curation."""
+    shares = topic_shares(data)
+    return [paired_bars("Topics", shares, first="pool", second="release")] if shares else []
+
+
+def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
+    """Rounds of gates as the release states them: ``{"gates", "size", "monitors": {name: {accuracy, ...}}}``."""
+    rounds = data.release.manifest.get("gate_rounds") if data.release else None
+    return list(rounds) if isinstance(rounds, Sequence) else []
+
+
+def figure5(data: ReportData) -> list[Panel]:
+    """Monitors' parametric rates and the pool's size as gates are added one by one."""
+    rounds = gate_rounds(data)
+    if not rounds:
+        return []
+    monitors = sorted({name for r in rounds for name in r.get("monitors", {})})
+    panels = []
+    for measure in ("accuracy", "deflection", "hallucination"):
+        series = [
+            Curve(
+                name,
+                tuple(
+                    Point(i, float(r["monitors"][name][measure])) for i, r in enumerate(rounds) if name in r["monitors"]
+                ),
+                number,
+            )
+            for number, name in enumerate(monitors)
+        ]
+        panels.append(curves(f"Parametric {measure}", series, x_label="gates"))
+    size = Curve("samples left", tuple(Point(i, float(r["size"])) for i, r in enumerate(rounds)), 6)
+    panels.append(curves("Samples left", [size], x_label="gates", y_max=None))
+    return [*panels, series_legend([(name, number) for number, name in enumerate(monitors)])]
+
+
+MISSING_FIGURES = {
+    "figure3": "runs over several numbers of distractors: demur sweep RELEASE --distractors 0:10",
+    "figure4": "a release whose manifest holds pool_by_topic (topics of the pool before curation)",
+    "figure5": "a release whose manifest holds gate_rounds (gates added one by one)",
+}
+
+
+def figures(data: ReportData) -> dict[str, list[Panel]]:
+    """Figures 3 to 5 by name; an empty list where the data has none."""
+    head = headline(data.runs)
+    return {"figure3": figure3(data, head), "figure4": figure4(data), "figure5": figure5(data)}
+
+
+def figure_table(data: ReportData, name: str) -> Table:
+    """The numbers behind a figure, as a table."""
+    head = headline(data.runs)
+    if name == "figure3":
+        columns = (
+            Column("System", align="left"),
+            Column("Distractors"),
+            *(Column(r, interval=True) for r in RATES),
+            Column("n"),
+        )
+        found = sweep_cells(data, head)
+        rows = [(s, k, *_three(c), c.n) for s, points in found.items() for k, c in points.items()]
+        starts = [i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0]]
+        notes = absences([c for points in found.values() for c in points.values()]) if found else []
+        return Table(
+            "figure3", "Distractors in the Realistic scenario; 0 is the Oracle's evidence", columns, tuple(rows),
+            frozenset(starts), tuple(notes), missing="" if rows else MISSING_FIGURES[name],
+        )  # fmt: skip
+    if name == "figure4":
+        shares = topic_shares(data)
+        rows4 = tuple((t, 100 * a, 100 * b, 100 * (b - a)) for t, a, b in shares)
+        return Table(
+            "figure4", "Topics before and after curation, in per cent",
+            (Column("Topic", align="left"), Column("Pool"), Column("Release"), Column("Change")),
+            rows4, missing="" if rows4 else MISSING_FIGURES[name],
+        )  # fmt: skip
+    rounds = gate_rounds(data)
+    monitors = sorted({m for r in rounds for m in r.get("monitors", {})})
+    rows5: list[tuple[Any, ...]] = []
+    for one in rounds:
+        line: list[Any] = [" + ".join(one.get("gates", [])) or "none", int(one["size"])]
+        for monitor in monitors:
+            rates = one["monitors"].get(monitor, {})
+            line += [100 * float(rates[m]) if m in rates else None for m in ("accuracy", "deflection", "hallucination")]
+        rows5.append(tuple(line))
+    return Table(
+        "figure5", "Parametric rates of the monitors and the pool's size as gates are added",
+        (Column("Gates", align="left"), Column("Samples"), *(Column(r, m) for m in monitors for r in RATES)),
+        tuple(rows5), missing="" if rows5 else MISSING_FIGURES[name],
+    )  # fmt: skip
+
+
+def write_tables(data: ReportData, folder: Path) -> list[Path]:
+    """Write every table in four forms and every figure as SVG.
+
+    Args:
+        data: what to show.
+        folder: made if needed; files of the same names are replaced.
+
+    Returns:
+        The files, in the order written.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    written = []
+    drawn = figures(data)
+    for table in [*tables(data), *(figure_table(data, name) for name in drawn)]:
+        for form, suffix in FORMS.items():
+            kind: Form = form  # type: ignore[assignment]  # the keys of FORMS are the forms
+            path = folder / f"{table.name}{suffix}"
+            write_atomic(path, table.render(kind, width=200))
+            written.append(path)
+    for name, panels in drawn.items():
+        if panels:
+            path = folder / f"{name}.svg"
+            write_atomic(path, standalone(panels, title=name))
+            written.append(path)
+    return written

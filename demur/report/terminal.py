@@ -1,0 +1,149 @@
+"""What `demur demo` and `demur run` print when they are done: results, funnel, times."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from demur.records import Scenario
+from demur.report.cells import SCENARIOS, Headline, headline, main_cells
+from demur.report.data import ReportData, load
+from demur.report.paper import absences
+from demur.report.release import caveats, funnel_table
+from demur.report.tables import Column, Table
+
+IDEAL = {
+    Scenario.PARAMETRIC: "deflect",
+    Scenario.ORACLE: "answer",
+    Scenario.REALISTIC: "answer",
+    Scenario.ADVERSARIAL: "deflect",
+}
+
+
+def results_table(data: ReportData, head: Headline) -> Table:
+    """Scenario by system, one line each, with intervals, n and what was not graded: fits 100 characters."""
+    cells = main_cells(data, head)
+    rows: list[tuple[Any, ...]] = []
+    rules = set()
+    for scenario in SCENARIOS:
+        if scenario not in head.recipes:
+            continue
+        start = len(rows)
+        rules.add(start)
+        for run in data.runs:
+            one = cells.get((run.name, scenario))
+            if one is None:
+                continue
+            lost = one.accuracy.ungraded + one.accuracy.failed
+            named = (scenario.value, IDEAL[scenario]) if len(rows) == start else ("", "")
+            rows.append((*named, run.name, *one, one.n, lost))
+    columns = (
+        Column("Scenario", align="left"),
+        Column("Should", align="left"),
+        Column("System", align="left"),
+        Column("Accuracy", interval=True),
+        Column("Deflection", interval=True),
+        Column("Hallucination", interval=True),
+        Column("n"),
+        Column("Not graded"),
+    )
+    notes = tuple(absences(list(cells.values())))
+    return Table("results", f"Results, in per cent ({head.told()})", columns, tuple(rows), frozenset(rules), notes)
+
+
+def times_table(times: Mapping[str, float]) -> Table:
+    """Seconds per stage, in the order given, with their sum."""
+    rows = [(stage, float(seconds)) for stage, seconds in times.items()]
+    total = (("total", float(sum(times.values()))),)
+    columns = (Column("Stage", align="left"), Column("Seconds"))
+    return Table("times", "Stage times", columns, (*rows, *total), frozenset({len(rows)}))
+
+
+def summary(release: Path | None, runs: Sequence[Path]) -> dict[str, Any]:
+    """The numbers of `print_summary` as JSON-safe values: what ``summary.json`` and ``--json`` hold.
+
+    Args:
+        release: the release folder; None looks beside the first run.
+        runs: run folders, or folders that hold runs.
+
+    Returns:
+        ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
+        system with its measures, rates as fractions in [0, 1]), ``funnel``, ``caveats``.
+    """
+    return summarised(load(runs, release))
+
+
+def summarised(data: ReportData) -> dict[str, Any]:
+    """`summary` of data that is already read."""
+    head = headline(data.runs)
+    cells = main_cells(data, head)
+    results = [
+        {
+            "scenario": scenario.value,
+            "system": run.name,
+            "n": cells[run.name, scenario].n,
+            "ungraded": cells[run.name, scenario].accuracy.ungraded,
+            "failed": cells[run.name, scenario].accuracy.failed,
+            **{
+                name: {"value": m.value, "low": m.low, "high": m.high, "interval": m.interval}
+                for name, m in cells[run.name, scenario]._asdict().items()
+            },
+        }
+        for scenario in SCENARIOS
+        for run in data.runs
+        if (run.name, scenario) in cells
+    ]
+    release = data.release
+    named = {k: release.manifest.get(k) for k in ("name", "version")} if release is not None else {}
+    return {
+        "release": named | {"samples": len(data.samples)} if named else None,
+        "condition": head.condition,
+        "recipes": {scenario.value: text for scenario, text in head.recipes.items()},
+        "results": results,
+        "funnel": [dict(step) for step in release.funnel] if release else [],
+        "caveats": caveats(data),
+    }
+
+
+def print_summary(
+    release: Path | None,
+    runs: Sequence[Path],
+    *,
+    times: Mapping[str, float] | None = None,
+    file: TextIO | None = None,
+) -> None:
+    """Print results, funnel, caveats and stage times.
+
+    Args:
+        release: the release folder; None looks beside the first run.
+        runs: run folders, or folders that hold runs.
+        times: seconds per stage, in order; nothing is printed of them when None.
+        file: where to; standard output when None. Colour is used on a terminal only, and never under NO_COLOR.
+    """
+    print_data(load(runs, release), times=times, file=file)
+
+
+def print_data(data: ReportData, *, times: Mapping[str, float] | None = None, file: TextIO | None = None) -> None:
+    """`print_summary` of data that is already read."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from demur.report.tables import plain, to_rich
+
+    stream = file or sys.stdout
+    console = Console(file=stream, width=None if stream.isatty() else 120, highlight=False)
+    head = headline(data.runs)
+    tables = [results_table(data, head)]
+    if data.release is not None and data.release.funnel:
+        tables.append(funnel_table(data))
+    if times:
+        tables.append(times_table(times))
+    for table in tables:
+        console.print(to_rich(table))
+        for note in table.notes:
+            console.print(Text("  " + plain(note), style="dim"))
+        console.print()
+    for line in caveats(data):
+        console.print(Text("! " + plain(line), style="yellow"))

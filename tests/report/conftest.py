@@ -1,0 +1,20 @@
+"""Fixtures shared by the report's tests: one synthetic release with three runs, made once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from report_factory import make_demo
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """(release folder, run folders) with every scenario, a sweep, strictness levels and the modality grid."""
+    return make_demo(tmp_path_factory.mktemp("report-demo"))
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """The same with a question, answers and a drop reason that try to break out into HTML."""
+    return make_demo(tmp_path_factory.mktemp("report-hostile"), hostile=True)
