@@ -10,33 +10,28 @@ from pathlib import Path
 from demur.sample.rebuild.factbook import Profile, profiles
 from demur.sample.rebuild.inputs import FLAGS
 
-LEFT_OUT = {
-    "ps", "hm", "mf", "pm", "wf", "bl", "sh", "sj", "bv", "um", "aq", "A flag that is a sovereign's too, or two profiles under one code.", "
+LEFT_OUT = {"ps", "hm", "mf", "pm", "wf", "bl", "sh", "sj", "bv", "um", "aq"}
+"""A flag that is a sovereign's too, or two profiles under one code."""
 
 NAMES = {
-    ", ": ",
-    ",
-    ", ": ", ",
-    ", ": ", ",
-    ", ": ", ",
-    ", ": ", ",
-    ", ": ", ",
-    ", ": ", ",
-    ", ": ",
-    ",
-    ", ": ", ",
-    ", ": ", ",
+    "kp": "North Korea",
+    "kr": "South Korea",
+    "cd": "Democratic Republic of the Congo",
+    "cg": "Republic of the Congo",
+    "mm": "Burma",
+    "do": "Dominican Republic",
+    "cc": "Cocos (Keeling) Islands",
+    "vi": "U.S. Virgin Islands",
+    "bs": "Bahamas",
+    "gm": "Gambia",
 }
-", "ISO code -> name, where the profile's short form is missing, cut or would mislead.", "
+"""ISO code -> name, where the profile's short form is missing, cut or would mislead."""
 
 WITH_ARTICLE = {
-    ", ", ", ", ", ", ", ", ", ", ", ", ", ", ",
-    ", ", ", ", ", ", ", ", ", ", ", ", ",
-    ", ", ", ", ", ", ", ", ", ", ", ", ", ", ",
-    ", ", ", ", ", ", ", ", ", ", ", ", ",
-    ", ", ",
+    "us", "gb", "nl", "ph", "ae", "bs", "gm", "mh", "sb", "mv", "km", "cf", "do", "cd", "cg", "va", "fk", "ky",
+    "tc", "vg", "vi", "fo", "ck", "mp", "cc", "tf", "fm", "io", "im", "pn",
 }  # fmt: skip
-", "Names that take ", " inside a sentence.", "
+"""Names that take "the" inside a sentence."""
 
 OTHER_NAMES = {
     ", ": [", ", ", ", ", ", ", ", ", "],

@@ -19,43 +19,38 @@ LICENCE = "MIT; flag design not copyrightable / public domain"
 QUERY_SOURCE = f"Debian iso-flags-png-320x240 {DEBIAN['iso-flags-png-320x240']}"
 QUERY_LICENCE = "Public domain"
 
-OUTDATED = {
-    "af", "cc", "hn", "iq", "kg", "mr", "nc", "pn", "sy", "tf", "tk", "vi", "The glossy set shows another design than today's flag (compared by pixels, then looked at).", "
+OUTDATED = {"af", "cc", "hn", "iq", "kg", "mr", "nc", "pn", "sy", "tf", "tk", "vi"}
+"""The glossy set shows another design than today's flag (compared by pixels, then looked at)."""
 
-AMBIGUOUS = {",
-    ": [", "], ", ": [", "], ", ": [", "], ", ": [", "], ", ": [", "], ", ": [", "]}
-", "Flags that cannot be told apart by eye once their proportions are the same, or but for a shade.", "
+AMBIGUOUS = {"id": ["mc"], "mc": ["id"], "td": ["ro"], "ro": ["td"], "lu": ["nl"], "nl": ["lu"]}
+"""Flags that cannot be told apart by eye once their proportions are the same, or but for a shade."""
 
 _COLOURS = {
-    **dict.fromkeys((",
-    ", ", ", ", ", ", "), ", "),
-    **dict.fromkeys((", ", ", ", ", ", ", ", ", "), ", "),
-    **dict.fromkeys((", ", ", ", ", "), ",
-    "),
-    **dict.fromkeys((", ", ", ", ", "), ", "),
-    **dict.fromkeys((", ", ", "), ", "),
-    ", ": ", ",
-    ", ": ", ",
+    **dict.fromkeys(("red", "dark red", "crimson", "maroon"), "red"),
+    **dict.fromkeys(("blue", "light blue", "sky blue", "dark blue", "navy blue"), "blue"),
+    **dict.fromkeys(("green", "dark green", "light green"), "green"),
+    **dict.fromkeys(("yellow", "gold", "golden"), "yellow"),
+    **dict.fromkeys(("orange", "saffron"), "orange"),
+    "white": "white",
+    "black": "black",
 }
 _OTHER_WORDS = {
-    ", ": [", ", ",
-    ", ", "],
-    ", ": [", ", ", ", ", "],
-    ", ": [", ", ", "],
+    "yellow": ["yellow", "gold", "golden"],
+    "red": ["red", "crimson", "scarlet"],
+    "orange": ["orange", "saffron"],
 }
-_COLOUR = ", " + ", ".join(sorted(_COLOURS, key=len, reverse=True)) + ", "
+_COLOUR = "(?:" + "|".join(sorted(_COLOURS, key=len, reverse=True)) + ")"
 _BANDS = {
-    (2, ", "): (", ", ",
-    "),
-    (3, ", "): (", ", ", ", ", "),
-    (2, ", "): (", ", ", "),
-    (3, ", "): (", ", ", ", ", "),
+    (2, "horizontal"): ("top", "bottom"),
+    (3, "horizontal"): ("top", "middle", "bottom"),
+    (2, "vertical"): ("left-hand", "right-hand"),
+    (3, "vertical"): ("left-hand", "middle", "right-hand"),
 }
-_OBJECTS = ", "
+_OBJECTS = "star|stars|crescent|cross|disk|disc|triangle|sun|circle|diamond|trident"
 _ADJECTIVES = (
-    ", "
-    ",
-}  # fmt: skip
+    "large|small|single|five-pointed|six-pointed|seven-pointed|eight-pointed|equilateral|isosceles|upright|heraldic|"
+    "stylized|bordered|solid|rising|radiant|half|[a-z]+-rayed|[a-z]+-pointed"
+)
 _TOO_SMALL = {("lc", "triangle"), ("gq", "star"), ("py", "star"), ("rs", "cross"), ("md", "cross")}
 """Looked at: ambiguous, or too small at 256 pixels."""
 _SEVERAL = {("ph", "star")}
