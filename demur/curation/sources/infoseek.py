@@ -105,7 +105,7 @@ class InfoSeek(NativeSource):
     def _join(self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]) -> None:
         withkb = self.root / f"infoseek_{split}_withkb.jsonl"
         if not withkb.is_file():
-            self.tell_once(withkb.name, "not in the folder: no question of this split can be given its gold article")
+            self.problems.add(withkb.name, "not in the folder: no question of this split can be given its gold article")
         else:
             for place, row in json_lines(withkb, self.problems):
                 data_id, qid = row.get("data_id"), row.get("entity_id")
@@ -122,7 +122,7 @@ class InfoSeek(NativeSource):
 
     def _articles(self, wanted: set[str]) -> Lookup:
         if self._wiki is None:
-            self.tell_once("Wiki6M_ver_1_0.jsonl.gz", "not in the folder: no question can be given its gold article")
+            self.problems.add("Wiki6M_ver_1_0.jsonl.gz", "not in the folder: no question can be given its gold article")
             return Lookup((), wanted)
         rows = json_lines(self._wiki, self.problems)
         return Lookup(((str(row.get("wikidata_id")), row) for _, row in rows), wanted)

@@ -92,6 +92,22 @@ class Images:
         return Found(relative, None, "missing")
 
 
+class OnceEach(Problems):
+    """Writes to another's list, each line once: a file read for samples and for documents tells its faults once."""
+
+    def __init__(self, target: Problems) -> None:
+        super().__init__()
+        self.lines = target.lines
+        self._told: set[str] = set()
+
+    def add(self, item: str, message: str) -> None:
+        """Note one problem that was not noted before."""
+        line = f"{item}: {message}"
+        if line not in self._told:
+            self._told.add(line)
+            self.lines.append(line)
+
+
 class NativeSource:
     """Base of the adapters: options, problems, images and notes.
 
@@ -103,17 +119,10 @@ class NativeSource:
 
     def __init__(self, folder: Path, problems: Problems | None = None) -> None:
         self.root = Path(folder)
-        self.problems = Problems() if problems is None else problems
+        self.problems: Problems = OnceEach(Problems() if problems is None else problems)
         self.images = Images(self.root)
         self.notes: Counter[str] = Counter()
         self._archives: dict[Path, dict[str, str]] = {}
-        self._told: set[str] = set()
-
-    def tell_once(self, item: str, message: str) -> None:
-        """Note a problem that concerns a whole file, once however often it is met."""
-        if item not in self._told:
-            self._told.add(item)
-            self.problems.add(item, message)
 
     def make(self, place: str, id_: str, maker: Callable[[], T]) -> T | None:
         """A record, or None with the reason noted under place and id."""

@@ -1,0 +1,152 @@
+"""BEIR and MTEB layout: corpus, queries and relevance judgements of a retrieval collection.
+
+Layout of the folder: ``corpus.jsonl`` (``_id, title, text``, and ``image`` in multimodal copies), ``queries.jsonl``
+(``_id, text``, and ``image``), ``qrels/<split>.tsv`` (header, then query-id, corpus-id, score; TREC's four columns
+and ``qrels/<split>.jsonl`` are read too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from demur.curation.sources.native import NativeSource, distinct
+from demur.errors import DataError
+from demur.formats import Lookup, first_that_is, json_lines, open_bytes
+from demur.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.store import Problems
+
+
+class Beir(NativeSource):
+    """Reads a folder in BEIR layout.
+
+    Args:
+        folder: see the module's layout.
+        problems: where bad rows are noted.
+        split: name of the file in ``qrels/``.
+        answers: field of ``queries.jsonl`` with the accepted answers (``metadata.answers``). BEIR itself has none, so
+            without such a field there are documents but no samples.
+
+    A score above 0 makes a document gold. Score 0 and absence mean unjudged, never negative.
+    """
+
+    name = "beir"
+
+    def __init__(
+        self, folder: Path, problems: Problems | None = None, split: str = "test", answers: str = "answers"
+    ) -> None:
+        super().__init__(folder, problems)
+        self.split = split
+        self.answers = answers
+
+    def _corpus(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        path = first_that_is(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need("corpus.jsonl")
+        for place, row in json_lines(path, self.problems):
+            yield place, row_id(row), row
+
+    def documents(self) -> Iterator[Document]:
+        """The corpus in the order of its file."""
+        for place, id_, row in self.unique(self._corpus()):
+            document = self.make(place, id_, partial(self._document, id_, row))
+            if document is not None:
+                yield document
+
+    def _document(self, id_: str, row: dict[str, Any]) -> Document:
+        if not id_:
+            raise DataError("no _id", cure="mend the row")
+        image = self.images.file(str(row["image"])) if row.get("image") else None
+        if image is not None and image.ref is None:
+            raise DataError(f"picture {image.status}: {image.name}", cure="fetch it")
+        text = str(row.get("text") or "") or None
+        title = str(row.get("title") or "")
+        if image is not None and not title:
+            title, text = text or "", None
+        return Document(id=id_, title=title, text=text, image=image.ref if image else None, source=self.name)
+
+    def samples(self) -> Iterator[Sample]:
+        """Queries that are judged, in the order of their file."""
+        judged: dict[str, dict[str, int]] = {}
+        for query, document, score in self._qrels():
+            judged.setdefault(query, {})[document] = score
+        wanted = {d for scores in judged.values() for d, score in scores.items() if score > 0}
+        rows = ((place, row_id(row), row) for place, row in json_lines(self.need("queries.jsonl"), self.problems))
+        with Lookup(((id_, row) for _, id_, row in self._corpus()), wanted) as corpus:
+            for place, id_, row in self.unique(rows):
+                if id_ not in judged:
+                    self.notes["queries without a judgement, which BEIR leaves out"] += 1
+                    continue
+                sample = self.make(place, id_, partial(self._sample, place, id_, row, judged[id_], corpus))
+                if sample is not None:
+                    yield sample
+
+    def _sample(self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup) -> Sample:
+        answers: Any = row
+        for step in self.answers.split("."):
+            answers = answers.get(step) if isinstance(answers, dict) else None
+        if answers is None:
+            raise DataError(
+                f"no answer under {self.answers!r}: BEIR judges documents, not answers",
+                cure="add the answers to queries.jsonl and name their field with --set answers=FIELD",
+            )
+        forms = answers if isinstance(answers, list) else [answers]
+        gold: list[Evidence] = []
+        lacks: list[str] = []
+        for document_id in sorted(d for d, score in scores.items() if score > 0):
+            found = corpus.get(document_id)
+            if found is None:
+                lacks.append(f"gold document missing: {document_id}")
+                continue
+            try:
+                gold.append(Evidence.of(self._document(document_id, found), Role.GOLD))
+            except (DataError, ValueError) as error:
+                lacks.append(f"gold document {document_id}: {error}")
+        image = self.images.file(str(row["image"])) if row.get("image") else None
+        if image is not None and image.ref is None:
+            lacks.append(f"query image {image.status}: {image.name}")
+        return Sample(
+            id=id_,
+            source=self.name,
+            question=str(row.get("text") or ""),
+            answers=AnswerSpec(accepted=tuple((str(form),) for form in forms)),
+            images=(image.ref,) if image and image.ref else (),
+            gold=tuple(distinct(gold, ())[0]),
+            split=self.split,
+            attributes=self.defect(place, id_, lacks),
+            native=row,
+            source_ref=place,
+        )
+
+    def _qrels(self) -> Iterator[tuple[str, str, int]]:
+        path = self.need(f"qrels/{self.split}.tsv", f"qrels/{self.split}.jsonl", f"qrels/{self.split}.txt")
+        if path.suffix == ".jsonl":
+            for place, row in json_lines(path, self.problems):
+                judged = self.make(place, "qrels", partial(_judgement, row["query-id"], row["corpus-id"], row["score"]))
+                if judged:
+                    yield judged
+            return
+        with open_bytes(path) as handle:
+            for number, line in enumerate(handle, start=1):
+                text = line.decode("utf-8", "replace").rstrip("\r\n")
+                fields = text.split("\t") if "\t" in text else text.split()
+                if not text.strip() or (number == 1 and not fields[-1].strip().lstrip("-").replace(".", "").isdigit()):
+                    continue
+                if len(fields) not in (3, 4):
+                    self.problems.add(f"{path.name}:{number}", f"expected 3 or 4 fields, found {len(fields)}")
+                    continue
+                judged = self.make(
+                    f"{path.name}:{number}", "qrels", partial(_judgement, fields[0], fields[-2], fields[-1])
+                )
+                if judged:
+                    yield judged
+
+
+def row_id(row: dict[str, Any]) -> str:
+    """``_id`` or ``id``, as text: leading zeros stay."""
+    value = row.get("_id", row.get("id"))
+    return "" if value is None else str(value)
+
+
+def _judgement(query: Any, document: Any, score: Any) -> tuple[str, str, int]:
+    return str(query), str(document), int(float(score))

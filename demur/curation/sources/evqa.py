@@ -1,0 +1,312 @@
+"""Encyclopedic-VQA: a question about the subject of up to five interchangeable photographs.
+
+Layout of the folder: ``test.csv``, ``val.csv``, ``train.csv``; ``encyclopedic_kb_wiki.json`` or the ``.zip`` that
+holds it (read in place); iNaturalist photographs below ``inaturalist/`` or ``inat/``, named by ``inat_id2name.json``
+(id -> file name), ``val_id2name.json``, ``train_id2name.json`` or iNaturalist's own ``val.json`` and ``train.json``;
+landmark photographs as ``landmarks/{train,index,test}/0/0/a/00ab12cd34ef5678.jpg`` (or ``google-landmark/``).
+``kb_images.jsonl`` (url, file) may name downloaded pictures of the knowledge base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
+from demur.errors import DataError, UsageError
+from demur.formats import Lookup, csv_rows, first_that_is, json_elements, json_items, json_lines
+from demur.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Role, Sample
+from demur.store import Problems
+
+REQUIRED = (
+    "question", "answer", "dataset_image_ids", "dataset_name", "question_type", "wikipedia_url", "evidence_section_id",
+)  # fmt: skip
+
+
+class EncyclopedicVQA(NativeSource):
+    """Reads an Encyclopedic-VQA folder.
+
+    Args:
+        folder: see the module's layout.
+        problems: where bad rows are noted.
+        split: ``test``, ``val``, ``train``, several with a comma, or ``all``.
+        images: ``first`` asks each question once, with the first of its photographs that can be read; ``each`` asks
+            it once per photograph (the triplets that the dataset's size is given in).
+        types: question types to keep (``templated,automatic,multi_answer,2_hop``) or ``all``.
+
+    ``question_original`` names the subject and is never shown; it stays in ``native``.
+    """
+
+    name = "evqa"
+
+    def __init__(
+        self,
+        folder: Path,
+        problems: Problems | None = None,
+        split: str = "test",
+        images: str = "first",
+        types: str = "all",
+    ) -> None:
+        super().__init__(folder, problems)
+        if images not in ("first", "each"):
+            raise UsageError(f"evqa: images is {images!r}, expected first or each", cure="choose one of them")
+        self.splits = chosen(self.name, split, ("test", "val", "train"))
+        self.types = chosen(self.name, types, ("templated", "automatic", "multi_answer", "2_hop"))
+        self.each = images == "each"
+
+    # --- knowledge base ---
+
+    def _pages(self) -> Iterator[tuple[str, str, Any]]:
+        path = first_that_is(self.root, "encyclopedic_kb_wiki.json", "encyclopedic_kb_wiki.zip")
+        if path is None:
+            self.problems.add(
+                "encyclopedic_kb_wiki.json", "not in the folder: no question can be given its gold section"
+            )
+            return
+        member = "encyclopedic_kb_wiki.json" if path.suffix == ".zip" else ""
+        yield from json_items(path, self.problems, member)
+
+    def documents(self) -> Iterator[Document]:
+        """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
+        seen: set[int] = set()
+        pictures = self._pictures()
+        for place, url, row in self._pages():
+            if hash(url) in seen:
+                self.notes["knowledge base: a URL that stood earlier"] += 1
+                continue
+            seen.add(hash(url))
+            yield from self.make(place, url, partial(self._documents_of, url, row, pictures)) or ()
+
+    def _documents_of(self, url: str, row: dict[str, Any], pictures: dict[str, str]) -> list[Document]:
+        found = []
+        urls = [u for u in row.get("image_urls") or [] if isinstance(u, str)]
+        for number, (title, text) in enumerate(_sections(row)):
+            if text.strip():
+                attributes = {"section": str(number), **({"image_url": urls[0]} if number == 0 and urls else {})}
+                found.append(
+                    Document(
+                        id=section_id(url, number),
+                        title=title,
+                        text=text,
+                        page=url,
+                        source=self.name,
+                        licence="CC-BY-SA",
+                        attributes=attributes,
+                    )
+                )
+        captions = row.get("image_reference_descriptions") or []
+        for number, picture in enumerate(row.get("image_urls") or []):
+            if picture not in pictures:
+                self.notes["knowledge base: pictures that were not downloaded"] += 1
+                continue
+            image = self.images.file(pictures[picture])
+            if image.ref is None:
+                self.notes[f"knowledge base: pictures {image.status}"] += 1
+                continue
+            caption = captions[number] if number < len(captions) else None
+            found.append(
+                Document(
+                    id=f"{url}#image{number}",
+                    title=str(caption or row.get("title") or ""),
+                    image=image.ref,
+                    page=url,
+                    source=self.name,
+                )
+            )
+        if not found:
+            raise DataError("the page has neither text nor a picture", cure="leave it out")
+        return found
+
+    def _pictures(self) -> dict[str, str]:
+        path = self.root / "kb_images.jsonl"
+        if not path.is_file():
+            return {}
+        return {str(row.get("url")): str(row.get("file")) for _, row in json_lines(path, self.problems)}
+
+    # --- questions ---
+
+    def _rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, str]]]]:
+        for split in self.splits:
+            path = self.need(f"{split}.csv")
+            for place, row in csv_rows(path, self.problems, required=REQUIRED):
+                yield place, f"{split}_{place.rpartition(':')[2]}", (split, row)
+
+    def samples(self) -> Iterator[Sample]:
+        """Questions in the order of their files; id = split and line, topic = question type, cluster = article."""
+        urls: set[str] = set()
+        ids: set[str] = set()
+        quiet = Problems()
+        for split in self.splits:
+            for _, row in csv_rows(self.need(f"{split}.csv"), quiet, required=REQUIRED):
+                urls.update(_parts(row["wikipedia_url"]))
+                if row["dataset_name"] == "inaturalist":
+                    ids.update(image_ids(row))
+        names = self._names(ids)
+        with Lookup(((url, row) for _, url, row in self._pages()), urls) as pages:
+            if pages.repeated:
+                self.notes["knowledge base: a URL that stood earlier"] += pages.repeated
+            for place, id_, (split, row) in self._rows():
+                if row["question_type"] not in self.types:
+                    self.notes[f"question type {row['question_type']!r} not asked for"] += 1
+                    continue
+                yield from self.make(place, id_, partial(self._of_row, place, id_, split, row, pages, names)) or ()
+
+    def _of_row(
+        self, place: str, id_: str, split: str, row: dict[str, str], pages: Lookup, names: dict[str, str]
+    ) -> list[Sample]:
+        answers = answer_spec(row)
+        question = text_of(row, "question").strip()
+        gold, lacks = self._gold(row, pages)
+        ids = image_ids(row)
+        if not ids:
+            raise DataError("no image id", cure="mend the row or leave it out")
+        found = [(image_id, self._image(row["dataset_name"], image_id, names)) for image_id in ids]
+
+        def sample(sample_id: str, image_id: str, ref: ImageRef | None, lacks: list[str], **more: str) -> Sample:
+            return Sample(
+                id=sample_id,
+                source=self.name,
+                question=question,
+                answers=answers,
+                images=(ref,) if ref else (),
+                gold=tuple(gold),
+                split=row.get("encyclopedic_vqa_split") or split,
+                topic=row["question_type"],
+                cluster=row["wikipedia_url"],
+                attributes={
+                    "dataset_name": row["dataset_name"],
+                    "category": row.get("dataset_category_id", ""),
+                    "url_seen_in_train": row.get("wikipedia_url_used_in_train", ""),
+                    "image_id": image_id,
+                    **more,
+                    **self.defect(place, sample_id, lacks),
+                },
+                licence="unstated (questions); CC-BY-SA (Wikipedia text); photographs keep their own licences",
+                native=dict(row),
+                source_ref=place,
+            )
+
+        if self.each:
+            return [
+                sample(f"{id_}:{i}", i, f.ref, lacks + ([] if f.ref else [f"query image {f.status}: {f.name}"]))
+                for i, f in found
+            ]
+        image_id, first = next(((i, f) for i, f in found if f.ref), found[0])
+        more = {"image_alternatives": "|".join(ids)} if len(ids) > 1 else {}
+        passed = [f"{i} {f.status}" for i, f in found[: ids.index(image_id)]]
+        if first.ref is None:
+            lacks = [*lacks, "; ".join(f"query image {f.status}: {f.name}" for _, f in found)]
+        elif passed:
+            more["images_passed_over"] = ", ".join(passed)
+            self.notes["questions shown with a later image because the first cannot be read"] += 1
+        return [sample(id_, image_id, first.ref, lacks, **more)]
+
+    def _gold(self, row: dict[str, str], pages: Lookup) -> tuple[list[Evidence], list[str]]:
+        """The evidence section of each hop (or the evidence text, or the whole article), and what is lacking."""
+        gold: list[Evidence] = []
+        lacks: list[str] = []
+        urls, sections = _parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
+        for hop, url in enumerate(urls):
+            page = pages.get(url)
+            if page is None:
+                page = pages.get(unquote(url))
+            if not isinstance(page, dict):
+                lacks.append(f"gold page missing: {url or 'no URL'}")
+                continue
+            stated = sections[hop].strip() if hop < len(sections) else ""
+            texts = _sections(page)
+            number = int(stated) if stated.isdigit() else -1
+            if stated and not 0 <= number < len(texts):
+                lacks.append(f"gold section missing: {url} has {len(texts)} sections, not {stated!r}")
+            elif not stated or not texts[number][1].strip():
+                whole = "\n\n".join(text for _, text in texts if text.strip())
+                title = str(page.get("title") or url)
+                self.notes["gold at article level: no section is named, or it is empty"] += 1
+                gold.append(_evidence(url, title, whole, "article"))
+            elif row.get("evidence", "").strip() and len(urls) == 1:
+                text = row["evidence"].strip()
+                gold.append(_evidence(f"{section_id(url, number)}#p0", texts[number][0], text, "passage"))
+            else:
+                gold.append(_evidence(section_id(url, number), *texts[number], "section"))
+        if not urls:
+            lacks.append("gold page missing: no URL")
+        return distinct(gold, ())[0], lacks
+
+    # --- images ---
+
+    def _names(self, wanted: set[str]) -> dict[str, str]:
+        """File name of each wanted iNaturalist image id."""
+        names: dict[str, str] = {}
+        for file in ("inat_id2name.json", "val_id2name.json", "train_id2name.json"):
+            if (self.root / file).is_file():
+                entries = json_items(self.root / file, self.problems)
+                names.update((key, str(value)) for _, key, value in entries if key in wanted)
+        for file in ("val.json", "train.json"):
+            if wanted - names.keys() and (self.root / file).is_file():
+                for _, image in json_elements(self.root / file, self.problems, under="images"):
+                    if isinstance(image, dict) and str(image.get("id")) in wanted:
+                        names.setdefault(str(image["id"]), str(image.get("file_name")))
+        return names
+
+    def _image(self, dataset: str, image_id: str, names: dict[str, str]) -> Found:
+        if dataset == "landmarks":
+            below = "/".join((*image_id[:3], image_id))
+            roots = [f"{top}/{part}" for top in ("landmarks", "google-landmark") for part in ("train", "index", "test")]
+            tries: Iterable[str] = [f"{root}/{below}" for root in (*roots, "landmarks", "google-landmark")]
+            return next(
+                (f for f in map(self.images.stem, tries) if f.status != "missing"), Found(image_id, None, "missing")
+            )
+        if dataset != "inaturalist":
+            raise DataError(f"dataset_name is {dataset!r}, expected inaturalist or landmarks", cure="mend the row")
+        name = names.get(image_id)
+        if name is None:
+            return Found(f"{image_id} (no file name in any id map)", None, "missing")
+        tries = [f"{top}{name}" for top in ("inaturalist/", "inat/", "inaturalist/val/", "inat/val/", "")]
+        return next((f for f in map(self.images.file, tries) if f.status != "missing"), Found(name, None, "missing"))
+
+
+def section_id(url: str, number: int) -> str:
+    """Document id of a section of a page."""
+    return f"{url}#{number}"
+
+
+def _evidence(id_: str, title: str, text: str, level: Any) -> Evidence:
+    return Evidence(id=id_, modality=Modality.TEXT, title=title, text=text, role=Role.GOLD, level=level)
+
+
+def _sections(page: dict[str, Any]) -> list[tuple[str, str]]:
+    """(title, text) of every section; the title of a later section stands behind the page's own."""
+    title = str(page.get("title") or "")
+    titles = page.get("section_titles") or []
+    texts = page.get("section_texts") or []
+    names = [str(titles[i]) if i < len(titles) and titles[i] else "" for i in range(len(texts))]
+    return [
+        (f"{title}: {name}" if name and name != title else title, text if isinstance(text, str) else "")
+        for name, text in zip(names, texts, strict=True)
+    ]
+
+
+def _parts(field: str) -> list[str]:
+    return [part.strip() for part in field.split("|") if part.strip()]
+
+
+def image_ids(row: dict[str, str]) -> list[str]:
+    """Image ids of a row: separated by ``|``, or a JSON list as one public copy has them."""
+    field = row["dataset_image_ids"].strip()
+    if field.startswith("["):
+        field = field.strip("[]").replace(",", "|").replace('"', "").replace("'", "")
+    return list(dict.fromkeys(_parts(field)))
+
+
+def answer_spec(row: dict[str, str]) -> AnswerSpec:
+    """``|`` separates accepted forms; inside one, ``&&`` separates the parts of a multi_answer."""
+    several = row["question_type"] == "multi_answer"
+    forms = []
+    for form in _parts(row["answer"]):
+        parts = [part.strip() for part in form.split("&&") if part.strip()] if several else [form]
+        if parts:
+            forms.append(tuple(parts))
+    return AnswerSpec(kind="parts" if several else "string", accepted=tuple(forms), rule="evqa")

@@ -1,0 +1,442 @@
+"""Any other dataset: JSON Lines, JSON, CSV, TSV, Parquet or a `datasets` repository, with a map of its fields.
+
+The map is ``demur-map.yaml`` in the folder (``docs/sources.md`` explains every key):
+
+.. code-block:: yaml
+
+    name: mine
+    samples:
+      files: [questions.jsonl]
+      fields: {id: id, question: question, answers: answers, images: photo, gold: [gold_text, gold_images]}
+    documents:
+      - files: [passages.jsonl]
+        fields: {id: id, title: title, text: text}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from demur.curation.sources.native import Found, NativeSource, distinct, literal
+from demur.errors import DataError, MissingExtra, UsageError
+from demur.formats import Lookup, csv_rows, in_numeric_order, inside, json_rows, parquet_rows
+from demur.records import AnswerSpec, Document, Evidence, Modality, Record, Role, Sample
+from demur.store import Problems, digest, storage_errors, why_invalid, write_atomic
+
+MAP = "demur-map.yaml"
+
+
+class _Repository(Record):
+    """A `datasets` repository: a local folder, or a name on the hub."""
+
+    path: str
+    name: str | None = None
+    split: str = "test"
+
+
+class _Rows(Record):
+    """Where rows come from: files below the folder (patterns allowed), or a repository."""
+
+    files: tuple[str, ...] = ()
+    dataset: _Repository | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> _Rows:
+        if bool(self.files) == (self.dataset is not None):
+            raise ValueError("give either files or dataset")
+        return self
+
+
+class _DocumentFields(Record):
+    id: str = "id"
+    title: str = "title"
+    text: str = ""
+    image: str = ""
+    page: str = ""
+    source: str = ""
+    licence: str = ""
+    attributes: tuple[str, ...] = ()
+
+
+class _Documents(_Rows):
+    fields: _DocumentFields = _DocumentFields()
+
+
+class _SampleFields(Record):
+    id: str = "id"
+    question: str = "question"
+    answers: str = "answers"
+    canonical: str = ""
+    answer_kind: str = ""
+    number: str = ""
+    unit: str = ""
+    choices: str = ""
+    images: str | tuple[str, ...] = ()
+    gold: str | tuple[str, ...] = ()
+    negatives: str | tuple[str, ...] = ()
+    answerable: str = ""
+    split: str = ""
+    topic: str = ""
+    cluster: str = ""
+    licence: str = ""
+    attributes: tuple[str, ...] = ()
+
+
+class _Answers(Record):
+    """How the text of an answer field is taken apart, and scored."""
+
+    any: str = ""
+    all: str = ""
+    rule: str = "demur"
+
+
+class _Samples(_Rows):
+    fields: _SampleFields = _SampleFields()
+    answers: _Answers = _Answers()
+    split: str = ""
+    licence: str = ""
+
+
+class FieldMap(Record):
+    """The whole map."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(default="generic", pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    samples: _Samples
+    documents: tuple[_Documents, ...] = ()
+
+
+class _Row:
+    """One row: where it stands, its fields, and the uri of an image cell in it."""
+
+    def __init__(self, place: str, value: dict[str, Any], uri: Callable[[str], str] | None) -> None:
+        self.place = place
+        self.value = value
+        self.uri = uri
+
+
+class Generic(NativeSource):
+    """Reads a folder by a map of its fields.
+
+    Args:
+        folder: the dataset; relative paths in the map and in the rows start here.
+        problems: where bad rows are noted.
+        map: the map file; ``demur-map.yaml`` in the folder when empty.
+
+    Evidence fields hold ids of documents, or objects with ``id, title, text, image``, or, where the map names no
+    documents, the text itself. Image bytes from a `datasets` repository are put into ``images-from-datasets/``.
+    """
+
+    name = "generic"
+
+    def __init__(self, folder: Path, problems: Problems | None = None, map: str = "") -> None:
+        super().__init__(folder, problems)
+        path = Path(map) if map else self.need(MAP)
+        with storage_errors(path):
+            text = path.read_text(encoding="utf-8")
+        try:
+            self.map = FieldMap.model_validate(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise UsageError(f"not YAML: {' '.join(str(error).split())}", item=str(path), cure="mend it") from error
+        except ValidationError as error:
+            raise UsageError(
+                why_invalid(error), item=str(path), cure="see 'The field map' in docs/sources.md"
+            ) from error
+        self.name = self.map.name  # type: ignore[misc]  # the map names the source
+
+    # --- rows ---
+
+    def _rows(self, origin: _Rows, problems: Problems) -> Iterator[_Row]:
+        if origin.dataset is not None:
+            yield from self._repository(origin.dataset)
+        for pattern in origin.files:
+            paths = in_numeric_order(self.root.glob(pattern)) if "*" in pattern else [inside(self.root, pattern)]
+            if not paths or not paths[0].is_file():
+                self.need(pattern)
+            for path in paths:
+                yield from self._file(path, problems)
+
+    def _file(self, path: Path, problems: Problems) -> Iterator[_Row]:
+        kind = path.name.removesuffix(".gz").rpartition(".")[2]
+        if kind in ("jsonl", "json"):
+            for place, value in json_rows(path, problems):
+                yield _Row(place, value, None)
+        elif kind in ("csv", "tsv"):
+            for place, fields in csv_rows(path, problems, delimiter="\t" if kind == "tsv" else ","):
+                yield _Row(place, dict(fields), None)
+        elif kind == "parquet":
+            shown = path.relative_to(self.root).as_posix()
+            for place, number, value in parquet_rows(path, problems):
+                yield _Row(place, value, partial("parquet:{}#{}/{}".format, shown, number))
+        else:
+            raise UsageError(
+                f"{path.name}: no reader for {kind!r}; known: jsonl, json, csv, tsv, parquet", cure="convert the file"
+            )
+
+    def _repository(self, repository: _Repository) -> Iterator[_Row]:
+        try:
+            from datasets import Image, load_dataset
+        except ImportError as error:
+            raise MissingExtra("a datasets repository", extra="hf", module="datasets") from error
+        path = repository.path
+        if (self.root / path).exists():
+            path = str(self.root / path)
+        rows = load_dataset(path, repository.name, split=repository.split, streaming=True)
+        for column, feature in (rows.features or {}).items():
+            inner = getattr(feature, "feature", feature)
+            if isinstance(inner, Image):
+                decoded = Image(decode=False)
+                rows = rows.cast_column(column, decoded if inner is feature else [decoded])
+        for number, value in enumerate(rows):
+            yield _Row(f"{repository.path}/{repository.split}:{number}", dict(value), None)
+
+    # --- documents ---
+
+    def documents(self) -> Iterator[Document]:
+        """Documents of every part of the map, in its order."""
+        for place, id_, (part, row) in self.unique(self._document_rows(self.problems)):
+            document = self.make(place, id_, partial(self._document, id_, part, row))
+            if document is not None:
+                yield document
+
+    def _document_rows(self, problems: Problems) -> Iterator[tuple[str, str, tuple[_Documents, _Row]]]:
+        for part in self.map.documents:
+            for row in self._rows(part, problems):
+                yield row.place, _text(row, part.fields.id), (part, row)
+
+    def _document(self, id_: str, part: _Documents, row: _Row) -> Document:
+        fields = part.fields
+        if not id_:
+            raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
+        image = self._images(row, fields.image)
+        if image and image[0].ref is None:
+            raise DataError(f"picture {image[0].status}: {image[0].name}", cure="fetch it")
+        return Document(
+            id=id_,
+            title=_text(row, fields.title),
+            text=_text(row, fields.text) or None,
+            image=image[0].ref if image else None,
+            page=_text(row, fields.page),
+            source=_text(row, fields.source) or self.name,
+            licence=_text(row, fields.licence),
+            attributes=_attributes(row, fields.attributes),
+        )
+
+    # --- samples ---
+
+    def samples(self) -> Iterator[Sample]:
+        """Rows in the order of the map's files."""
+        fields = self.map.samples.fields
+        wanted: set[str] = set()
+        if self.map.documents:
+            for row in self._rows(self.map.samples, Problems()):
+                wanted.update(
+                    str(v) for v in _several(row, (*_names(fields.gold), *_names(fields.negatives))) if _is_id(v)
+                )
+        rows = ((row.place, _text(row, fields.id), row) for row in self._rows(self.map.samples, self.problems))
+        with Lookup(self._found(wanted), wanted) as documents:
+            for place, id_, row in self.unique(rows):
+                sample = self.make(place, id_, partial(self._sample, place, id_, row, documents))
+                if sample is not None:
+                    yield sample
+
+    def _found(self, wanted: set[str]) -> Iterator[tuple[str, Any]]:
+        """The wanted documents as JSON, for `demur.formats.Lookup`."""
+        if wanted:
+            for place, id_, (part, row) in self._document_rows(self.problems):
+                if id_ in wanted:
+                    document = self.make(place, id_, partial(self._document, id_, part, row))
+                    if document is not None:
+                        yield id_, document.model_dump(mode="json")
+
+    def _sample(self, place: str, id_: str, row: _Row, documents: Lookup) -> Sample:
+        part, fields = self.map.samples, self.map.samples.fields
+        if not id_:
+            raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
+        images = [found for name in _names(fields.images) for found in self._images(row, name)]
+        lacks = [f"query image {found.status}: {found.name}" for found in images if found.ref is None]
+        gold = self._evidence(row, fields.gold, Role.GOLD, documents, lacks)
+        missing: list[str] = []
+        negatives = self._evidence(row, fields.negatives, Role.DISTRACTOR, documents, missing)
+        for what in missing:
+            self.problems.add(f"{place} ({id_})", what)
+        gold, negatives, dropped = distinct(gold, negatives)
+        if dropped:
+            self.notes["evidence dropped because the same stands in the sample already"] += len(dropped)
+        answerable = _pick(row.value, fields.answerable) if fields.answerable else True
+        return Sample(
+            id=id_,
+            source=self.name,
+            question=_text(row, fields.question),
+            answers=self._answers(row),
+            images=tuple(found.ref for found in images if found.ref),
+            answerable=str(answerable).strip().lower() not in ("false", "0", "no", "none"),
+            gold=tuple(gold),
+            negatives=tuple(negatives),
+            split=_text(row, fields.split) or part.split,
+            topic=_text(row, fields.topic),
+            cluster=_text(row, fields.cluster),
+            attributes={
+                **_attributes(row, fields.attributes),
+                **({"missing_negatives": "; ".join(missing)} if missing else {}),
+                **self.defect(place, id_, lacks),
+            },
+            licence=_text(row, fields.licence) or part.licence,
+            native=_without_bytes(row.value),
+            source_ref=place,
+        )
+
+    def _answers(self, row: _Row) -> AnswerSpec:
+        fields, how = self.map.samples.fields, self.map.samples.answers
+        value = literal(_pick(row.value, fields.answers))
+        items = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+        if how.any:
+            items = [piece for item in items for piece in str(item).split(how.any)]
+        forms = [
+            tuple(str(part).strip() for part in (item if isinstance(item, list) else _split(str(item), how.all)))
+            for item in items
+        ]
+        span = _pick(row.value, fields.number) if fields.number else None
+        if isinstance(span, int | float):
+            span = (span, span)
+        kind: Any = _text(row, fields.answer_kind) if fields.answer_kind else ""
+        choices = _pick(row.value, fields.choices) if fields.choices else None
+        choices = literal(choices)
+        if isinstance(choices, dict):
+            shown = tuple((str(label), str(text)) for label, text in choices.items())
+        else:
+            shown = tuple((chr(ord("A") + i), str(text)) for i, text in enumerate(choices or ()))
+        several: Literal["parts", "string"] = "parts" if any(len(form) > 1 for form in forms) else "string"
+        return AnswerSpec(
+            kind=kind or ("choice" if shown else "number" if span else several),
+            accepted=tuple(forms),
+            canonical=_text(row, fields.canonical),
+            number=tuple(span) if span else None,
+            unit=_text(row, fields.unit),
+            choices=shown,
+            rule=how.rule,
+        )
+
+    def _evidence(
+        self, row: _Row, names: str | tuple[str, ...], role: Role, documents: Lookup, lacks: list[str]
+    ) -> list[Evidence]:
+        found: list[Evidence] = []
+        for value in _several(row, _names(names)):
+            if isinstance(value, dict):
+                image = self.images.file(str(value["image"])) if value.get("image") else None
+                if image is not None and image.ref is None:
+                    lacks.append(f"{role} picture {image.status}: {image.name}")
+                    continue
+                text = str(value["text"]) if value.get("text") else None
+                content = text or (image.ref.sha256 if image and image.ref else "")
+                if not content:
+                    lacks.append(f"{role} evidence is empty: {value.get('id')}")
+                    continue
+                document = Document(
+                    id=str(value.get("id") or digest(content.encode(), 16)),
+                    title=str(value.get("title") or ""),
+                    text=text,
+                    image=image.ref if image else None,
+                )
+                found.append(Evidence.of(document, role))
+            elif self.map.documents:
+                stored = documents.get(str(value))
+                if stored is None:
+                    lacks.append(f"{role} document missing: {value}")
+                else:
+                    found.append(Evidence.of(Document.model_validate(stored), role))
+            else:
+                text = str(value)
+                found.append(
+                    Evidence(id=digest(text.encode(), 16), modality=Modality.TEXT, title="", text=text, role=role)
+                )
+        return found
+
+    # --- images ---
+
+    @cached_property
+    def _bytes_folder(self) -> Path:
+        return self.root / "images-from-datasets"
+
+    def _images(self, row: _Row, name: str) -> list[Found]:
+        """Images of a field: a path, a struct of bytes and path, or a list of either."""
+        value = _pick(row.value, name) if name else None
+        cells = value if isinstance(value, list) else [value]
+        listed = isinstance(value, list)
+        return [self._image(row, f"{name}/{i}" if listed else name, c) for i, c in enumerate(cells) if c is not None]
+
+    def _image(self, row: _Row, at: str, cell: Any) -> Found:
+        if isinstance(cell, str):
+            return self.images.file(cell)
+        data = cell.get("bytes") if isinstance(cell, dict) else cell
+        if not isinstance(data, bytes):
+            path = cell.get("path") if isinstance(cell, dict) else None
+            return self.images.file(str(path)) if path else Found(at, None, "missing")
+        if row.uri is not None:
+            return self.images.given(data, row.uri(at))
+        path = self._bytes_folder / digest(data)
+        if not path.is_file():
+            write_atomic(path, data)
+        return self.images.given(data, path.relative_to(self.root).as_posix())
+
+
+# --- fields --------------------------------------------------------------------------------------
+
+
+def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) and names else tuple(names)
+
+
+def _pick(value: Any, name: str) -> Any:
+    """A field by its name; a name that is no field is a path through objects (``output.answer``)."""
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    for step in name.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _text(row: _Row, name: str) -> str:
+    value = _pick(row.value, name) if name else None
+    return "" if value is None else str(value)
+
+
+def _several(row: _Row, names: tuple[str, ...]) -> list[Any]:
+    found: list[Any] = []
+    for name in names:
+        value = literal(_pick(row.value, name))
+        found += value if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
+    return found
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | int)
+
+
+def _split(text: str, mark: str) -> list[str]:
+    return text.split(mark) if mark else [text]
+
+
+def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:
+    found = {name: _pick(row.value, name) for name in names}
+    return {
+        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in found.items()
+        if value is not None and value != []
+    }
+
+
+def _without_bytes(value: Any) -> Any:
+    """The row without image bytes, safe to write as JSON."""
+    if isinstance(value, dict):
+        return {str(key): _without_bytes(item) for key, item in value.items() if not isinstance(item, bytes)}
+    if isinstance(value, list):
+        return [_without_bytes(item) for item in value if not isinstance(item, bytes)]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

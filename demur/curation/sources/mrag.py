@@ -1,0 +1,188 @@
+"""MRAG-Bench: an image and a question whose evidence is other images of the same thing.
+
+Layout of the folder: ``data/test-*.parquet`` (or the Parquet files directly in the folder); optionally
+``image_corpus/`` with the corpus pictures, whose names hold ``gt``, ``fp`` or ``input``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from demur.curation.sources.native import SUFFIXES, Found, NativeSource, text_of
+from demur.errors import DataError, UsageError
+from demur.formats import in_numeric_order, parquet_columns, parquet_rows
+from demur.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Role, Sample
+from demur.store import Problems
+
+LETTERS = "ABCD"
+LICENCE = "CC-BY-4.0"
+
+
+class MRAGBench(NativeSource):
+    """Reads an MRAG-Bench folder.
+
+    Args:
+        folder: see the module's layout.
+        problems: where bad rows are noted.
+        form: ``open`` asks for the answer's text, as VLM-DeflectionBench does, and keeps the options in ``attributes``
+            and ``native``; ``choice`` shows the options.
+
+    Pictures have no ids: they are named by the SHA-256 of their bytes. The first picture alone counts for scenario
+    ``Incomplete``, as in the authors' code. ``retrieved_images`` (nearest by CLIP) may hold gold or the query: those
+    are dropped by hash before the rest serve as negatives.
+    """
+
+    name = "mrag"
+
+    def __init__(self, folder: Path, problems: Problems | None = None, form: str = "open") -> None:
+        super().__init__(folder, problems)
+        if form not in ("open", "choice"):
+            raise UsageError(f"mrag: form is {form!r}, expected open or choice", cure="choose one of them")
+        self.form = form
+
+    def _shards(self) -> list[Path]:
+        shards = in_numeric_order([*self.root.glob("data/test-*.parquet"), *self.root.glob("*.parquet")])
+        if not shards:
+            self.need("data/test-00000-of-00001.parquet")
+        return shards
+
+    def _rows(self) -> Iterator[tuple[str, str, tuple[str, int, dict[str, Any]]]]:
+        for shard in self._shards():
+            missing = sorted({"id", "question", "answer", "image", "gt_images", *LETTERS} - set(parquet_columns(shard)))
+            if missing:
+                raise DataError(f"column(s) {', '.join(missing)} missing", item=shard.name, cure="check the file")
+            shown = shard.relative_to(self.root).as_posix()
+            for place, number, row in parquet_rows(shard, self.problems, batch=8):
+                yield place, str(row.get("id")), (shown, number, row)
+
+    def documents(self) -> Iterator[Document]:
+        """The corpus: ``image_corpus/`` without its query pictures, else every gold and retrieved picture.
+
+        Query pictures (named ``input``, or equal to a query by hash) are never part of it.
+        """
+        queries: set[str] = set()
+        for _, _, (shown, number, row) in self._rows():
+            query = self._image(row.get("image"), f"parquet:{shown}#{number}/image")
+            if query.ref:
+                queries.add(query.ref.sha256)
+        seen = set(queries)
+        corpus = self.root / "image_corpus"
+        if corpus.is_dir():
+            for path in sorted(p for p in corpus.rglob("*") if p.suffix in SUFFIXES):
+                name = path.relative_to(self.root).as_posix()
+                found = self.images.file(name)
+                if "input" in path.name.lower():
+                    self.notes["corpus: query pictures left out by name"] += 1
+                elif found.ref is None:
+                    self.problems.add(name, f"corpus picture {found.status}")
+                elif found.ref.sha256 in queries:
+                    self.notes["corpus: query pictures left out by hash"] += 1
+                elif found.ref.sha256 in seen:
+                    self.notes["corpus: pictures that stood earlier"] += 1
+                else:
+                    seen.add(found.ref.sha256)
+                    yield self._document(found.ref)
+            return
+        for _, _, (shown, number, row) in self._rows():
+            for field in ("gt_images", "retrieved_images"):
+                for found in self._list(row, field, shown, number):
+                    if found.ref and found.ref.sha256 not in seen:
+                        seen.add(found.ref.sha256)
+                        yield self._document(found.ref)
+
+    def samples(self) -> Iterator[Sample]:
+        """Questions in the order of their shards; topic = scenario."""
+        for place, id_, (shown, number, row) in self.unique(self._rows()):
+            sample = self.make(place, id_, partial(self._sample, place, id_, shown, number, row))
+            if sample is not None:
+                yield sample
+
+    def _sample(self, place: str, id_: str, shown: str, number: int, row: dict[str, Any]) -> Sample:
+        if not row.get("id"):
+            raise DataError("no id", cure="mend the row or leave it out")
+        scenario = str(row.get("scenario") or "")
+        query = self._image(row.get("image"), f"parquet:{shown}#{number}/image")
+        lacks = [] if query.ref else [f"query image {query.status}"]
+        most = 1 if scenario == "Incomplete" else None
+        golds = self._list(row, "gt_images", shown, number)[:most]
+        nearest = self._list(row, "retrieved_images", shown, number)[:most]
+        lacks += [f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None]
+        seen = {query.ref.sha256} if query.ref else set()
+        gold = self._fresh(golds, Role.GOLD, seen, "gold pictures equal to the query or to one another")
+        negatives = self._fresh(nearest, Role.DISTRACTOR, seen, "retrieved pictures equal to gold or to the query")
+        if not gold and not lacks:
+            lacks.append("gold evidence missing: every gold picture is the query itself, or there is none")
+        missing = [found.name for found in nearest if found.ref is None]
+        for name in missing:
+            self.problems.add(f"{place} ({id_})", f"negative picture unreadable: {name}")
+        native = {key: value for key, value in row.items() if key not in ("image", "gt_images", "retrieved_images")}
+        options = {letter: text_of(row, letter) for letter in LETTERS}
+        return Sample(
+            id=id_,
+            source=self.name,
+            question=text_of(row, "question").strip(),
+            answers=self._answers(row, options),
+            images=(query.ref,) if query.ref else (),
+            gold=tuple(gold),
+            negatives=tuple(negatives),
+            split="test",
+            topic=scenario,
+            cluster=text_of(row, "answer"),
+            attributes={
+                "aspect": str(row.get("aspect") or ""),
+                "image_type": str(row.get("image_type") or ""),
+                "origin": str(row.get("source") or ""),
+                "answer_choice": str(row.get("answer_choice") or ""),
+                **{f"option_{letter}": text for letter, text in options.items()},
+                **({"missing_negatives": "; ".join(missing)} if missing else {}),
+                **self.defect(place, id_, lacks),
+            },
+            licence=LICENCE,
+            native=native,
+            source_ref=place,
+        )
+
+    def _answers(self, row: dict[str, Any], options: dict[str, str]) -> AnswerSpec:
+        answer, letter = text_of(row, "answer").strip(), str(row.get("answer_choice") or "").strip()
+        if letter and options.get(letter, "").strip() != answer:
+            raise DataError(
+                f"answer_choice {letter!r} is {options.get(letter)!r}, but answer is {answer!r}", cure="leave it out"
+            )
+        if self.form == "open":
+            return AnswerSpec(accepted=((answer,),), rule="mrag")
+        return AnswerSpec(kind="choice", accepted=((answer,),), choices=tuple(options.items()), rule="mrag")
+
+    def _fresh(self, found: list[Found], role: Role, seen: set[str], note: str) -> list[Evidence]:
+        fresh = []
+        for item in found:
+            if item.ref is None:
+                continue
+            if item.ref.sha256 in seen:
+                self.notes[note] += 1
+                continue
+            seen.add(item.ref.sha256)
+            fresh.append(
+                Evidence(
+                    id=picture_id(item.ref), modality=Modality.IMAGE, title="", image=item.ref, role=role, level="image"
+                )
+            )
+        return fresh
+
+    def _list(self, row: dict[str, Any], field: str, shown: str, number: int) -> list[Found]:
+        cells = row.get(field) or []
+        return [self._image(cell, f"parquet:{shown}#{number}/{field}/{i}") for i, cell in enumerate(cells)]
+
+    def _image(self, cell: Any, uri: str) -> Found:
+        data = cell.get("bytes") if isinstance(cell, dict) else cell
+        return self.images.given(data if isinstance(data, bytes) else None, uri)
+
+    def _document(self, ref: ImageRef) -> Document:
+        return Document(id=picture_id(ref), title="", image=ref, source=self.name, licence=LICENCE)
+
+
+def picture_id(ref: ImageRef) -> str:
+    """Id of a picture: the beginning of the SHA-256 of its bytes."""
+    return f"img-{ref.sha256[:16]}"

@@ -1,0 +1,231 @@
+"""ViQuAE: a TriviaQA question whose entity is shown instead of named, answered from KILT's Wikipedia.
+
+Layout of the folder: ``validation.jsonl``, ``test.jsonl``, ``train.jsonl``; ``images/`` (unpacked); the knowledge
+base as ``humans_with_faces.jsonl.gz``, ``humans_without_faces.jsonl.gz`` and ``non_humans.jsonl.gz`` (or without
+``.gz``).
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
+from demur.curation.sources.passages import gold_of
+from demur.errors import DataError
+from demur.formats import Lookup, first_that_is, json_lines
+from demur.records import AnswerSpec, Document, Evidence, Sample
+from demur.store import Problems
+
+PARTS = ("humans_with_faces", "humans_without_faces", "non_humans")
+SPECIAL = ("Section::::", "BULLET::::")
+"""Beginnings of the paragraphs that are headings and list items, not prose."""
+
+
+class ViQuAE(NativeSource):
+    """Reads a ViQuAE folder.
+
+    Args:
+        folder: see the module's layout.
+        problems: where bad rows are noted.
+        split: ``validation``, ``test``, ``train``, several with a comma, or ``all``.
+
+    ``original_question`` names the entity and is never shown. The gold evidence is cut from the provenance articles
+    (`demur.curation.sources.passages`), found by title, or by Wikidata id where the title is not in the base.
+    """
+
+    name = "viquae"
+
+    def __init__(self, folder: Path, problems: Problems | None = None, split: str = "validation") -> None:
+        super().__init__(folder, problems)
+        self.splits = chosen(self.name, split, ("validation", "test", "train"))
+
+    # --- knowledge base ---
+
+    def _articles(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        parts = [first_that_is(self.root, f"{part}.jsonl", f"{part}.jsonl.gz") for part in PARTS]
+        for part, path in zip(PARTS, parts, strict=True):
+            if path is None:
+                self.problems.add(f"{part}.jsonl.gz", "not in the folder: its articles cannot be gold or distractors")
+            else:
+                yield from json_lines(path, self.problems)
+
+    def documents(self) -> Iterator[Document]:
+        """One document per article: its prose, and its picture where that is among the images."""
+        seen: set[str] = set()
+        for place, row in self._articles():
+            id_ = str(row.get("wikipedia_id"))
+            if id_ in seen:
+                self.notes["knowledge base: articles that stood earlier"] += 1
+                continue
+            seen.add(id_)
+            document = self.make(place, id_, partial(self._document, row))
+            if document is not None:
+                yield document
+
+    def _document(self, row: dict[str, Any], *, picture: bool = True) -> Document:
+        text = "\n".join(prose(row))
+        if not text:
+            raise DataError("the article has no prose", cure="leave it out")
+        image = self._image(str(row["image"])) if picture and row.get("image") else None
+        if image is not None and image.ref is None:
+            self.notes[f"knowledge base: pictures {image.status}"] += 1
+        return Document(
+            id=str(row["wikipedia_id"]),
+            title=text_of(row, "wikipedia_title"),
+            text=text,
+            image=image.ref if image else None,
+            page=text_of(row, "wikipedia_title"),
+            source=self.name,
+            licence="CC-BY-3.0",
+            attributes={"wikidata_id": qid} if (qid := _qid(row)) else {},
+        )
+
+    # --- questions ---
+
+    def _rows(self, problems: Problems) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
+        for split in self.splits:
+            for place, row in json_lines(self.need(f"{split}.jsonl"), problems):
+                yield place, str(row.get("id", "no id")), (split, row)
+
+    def samples(self) -> Iterator[Sample]:
+        """Questions in the order of their files; cluster = depicted entity."""
+        wanted: set[str] = set()
+        for _, _, (_, row) in self._rows(Problems()):
+            wanted.update(_title(title) for title in provenance(row))
+            wanted.add(f"qid:{row.get('wikidata_id')}")
+
+        def entries() -> Iterator[tuple[str, Any]]:
+            for _, row in self._articles():
+                yield _title(str(row.get("wikipedia_title"))), row
+                if qid := _qid(row):
+                    yield f"qid:{qid}", row
+
+        with Lookup(entries(), wanted) as articles:
+            for place, id_, (split, row) in self.unique(self._rows(self.problems)):
+                sample = self.make(place, id_, partial(self._sample, place, id_, split, row, articles))
+                if sample is not None:
+                    yield sample
+
+    def _sample(self, place: str, id_: str, split: str, row: dict[str, Any], articles: Lookup) -> Sample:
+        if "id" not in row:
+            raise DataError("no id", cure="mend the row or leave it out")
+        answers = answer_spec(row)
+        image = self._image(text_of(row, "image"))
+        lacks = [] if image.ref else [f"query image {image.status}: {image.name}"]
+        titles = provenance(row)
+        found = [article for title in titles if (article := articles.get(_title(title)))]
+        self.notes["provenance titles that are not in the knowledge base"] += len(titles) - len(found)
+        if not found and (by_entity := articles.get(f"qid:{row.get('wikidata_id')}")):
+            self.notes["gold articles found by Wikidata id, not by title"] += 1
+            found = [by_entity]
+        gold: list[Evidence] = []
+        for article in found:
+            try:
+                gold += gold_of(self._document(article, picture=False), prose(article), answers)
+            except DataError:
+                continue
+        gold = distinct(gold, ())[0]
+        if not gold:
+            lacks.append(f"gold article missing: {', '.join(titles) or 'no provenance'}")
+        return Sample(
+            id=id_,
+            source=self.name,
+            question=text_of(row, "input").strip(),
+            answers=answers,
+            images=(image.ref,) if image.ref else (),
+            gold=tuple(gold),
+            split=split,
+            cluster=str(row.get("wikidata_id") or ""),
+            attributes={
+                "kilt_id": str(row.get("kilt_id") or ""),
+                "wikidata_id": str(row.get("wikidata_id") or ""),
+                **self.defect(place, id_, lacks),
+            },
+            licence="CC-BY-4.0",
+            native=row,
+            source_ref=place,
+        )
+
+    # --- images ---
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        """Comparable name -> name on disk: Commons names come percent-escaped and in either Unicode form."""
+        try:
+            with os.scandir(self.root / "images") as entries:
+                return {_comparable(entry.name): entry.name for entry in entries}
+        except OSError:
+            return {}
+
+    def _image(self, name: str) -> Found:
+        found = self.images.file(f"images/{name}")
+        if found.status == "missing" and _comparable(name) in self._files:
+            return self.images.file(f"images/{self._files[_comparable(name)]}")
+        return found
+
+
+def _comparable(name: str) -> str:
+    return unicodedata.normalize("NFC", unquote(name)).replace(" ", "_")
+
+
+def _title(title: str) -> str:
+    return unicodedata.normalize("NFC", title.replace("_", " ").strip())
+
+
+def _qid(row: dict[str, Any]) -> str:
+    info = row.get("wikidata_info")
+    return str(info.get("wikidata_id") or "") if isinstance(info, dict) else ""
+
+
+def prose(row: dict[str, Any]) -> list[str]:
+    """Paragraphs of an article without its title line, headings and list items.
+
+    ``text`` is ``{"paragraph": [...]}`` here and a plain list in KILT's own file; both are read.
+    """
+    text = row.get("text")
+    lines = text.get("paragraph") if isinstance(text, dict) else text
+    if not isinstance(lines, list):
+        return []
+    title = str(row.get("wikipedia_title") or "").strip()
+    kept = [str(line).strip() for line in lines]
+    if kept and kept[0] == title:
+        kept = kept[1:]
+    return [line for line in kept if line and not line.startswith(SPECIAL)]
+
+
+def _outputs(row: dict[str, Any]) -> list[dict[str, Any]]:
+    output = row.get("output")
+    items = output if isinstance(output, list) else [output]
+    return [item for item in items if isinstance(item, dict)]
+
+
+def provenance(row: dict[str, Any]) -> list[str]:
+    """Titles of the articles that KILT names; their values are lists in ViQuAE and plain text in KILT's own form."""
+    titles: list[str] = []
+    for output in _outputs(row):
+        for item in output.get("provenance") or []:
+            title = item.get("title") if isinstance(item, dict) else None
+            for each in title if isinstance(title, list) else [title]:
+                if isinstance(each, str) and each.strip() and each not in titles:
+                    titles.append(each)
+    return titles
+
+
+def answer_spec(row: dict[str, Any]) -> AnswerSpec:
+    """Every alias counts; the original answer is shown."""
+    forms: list[str] = []
+    canonical = ""
+    for output in _outputs(row):
+        answer = output.get("answer")
+        forms += [str(form) for form in (answer if isinstance(answer, list) else [answer]) if form]
+        canonical = canonical or str(output.get("original_answer") or "")
+    if canonical and canonical not in forms:
+        forms.insert(0, canonical)
+    unique = dict.fromkeys(form.strip() for form in forms if form.strip())
+    return AnswerSpec(accepted=tuple((form,) for form in unique), canonical=canonical, rule="viquae")

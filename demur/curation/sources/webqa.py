@@ -1,0 +1,183 @@
+"""WebQA: a text question over snippets and captioned pictures, with hard negatives of both kinds.
+
+Layout of the folder: ``WebQA_train_val.json`` (one object keyed by Guid), ``imgs.tsv`` (``id<TAB>base64``) with
+``imgs.lineidx`` (byte offset of every line; built by one pass when absent).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of, unquoted
+from demur.errors import DataError
+from demur.formats import LineIndex, first_that_is, json_items
+from demur.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.store import Problems, digest
+
+MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
+"""Reference marks that some snippets begin with."""
+
+
+class WebQA(NativeSource):
+    """Reads a WebQA folder.
+
+    Args:
+        folder: see the module's layout.
+        problems: where bad rows are noted.
+        split: ``val``, ``train``, both with a comma, or ``all``; the test file has no labelled facts.
+
+    Snippet ids are per question and one picture stands under many captions, so documents are named by their content:
+    the same snippet, or the same picture with the same caption, has the same id everywhere.
+    """
+
+    name = "webqa"
+
+    def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
+        super().__init__(folder, problems)
+        self.splits = chosen(self.name, split, ("val", "train"), ("test",))
+
+    def _rows(self) -> Iterator[tuple[str, str, Any]]:
+        yield from json_items(self.need("WebQA_train_val.json"), self.problems)
+
+    def documents(self) -> Iterator[Document]:
+        """Every distinct snippet and captioned picture of all splits, in the order met."""
+        seen: set[str] = set()
+        for place, guid, row in self._rows():
+            if not isinstance(row, dict):
+                continue  # noted by samples()
+            for fact in self._facts(place, guid, row, quiet=True):
+                document, _ = fact
+                if document is not None and document.id not in seen:
+                    seen.add(document.id)
+                    yield document
+
+    def samples(self) -> Iterator[Sample]:
+        """Questions of the chosen splits in the order of the file; topic = Qcate."""
+        for place, guid, row in self.unique(self._rows()):
+            if not isinstance(row, dict):
+                self.problems.add(f"{place} ({guid})", f"expected an object, got {type(row).__name__}")
+            elif row.get("split") in self.splits:
+                sample = self.make(place, guid, partial(self._sample, place, guid, row))
+                if sample is not None:
+                    yield sample
+            elif row.get("split") not in ("train", "val"):
+                self.problems.add(f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val")
+
+    def _sample(self, place: str, guid: str, row: dict[str, Any]) -> Sample:
+        if "txt_Facts" in row or "img_Facts" in row:
+            raise DataError("the facts are not labelled (a test row)", cure="leave the test file out")
+        forms = [unquoted(str(form)) for form in row["A"]] if isinstance(row["A"], list) else [unquoted(str(row["A"]))]
+        answers = AnswerSpec(accepted=tuple((form,) for form in forms if form), rule="webqa")
+        raw = text_of(row, "Q")
+        question = unquoted(raw)
+        if question != raw.strip():
+            self.notes["questions with literal quotes around them"] += 1
+        gold: list[Evidence] = []
+        others: list[Evidence] = []
+        lacks: list[str] = []
+        missing: list[str] = []
+        for document, what in self._facts(place, guid, row, quiet=False):
+            is_gold = what.startswith("gold")
+            if document is None:
+                (lacks if is_gold else missing).append(what)
+            elif is_gold:
+                gold.append(Evidence.of(document, Role.GOLD))
+            else:
+                others.append(Evidence.of(document, Role.DISTRACTOR))
+        gold, others, dropped = distinct(gold, others)
+        if dropped:
+            self.notes["facts dropped because the same stands in the sample already"] += len(dropped)
+        if not gold and not lacks:
+            lacks.append("gold evidence missing: no positive fact")
+        return Sample(
+            id=guid,
+            source=self.name,
+            question=question,
+            answers=answers,
+            gold=tuple(gold),
+            negatives=tuple(others),
+            split=str(row["split"]),
+            topic=str(row.get("Qcate") or ""),
+            attributes={
+                **({"subject": str(row["topic"])} if row.get("topic") else {}),
+                **({"missing_negatives": "; ".join(missing)} if missing else {}),
+                **self.defect(place, guid, lacks),
+            },
+            licence="CC0-1.0 (questions); pictures keep their Wikimedia licences",
+            native=row,
+            source_ref=place,
+        )
+
+    def _facts(
+        self, place: str, guid: str, row: dict[str, Any], *, quiet: bool
+    ) -> Iterator[tuple[Document | None, str]]:
+        """(document, role) of every fact; (None, what is wrong) where it cannot be shown."""
+        for field, role in (("txt_posFacts", "gold"), ("txt_negFacts", "negative")):
+            for fact in row.get(field) or []:
+                text = MARKS.sub("", str(fact.get("fact") or "")).strip()
+                if not text:
+                    wrong = f"{role} snippet without text: {fact.get('snippet_id')}"
+                    if not quiet and role != "gold":
+                        self.problems.add(f"{place} ({guid})", wrong)
+                    yield None, wrong
+                    continue
+                title = str(fact.get("title") or "")
+                page = str(fact.get("url") or "")
+                yield Document(id=snippet_key(title, text), title=title, text=text, page=page, source=self.name), role
+        for field, role in (("img_posFacts", "gold"), ("img_negFacts", "negative")):
+            for fact in row.get(field) or []:
+                image = self._image(fact.get("image_id"))
+                if image.ref is None:
+                    wrong = f"{role} picture {image.status}: {image.name}"
+                    if not quiet and role != "gold" and self._store is not None:
+                        self.problems.add(f"{place} ({guid})", wrong)
+                    yield None, wrong
+                    continue
+                caption = str(fact.get("caption") or fact.get("title") or "")
+                yield (
+                    Document(
+                        id=picture_key(str(fact["image_id"]), caption),
+                        title=caption,
+                        image=image.ref,
+                        page=str(fact.get("url") or ""),
+                        source=self.name,
+                    ),
+                    role,
+                )
+
+    # --- images ---
+
+    @cached_property
+    def _store(self) -> LineIndex | None:
+        path = first_that_is(self.root, "imgs.tsv")
+        if path is None:
+            self.problems.add("imgs.tsv", "not in the folder: no picture can be shown")
+            return None
+        return LineIndex(path, path.with_suffix(".lineidx"))
+
+    def _image(self, image_id: Any) -> Found:
+        name = str(image_id)
+        if self._store is None:
+            return Found(name, None, "missing")
+        try:
+            number = int(name) % 10_000_000
+            head = self._store.line(number, 64)
+        except (ValueError, IndexError):
+            return Found(f"{name} (no such row in imgs.tsv)", None, "missing")
+        if head.partition(b"\t")[0].decode("ascii", "replace") != name:
+            return Found(f"{name} (its row in imgs.tsv holds another id)", None, "missing")
+        return self.images.at(f"tsv:{self._store.path.name}#{self._store.offsets[number]}", name)
+
+
+def snippet_key(title: str, text: str) -> str:
+    """Id of a snippet: equal for equal title and text, whatever their case and spacing."""
+    return "txt-" + digest(" ".join(f"{title}\n{text}".casefold().split()).encode(), 16)
+
+
+def picture_key(image_id: str, caption: str) -> str:
+    """Id of a picture with its caption."""
+    return f"img-{image_id}-{digest(caption.encode(), 8)}"
