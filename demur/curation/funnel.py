@@ -165,7 +165,7 @@ class Life:
                 return self._held(stage) if not self._next(stage) else None
             if not keep:
                 return Fate(False, stage.value, why)
-        verdicts = {d: misleads(self._of(Stage.DISTRACTOR, d)) for d in self._considered()}
+        verdicts = {d: misleads(self.of(Stage.DISTRACTOR, d)) for d in self._considered()}
         open_ones = [d for d, v in verdicts.items() if v is None and self._next(Stage.DISTRACTOR, d)]
         sure = [d for d, v in verdicts.items() if v is True]
         possible = len(sure) + len(open_ones)
@@ -180,20 +180,25 @@ class Life:
         )
         return Fate(True, "", "kept", tuple(sure), lost)
 
-    # --- the stages
+    def passed(self, stage: Stage) -> bool:
+        """Whether the sample is known to pass Stage I, or to be solvable."""
+        return (self._parametric() if stage is Stage.PARAMETRIC else self._solvable()) is True
 
-    def _of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
+    def of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
+        """What each gate of a stage said; None where it was not asked."""
         return {g.name: self.labels.get(Probe(g.name, stage, distractor)) for g in self._ordered if stage in g.stages}
 
+    # --- the stages
+
     def _parametric(self) -> bool | None:
-        return unknown_without_evidence(self._of(Stage.PARAMETRIC), self.rules.parametric)
+        return unknown_without_evidence(self.of(Stage.PARAMETRIC), self.rules.parametric)
 
     def _solvable(self) -> bool | None:
-        return solvable_with_gold(self._of(Stage.SOLVABLE), self.rules.solvable)
+        return solvable_with_gold(self.of(Stage.SOLVABLE), self.rules.solvable)
 
     def _next(self, stage: Stage, distractor: str = "") -> tuple[Probe, ...]:
         """The cheapest probe of a question that has no label yet."""
-        for name, label in self._of(stage, distractor).items():
+        for name, label in self.of(stage, distractor).items():
             if label is None:
                 return (Probe(name, stage, distractor),)
         return ()
@@ -210,11 +215,11 @@ class Life:
             if sure >= self.rules.k_enough:
                 break
             out.append(d)
-            sure += misleads(self._of(Stage.DISTRACTOR, d)) is True
+            sure += misleads(self.of(Stage.DISTRACTOR, d)) is True
         return out
 
     def _wanted_distractors(self) -> tuple[Probe, ...]:
-        verdicts = {d: misleads(self._of(Stage.DISTRACTOR, d)) for d in self.distractors}
+        verdicts = {d: misleads(self.of(Stage.DISTRACTOR, d)) for d in self.distractors}
         undecided = [d for d in self.distractors if verdicts[d] is None and self._next(Stage.DISTRACTOR, d)]
         sure = sum(v is True for v in verdicts.values())
         if not undecided or sure + len(undecided) < self.rules.k_min:

@@ -198,6 +198,22 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     return ContextSet(id=digest(body, 16), **body)
 
 
+def single(sample: Sample, evidence: str, seed: int = 0) -> ContextSet:
+    """One distractor alone: the context of quality control (001, equation 5), not of any scenario's table."""
+    body = {
+        "sample": sample.id,
+        "scenario": Scenario.ADVERSARIAL,
+        "evidence": (evidence,),
+        "gold": (),
+        "expected": "deflect",
+        "k_asked": 1,
+        "k_used": 1,
+        "recipe": f"single({evidence})",
+        "seed": seed,
+    }
+    return ContextSet(id=digest(body, 16), **body)
+
+
 def contexts(
     samples: Sequence[Sample], recipes: Sequence[Recipe], seed: int = 0
 ) -> Iterator[tuple[Sample, ContextSet]]:
