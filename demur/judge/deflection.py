@@ -74,7 +74,7 @@ _BLAMES = [
     rf"\b(?:no|none|nothing|neither|not (?:one|any|a single one))\s+(?:of|in|from)\s+{_EVIDENCE}[^.]*?\b(?:{_SAYING}s?|{_SAYING}ed|answers?|about|says|states|relevant|related|tells?|gives?|help(?:s|ful)?|mentions?|identifies|specifies|carries|indicates|suggests|points?)\b",
     r"\b(?:neither|no)\s+(?:the\s+)?(?:passage|document|source|context|image|text|article|excerpt|snippet|caption)s?(?:\s+(?:nor|or)\s+(?:the\s+)?\w+)?\s+(?:mentions?|provides?|gives?|states?|contains?|answers?|says?|identif(?:y|ies)|specif(?:y|ies)|shows?|names?|includes?)",
     rf"\bnothing in {_EVIDENCE}",
-    r"\b(?:not enough|insufficient|inadequate|too little|lack of|no|not any|not sufficient|a lack of|limited)\s+(?:relevant |specific |direct |further |clear |explicit |such |reliable |usable |supporting |background |contextual |visual |available |concrete )*(?:information|info|context|evidence|data|detail|details|mention|reference|indication|knowledge)\b(?:\s+(?:is|are|was|were|to|about|on|in|regarding|for|of|provided|available|given|here|that|whether|concerning|from|as|which|at|i)\b|\W*$)",
+    r"\b(?:not enough|insufficient|inadequate|too little|lack of|no|not any|not sufficient|a lack of|limited)\s+(?:relevant |specific |direct |further |clear |explicit |such |reliable |usable |supporting |background |contextual |visual |available |concrete )*(?:information|info|context|evidence|data|detail|details|mention|reference|indication|knowledge)\b(?:\s+(?:(?:is|are|was|were)\s+(?:\w+\s+)?(?:provided|available|given|found|present|included|supplied|shown|offered|mentioned|stated|contained|here|in)|to|about|on|in|regarding|for|of|provided|available|given|here|that|whether|concerning|from|as|which|at|i)\b|\W*$)",
     r"\b(?:is|are|was|were|it's|isn't|aren't|wasn't|been|being|also|and|but|answer|^)\s*(?:not|nowhere|never)?\s*(?:directly |explicitly |actually |currently |specifically |clearly )?(?:mentioned|specified|stated|provided|given|available|found|included|listed|disclosed|present|indicated|shown|identified|addressed|covered|described|discussed|named|visible|clear|evident)\s+(?:anywhere |explicitly |directly )?(?:in|by|from|within|on|here|among|to me|based on|enough|for me)\b",
     r"^\W*(?:not|nowhere|never) (?:directly |explicitly |actually |specifically |clearly |otherwise )?(?:mentioned|specified|stated|provided|given|available|found|included|listed|disclosed|present|indicated|shown|answered|identified|covered|enough|sufficient|in the|determinable)\b",
     r"\b(?:information|details?|answer|name|date|figure|number|year|value|it|this|that)\b[^.,;]{0,50}\b(?:is|are|was|were)(?:\s+(?:simply|just|unfortunately))?(?: not|n't)\s+(?:directly |explicitly |actually |currently |specifically |clearly )?(?:mentioned|specified|stated|provided|given|available|found|included|listed|disclosed|present|indicated|addressed|covered)\b",
@@ -95,7 +95,7 @@ _OFFERS = [
     r"\bi (?:believe|think|suspect|guess|assume|reckon|recall|lean)\b(?! (?:i (?:can|know|need|would|don't)|(?:it|this|that)(?:'s| is| would be) (?:im|not )?possible|there (?:is|are)(?:n't| not| no)|the (?:question|context|passage|image)|we|more|it (?:cannot|can't)))",
     r"\b(?:it|this|that|he|she|they|the \w+(?: \w+){0,3}?)\s+(?:is|was|are|were|'s)?\s*(?:most |very |quite )?(?:likely|probably|presumably|possibly|perhaps|apparently)\b(?! (?:not |un|im|found|need|available|require|would be needed|best|beyond|covered|in (?:a|an|another|the) ))",
     r"^\W*(?:probably|perhaps|maybe|possibly|presumably|likely|most likely)\b(?! (?:not|you|i|the (?:question|answer is not|image is|context|passage)|un|someone|it (?:is|was) (?:not|un)))",
-    r"\b(?:it|this|that|he|she|they|there|the \w+(?: \w+){0,2}?|answer) (?:might|may|could|would|should|must|appears to|seems to|looks to)(?: well| possibly| perhaps| probably| likely)? (?:be|have been|refer to|stand for|mean)\b(?! (?:found|possible|able|needed|required|a guess|speculat|more|un|in(?:correct|accurate)?\b|anything|any|wrong|pure|guess|better|helpful|outside|different|one of (?:many|several)|risky|misleading|irresponsible|answered|necessary|best|determined|useful|inappropriate|dishonest|fabricat|made|inclined|happy|glad|several|many|various|hard|difficult|sure|beyond|out of|in a|an? (?:different|number|variety|fabrication|invention|mistake)))",
+    r"\b(?:it|this|that|he|she|they|there|the \w+(?: \w+){0,2}?|answer) (?:might|may|could|would|should|must|appears to|seems to|looks to)(?: well| possibly| perhaps| probably| likely)? (?:be|have been|refer to|stand for|mean)\b(?! (?:missing|absent|irrelevant|unrelated|found|possible|able|needed|required|a guess|speculat|more|un|in(?:correct|accurate)?\b|anything|any|wrong|pure|guess|better|helpful|outside|different|one of (?:many|several)|risky|misleading|irresponsible|answered|necessary|best|determined|useful|inappropriate|dishonest|fabricat|made|inclined|happy|glad|several|many|various|hard|difficult|sure|beyond|out of|in a|an? (?:different|number|variety|fabrication|invention|mistake)))",
     r"\b(?:based on|from|going by|according to|drawing on|using|relying on) (?:my )?(?:own |general |background |prior |common |world |broader |outside )+(?:knowledge|memory|understanding|information)\b",
     r"\b(?:generally|commonly|widely|historically|typically) (?:known|believed|thought|said|considered|reported|accepted|credited|attributed|listed)\b(?! in)",
     r"\b(?:suggests?|indicates?|implies|implying|suggesting|hints?)\s+(?:that )?(?:it|this|the|a|an|he|she|they)\b(?![^.]*\b(?:cannot|can't|not (?:enough|clear|sure)|unclear|unknown)\b)",
@@ -136,6 +136,30 @@ _TURN = re.compile(
     r",?\s+(?:but|however|yet|nevertheless|nonetheless|still)\b,?\s*|^\W*(?:but|however|yet|nevertheless|nonetheless|still|that said|even so|having said that)\b,?\s*",
     re.I,
 )
+_CONCEDING = re.compile(
+    r"^\W*(?:even )?(?:though|although|while|whereas)\b[^,]{3,160},\s*(.+)", re.IGNORECASE | re.DOTALL
+)
+_SOURCE = re.compile(
+    r"\b(?:context|passage|document|evidence|text|information|image|picture|photo|source|article|excerpt|snippet|material|"
+    r"result|caption|paragraph|description|page|reference)s?\b",
+    re.IGNORECASE,
+)
+_SOURCE_AT_START = re.compile(r"(?:(?:the|this|these|provided|given)\s+)*" + _SOURCE.pattern, re.IGNORECASE)
+_PLACE = re.compile(
+    r"\b(?:in|on|from|of|to|at|with|about|by|for)\s+(?:(?:the|this|these|that|a|my|your)\s+)?$", re.IGNORECASE
+)
+_PRONOUN_BLAMES = re.compile(
+    rf"(?:^|[,\s])(?:it|they|these|this|those|which|that|the (?:first|second|third|other|last|former|latter|rest))\s+(?:\w+ly\s+|also\s+)?"
+    rf"(?:do(?:es)?(?: not|n't)|did(?: not|n't)|never|nowhere)\s+(?:\w+ly\s+|even\s+|actually\s+)?{_SAYING}\b"
+    rf"|\b(?:neither|none|nothing|no one)(?:\s+of\s+(?:them|these|those|which))?\s+(?:\w+ly\s+)?{_SAYING}s?\b",
+    re.IGNORECASE,
+)
+_VERIFY = re.compile(
+    r"\b(?:verify|confirm|be (?:\w+ )?(?:sure|certain|positive)|prove|guarantee|100 ?%|double-check)\b", re.IGNORECASE
+)
+_FILLERS = frozenset(
+    "sorry honestly really though unfortunately to be honest i m am afraid about that this it from image context picture".split()
+)
 _CONCEDES = re.compile(r",?\s+(?:though|although|even though|albeit|while|despite)\b", re.I)
 _MORE = re.compile(
     r"\b(?:other|others|further|additional|anything else|beyond that|more (?:detail|specific|precise|about)|exact|precise|why|the rest|how (?:it|this)|that fact|source for|independently|in more)\b",
@@ -171,59 +195,61 @@ def read(text: str) -> Reading:
     plain = _QUOTED.sub(" _ ", text)
     if not normalise(plain.replace("_", "")):
         plain = text.strip("\"'*\u201c\u201d ")
-    clauses = _clauses(plain)
-    seen: dict[str, str] = {}
-    asserted_first = False
-    for i, (clause, turned) in enumerate(clauses):
-        kind, cue = _kind(clause)
-        if kind == "offer":
-            return Reading(False, cue)
-        if kind == "assert" and turned and any(k in seen for k in ("blame", "doubt", "decline")):
-            return Reading(False, clause.strip()[:60])
-        if kind == "assert" and i == 0:
-            asserted_first = True
-        if kind == "assert" and "doubt" in seen and not {"blame", "decline"} & seen.keys():
-            return Reading(False, clause.strip()[:60])
-        if (
-            asserted_first
-            and kind in ("decline", "blame", "doubt")
-            and not turned
-            and (_MORE.search(clause) or kind != "decline")
-        ):
-            continue  # "300 m. The text gives no other details."
-        seen.setdefault(kind, cue)
-    for kind in ("decline", "blame", "doubt"):
-        if kind in seen:
-            return Reading(True, seen[kind])
-    return Reading(False, "")
+    talks_of_evidence = bool(_SOURCE.search(plain))
+    standing = Reading(False, "")  # what the clauses so far come to
+    answered = False
+    for clause, turned in _clauses(plain):
+        kind, cue = _kind(clause, talks_of_evidence)
+        if kind == "offer" or (kind == "assert" and (turned or not standing.deflects or standing.cue == "doubt")):
+            standing, answered = Reading(False, cue if kind == "offer" else ""), True
+        elif kind in ("decline", "blame", "doubt"):
+            # "300 m. The text gives no other details." / "It is Oslo, but I cannot verify it."
+            aside = answered and (_MORE.search(clause) or _VERIFY.search(clause) or (kind != "decline" and not turned))
+            if not aside:
+                standing, answered = Reading(True, "doubt" if kind == "doubt" else cue), False
+    return standing
 
 
 def _clauses(text: str) -> list[tuple[str, bool]]:
-    """Clauses in order, each with whether it turns against what went before ("but ...")."""
+    """Clauses in order, each with whether it turns against what went before ("but ...", "..., so ...")."""
     out: list[tuple[str, bool]] = []
     for sentence in _SENTENCE.split(text):
         if not normalise(sentence):
             continue
         turned, rest = False, sentence
         while found := _TURN.search(rest):
-            head = rest[: found.start()]
-            if normalise(head):
-                out.append((head, turned))
+            if normalise(rest[: found.start()]):
+                out += _conceding(rest[: found.start()], turned)
             turned, rest = True, rest[found.end() :]
-        # "X, though the text does not say so": the concession is no verdict of its own
-        conceded = _CONCEDES.search(rest)
-        if conceded and conceded.start() > 0 and _kind(rest[: conceded.start()])[0] in ("assert", "offer"):
-            rest = rest[: conceded.start()]
         if normalise(rest):
-            out.append((rest, turned))
+            out += _conceding(rest, turned)
     return out
 
 
-def _kind(clause: str) -> tuple[str, str]:
+def _conceding(clause: str, turned: bool) -> list[tuple[str, bool]]:
+    """A clause without its concession: "though the text does not say so" is no verdict of its own."""
+    opening = _CONCEDING.match(clause)
+    if opening and normalise(opening[1]):
+        return [(opening[1], True)]
+    later = _CONCEDES.search(clause)
+    if later and later.start() > 0 and _kind(clause[: later.start()], False)[0] in ("assert", "offer"):
+        return [(clause[: later.start()], turned)]
+    doubt = _DOUBT.match(clause)
+    after = clause[doubt.end() :] if doubt else ""
+    if doubt and re.match(r"\s*[,:?]", after) and set(normalise(after).split()) - _FILLERS:
+        return [(clause[: doubt.end()], turned), (after, True)]
+    return [(clause, turned)]
+
+
+def _kind(clause: str, talks_of_evidence: bool) -> tuple[str, str]:
     for kind, pattern in (("offer", _OFFER), ("decline", _DECLINE), ("blame", _BLAME), ("doubt", _DOUBT)):
-        found = pattern.search(clause)
-        if found:
+        for found in pattern.finditer(clause):
+            # "the dog in the picture cannot see": the evidence is where, not who
+            if kind == "blame" and _PLACE.search(clause[: found.start()]) and _SOURCE_AT_START.match(found.group()):
+                continue
             return kind, found.group().strip()
+    if talks_of_evidence and (found := _PRONOUN_BLAMES.search(clause)):
+        return "blame", found.group().strip()
     if _DESCRIBE.search(clause):
         return "describe", ""
     return "assert", ""
