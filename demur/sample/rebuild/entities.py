@@ -51,7 +51,12 @@ OTHER_NAMES = {
     "Soviet Russia": ["Russia", "Russian SFSR"],
     "Ottoman Empire": ["Turkey", "Ottomans"],
     "State Union of Serbia and Montenegro": ["Serbia and Montenegro"],
-    "Egypt and the UK": ["Egypt and the United Kingdom", "UK and Egypt", "United Kingdom and Egypt", "Egypt and Britain"],
+    "Egypt and the UK": [
+        "Egypt and the United Kingdom",
+        "UK and Egypt",
+        "United Kingdom and Egypt",
+        "Egypt and Britain",
+    ],
     "British India": ["British Raj", "UK", "United Kingdom", "Britain"],
     "Eswatini": ["Swaziland"],
     "North Macedonia": ["Macedonia"],
@@ -60,9 +65,8 @@ OTHER_NAMES = {
 
 
 def unaccented(text: str) -> str:
-    ", "The text without accents: ``Bogotá`` -> ``Bogota``.", "
-    return ", ".join(c for c in unicodedata.normalize(",
-}  # fmt: skip
+    """The text without accents: ``Bogotá`` -> ``Bogota``."""
+    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
 
 
 def norm(text: str) -> str:
