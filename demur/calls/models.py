@@ -12,7 +12,7 @@ Several strings of one model are a fleet.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from demur.calls.keys import find_key, key_names
 from demur.calls.ledger import Ledger
 from demur.calls.prices import Prices
 from demur.errors import UsageError
+from demur.records import ImageRef
 
 _FORMS = "openai/MODEL, http://HOST:PORT/v1#MODEL, any-llm:PROVIDER/MODEL, hf:FOLDER-OR-REPO, python:MODULE:FUNCTION"
 _OPENAI = "https://api.openai.com/v1"
@@ -75,6 +76,9 @@ def parse_model(text: str) -> ModelText:
         return ModelText("openai", text, text[7:], os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI)
     if kind == "any-llm" and rest.count("/") >= 1 and all(rest.split("/", 1)):
         return ModelText("any-llm", rest, rest, "")
+    if kind == "hf" and rest:
+        path = rest.rstrip("/")
+        return ModelText("hf", f"hf:{Path(path).name if Path(path).is_dir() else path}", path, "")
     if kind == "python" and ":" in rest:
         return ModelText("python", text, rest, "")
     raise UsageError(f"{text!r} is not a model string", cure=f"write one of: {_FORMS}")
@@ -100,6 +104,7 @@ async def open_model(
     *,
     ledger: Path | None = None,
     image_root: Path | None = None,
+    read_image: Callable[[ImageRef], bytes] | None = None,
     concurrency: int = 8,
     timeout_s: float = 120.0,
     deadline_s: float = 600.0,
@@ -115,6 +120,7 @@ async def open_model(
         text: model string or strings; see this module's head.
         ledger: SQLite file that keeps every reply; the same call is then never paid twice. None keeps nothing.
         image_root: folder that relative image paths start from.
+        read_image: gives the bytes of an image, where they do not lie in files under ``image_root``.
         concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429.
         timeout_s: seconds for one attempt.
         deadline_s: seconds for one call with all its attempts and waits.
@@ -141,17 +147,23 @@ async def open_model(
     ids = {m.id for m in models}
     if len(ids) > 1:
         raise UsageError(f"a fleet serves one model, these are {', '.join(sorted(ids))}", cure="open them one by one")
-    images = ImageUrls(image_root)
+    images = ImageUrls(image_root, read=read_image)
     backends: list[Backend] = []
     for model in models:
         if model.kind in ("openai", "http"):
             backends.append(_http(model, images))
         elif model.kind == "python":
             backends.append(open_function(model.name))
-        else:
+        elif model.kind == "any-llm":
             from demur.calls.providers import AnyLlmBackend
 
             backends.append(AnyLlmBackend(model.name, images))
+        else:
+            from demur.calls.local import open_local
+
+            local = open_local(model.name, image_root)
+            revision = revision or local.revision
+            backends.append(local)
     price = Prices(prices).find(models[0].id)
     book = None if ledger is None else Ledger(ledger)
     try:
