@@ -38,9 +38,9 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
     notes = (
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; over all asks.",
         "Balanced: the mean of answers-when-it-can and deflects-when-it-must; always deflecting gives 50.",
-        f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}.",
+        f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}. {head.told()}",
     )
-    return Table("behaviour", f"Right behaviour ({head.told()})", columns, tuple(rows), notes=notes)
+    return Table("behaviour", "Right behaviour over all scenarios, in per cent", columns, tuple(rows), notes=notes)
 
 
 def _risks(data: ReportData, head: Headline) -> dict[Scenario, dict[str, RiskCoverage]]:

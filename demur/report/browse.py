@@ -13,6 +13,7 @@ from typing import Any
 
 from demur.errors import DemurError
 from demur.records import Evidence, ImageRef, Outcome, Row, Scenario, Status
+from demur.report.cells import Headline, parsed
 from demur.report.data import ReportData
 
 CODES = {Outcome.CORRECT: "c", Outcome.DEFLECTED: "d", Outcome.INCORRECT: "i"}
@@ -109,11 +110,12 @@ def thumbnails(refs: list[ImageRef], read: Callable[[str], bytes], budget: int) 
     return fitted
 
 
-def payload(data: ReportData, *, image_budget: int) -> dict[str, Any]:
+def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str, Any]:
     """Everything the browser shows, as JSON-safe columns.
 
     Args:
         data: runs and, where there is one, their release.
+        head: which asks the headline numbers are taken from: the browser shows them first.
         image_budget: bytes that thumbnails may take.
 
     Returns:
@@ -151,6 +153,13 @@ def payload(data: ReportData, *, image_budget: int) -> dict[str, Any]:
         samples["images"].append([pictures.of(ref) for ref in sample.images] if sample else [])
         found[sample_id] = {e.id: e for e in (*sample.gold, *sample.negatives)} if sample else {}
 
+    # Pictures are read in the order in which a release stores them: query images by sample, evidence by document.
+    sets = {c.id: c for run in data.runs for c in run.contexts.values()}
+    used = {e: found[c.sample][e] for c in sets.values() for e in c.evidence if e in found.get(c.sample, {})}
+    for _, one in sorted(used.items()):
+        if one.image is not None:
+            pictures.of(one.image)
+
     evidence: dict[str, list[Any]] = {k: [] for k in ("title", "text", "image", "note")}
     evidence_at: dict[tuple[str, str], int] = {}
 
@@ -166,25 +175,26 @@ def payload(data: ReportData, *, image_budget: int) -> dict[str, Any]:
             evidence["note"].append(note)
         return evidence_at[key]
 
-    sets = {c.id: c for run in data.runs for c in run.contexts.values()}
     contexts: dict[str, list[Any]] = {k: [] for k in ("id", "evidence", "gold", "expected")}
     context_at: dict[str, int] = {}
-    items: dict[str, list[int]] = {k: [] for k in ("sample", "scenario", "condition", "recipe", "context")}
+    items: dict[str, list[int]] = {k: [] for k in ("sample", "scenario", "condition", "recipe", "context", "main")}
     for context_id, condition in keys:
         row = asked[context_id, condition]
         if context_id not in context_at:
             context_at[context_id] = len(contexts["id"])
-            one = sets.get(context_id)
+            shown = sets.get(context_id)
             contexts["id"].append(context_id)
             contexts["expected"].append(row.expected)
-            gold = set(one.gold) if one else set()
-            contexts["evidence"].append([place(found[row.sample].get(e), e) for e in one.evidence] if one else None)
-            contexts["gold"].append("".join("1" if e in gold else "0" for e in one.evidence) if one else "")
+            gold = set(shown.gold) if shown else set()
+            evidence_ids = shown.evidence if shown else ()
+            contexts["evidence"].append([place(found[row.sample].get(e), e) for e in evidence_ids] if shown else None)
+            contexts["gold"].append("".join("1" if e in gold else "0" for e in evidence_ids))
         items["sample"].append(sample_at[row.sample])
         items["scenario"].append(scenarios.index(row.scenario.value))
         items["condition"].append(conditions.of(condition))
         items["recipe"].append(recipes.of(row.recipe))
         items["context"].append(context_at[context_id])
+        items["main"].append(int(head.holds(row)))
 
     verdicts = []
     for run in data.runs:
@@ -207,6 +217,7 @@ def payload(data: ReportData, *, image_budget: int) -> dict[str, Any]:
         "scenarios": scenarios,
         "conditions": conditions.values,
         "recipes": recipes.values,
+        "told": [_told(text, head) for text in recipes.values],
         "sources": sources.values,
         "topics": topics.values,
         "pool": pool.values,
@@ -217,6 +228,16 @@ def payload(data: ReportData, *, image_budget: int) -> dict[str, Any]:
         "verdicts": verdicts,
         "images": images,
     }
+
+
+def _told(text: str, head: Headline) -> str:
+    """What sets a recipe apart from the headline's: ``realistic, k=5``."""
+    one = parsed(text)
+    if one is None:
+        return text
+    base = parsed(head.recipes.get(one.scenario, "")) or one
+    apart = [f"{k}={v}" for (k, v), w in zip(one._asdict().items(), base, strict=True) if v != w]
+    return ", ".join((one.scenario.value, *apart))
 
 
 def _note(one: Evidence) -> str:

@@ -49,9 +49,9 @@ class Headline(NamedTuple):
         return row.condition == self.condition and self.recipes.get(row.scenario) == row.recipe
 
     def told(self) -> str:
-        """One line for captions."""
+        """One line for the notes under a table."""
         recipes = "; ".join(text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC)
-        return f"prompt {self.condition}; {recipes or 'no evidence'}"
+        return f"Prompt: {self.condition}. Contexts: {recipes or 'none shown'}."
 
 
 def cell(rows: Iterable[Row]) -> Cell:

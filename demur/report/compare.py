@@ -16,7 +16,7 @@ from demur.judge.measures.paired import Paired, holm, of_flags
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
 from demur.judge.measures.table import Table as Columns
 from demur.records import Outcome, Row, Sample, Scenario
-from demur.report.cells import SCENARIOS
+from demur.report.cells import SCENARIOS, Headline
 from demur.report.data import Run
 from demur.report.tables import Column, Table
 
@@ -104,6 +104,8 @@ class Changed(NamedTuple):
     question: str
     before: str
     after: str
+    said_before: str
+    said_after: str
 
 
 class Slice(NamedTuple):
@@ -129,7 +131,7 @@ class Comparison(NamedTuple):
     ungraded: int
     differences: tuple[Difference, ...]
     lost: tuple[Changed, ...]
-    """Right with the first, not with the second; hallucinations first."""
+    """Right with the first, not with the second; hallucinations first, and those before gold evidence first of all."""
     gained: tuple[Changed, ...]
     slices: tuple[Slice, ...]
     """Worst first."""
@@ -158,19 +160,22 @@ class Comparison(NamedTuple):
         return f"{self.second} {' and '.join(parts)}."
 
 
-def compare(first: Run, second: Run, samples: Mapping[str, Sample] | None = None) -> Comparison:
+def compare(
+    first: Run, second: Run, samples: Mapping[str, Sample] | None = None, head: Headline | None = None
+) -> Comparison:
     """Compare two runs over the asks they share.
 
     Args:
         first: the one to compare with.
         second: the one that may be better or worse.
         samples: sample id -> sample, for the questions of the items that changed; ids are shown without.
+        head: count the asks of these recipes and this prompt alone; None takes every shared ask, sweeps and all.
 
     Returns:
         The comparison; without a shared ask it has no differences.
     """
-    left = {(r.context, r.condition): r for r in first.rows}
-    right = {(r.context, r.condition): r for r in second.rows}
+    left = {(r.context, r.condition): r for r in first.rows if head is None or head.holds(r)}
+    right = {(r.context, r.condition): r for r in second.rows if head is None or head.holds(r)}
     shared = sorted(set(left) & set(right))
     graded = [(left[k], right[k]) for k in shared if left[k].outcome is not None and right[k].outcome is not None]
     raw: list[tuple[Scenario, Paired]] = []
@@ -195,28 +200,18 @@ def compare(first: Run, second: Run, samples: Mapping[str, Sample] | None = None
         sample = (samples or {}).get(a.sample)
         return Changed(
             a.sample, a.context, a.condition, a.scenario.value, a.source, sample.question if sample else a.sample,
-            _word(a), _word(b),
+            _word(a), _word(b), a.answer, b.answer,
         )  # fmt: skip
 
     order = {Outcome.INCORRECT: 0, Outcome.DEFLECTED: 1, Outcome.CORRECT: 2}
-    lost = sorted(
-        ((a, b) for a, b in graded if is_right(a) and not is_right(b)),
-        key=lambda p: (
-            order[p[1].outcome or Outcome.CORRECT],
-            SCENARIOS.index(p[0].scenario),
-            p[0].sample,
-            p[0].context,
-        ),
-    )
-    gained = sorted(
-        ((a, b) for a, b in graded if is_right(b) and not is_right(a)),
-        key=lambda p: (
-            order[p[0].outcome or Outcome.CORRECT],
-            SCENARIOS.index(p[0].scenario),
-            p[0].sample,
-            p[0].context,
-        ),
-    )
+    gravity = (Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL, Scenario.PARAMETRIC)
+
+    def grave(a: Row, wrong: Row) -> tuple[int, int, str, str]:
+        """Made up before deflected, and with gold evidence in sight before without."""
+        return order[wrong.outcome or Outcome.CORRECT], gravity.index(a.scenario), a.sample, a.context
+
+    lost = sorted(((a, b) for a, b in graded if is_right(a) and not is_right(b)), key=lambda p: grave(p[0], p[1]))
+    gained = sorted(((a, b) for a, b in graded if is_right(b) and not is_right(a)), key=lambda p: grave(p[0], p[0]))
     return Comparison(
         first=first.name,
         second=second.name,

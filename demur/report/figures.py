@@ -158,7 +158,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         key: unique within a page; prefixes the ids of the patterns.
         ideal: what a reliable system does here ("should answer"), shown beside the title.
     """
-    row_height, top = 40.0, 26.0
+    row_height, top = 48.0, 26.0
     height = top + row_height * len(rows) + 18
     out = [_patterns(key), _text(0, 14, title, size=14, bold=True)]
     if ideal:
@@ -171,7 +171,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         away = row.accuracy.ungraded + row.accuracy.failed
         tail = f"n = {row.accuracy.n:,}" + (f" + {away:,} not graded" if away else "")
         out.append(_text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
-        bar_y, bar_h = y + 17, 16.0
+        bar_y, bar_h = y + 21, 16.0
         if row.accuracy.value is None:
             out.append(_text(0, bar_y + 12, "nothing graded", size=11, faint=True))
             continue
@@ -203,7 +203,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
             if measure.low is None or measure.high is None:
                 continue
             ends = [(1 - v if mirrored else v) * bar_w for v in (measure.low, measure.high)]
-            y_whisker = bar_y + (bar_h + 2.5 if not mirrored else -2.5)
+            y_whisker = bar_y + (bar_h + 3 if not mirrored else -3)
             out.append(_line(min(ends), y_whisker, max(ends), y_whisker, kind="whisker", width=1.5))
             for end in ends:
                 out.append(_line(end, y_whisker - 2, end, y_whisker + 2, kind="whisker", width=1.5))

@@ -20,6 +20,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from demur.judge.measures.behaviour import behaviour
 from demur.records import Measure, Scenario
 from demur.report import behaviour as right
 from demur.report import compare, paper
@@ -29,6 +30,7 @@ from demur.report.data import ReportData, load
 from demur.report.figures import OutcomeRow, Panel, funnel, heat, outcome_bars, outcome_legend
 from demur.report.release import caveats, funnel_table, recall_table
 from demur.report.tables import Column, Table, plain, shown, spans
+from demur.report.terminal import results_table
 from demur.store import canonical, write_atomic
 
 IMAGE_BUDGET = 12_000_000
@@ -98,7 +100,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         body="\n".join(body for _, _, body in kept),
         footer=f"<p>Written by demur {escape(__version__)} from the files named under Provenance. "
         "The page is complete in itself and asks the network for nothing.</p>",
-        data=_packed(payload(data, image_budget=image_budget)),
+        data=_packed(payload(data, head, image_budget=image_budget)),
     )
 
 
@@ -150,6 +152,11 @@ def table_html(table: Table) -> str:
     if table.notes:
         out.append('<ul class="notes">' + "".join(f"<li>{text(note)}</li>" for note in table.notes) + "</ul>")
     return "".join(out)
+
+
+def _short(answer: str, room: int = 70) -> str:
+    flat = plain(answer)
+    return flat if len(flat) <= room else flat[: room - 1] + "…"
 
 
 def _left(column: Column) -> str:
@@ -218,10 +225,29 @@ def _overview(data: ReportData, head: Headline) -> str:
         "What the systems did",
         "Share of graded answers that were right, deflected, or made up. Whiskers are 95 % intervals of accuracy "
         "(below the bar) and of hallucination (above it).",
+        _sentences(data, head),
         f'<div class="legend">{outcome_legend("o-legend").svg()}</div>',
-        _panels(panels),
-        table_html(paper.table4(data, head, interval=True)),
+        _panels(panels, "two"),
+        table_html(results_table(data, head)),
     )
+
+
+def _sentences(data: ReportData, head: Headline) -> str:
+    """Each system in a sentence."""
+    lines = []
+    for run in data.runs:
+        one = behaviour(r for r in run.rows if head.holds(r))
+        parts = []
+        if one.answered.value is not None and one.over_deflection.value is not None:
+            parts.append(
+                f"answers {100 * one.answered.value:.0f} % rightly when the gold evidence is shown "
+                f"(and deflects {100 * one.over_deflection.value:.0f} %)"
+            )
+        if one.deflected.value is not None:
+            parts.append(f"deflects {100 * one.deflected.value:.0f} % when it is not")
+        if parts:
+            lines.append(f"<li><strong>{text(run.name)}</strong> {text('; '.join(parts))}.</li>")
+    return f'<ul class="said-so">{"".join(lines)}</ul>' if lines else ""
 
 
 def _behaviour(data: ReportData, head: Headline) -> str:
@@ -270,7 +296,7 @@ def _strictness(data: ReportData, head: Headline) -> str:
         "prompts",
         "Stricter prompts",
         "The same questions under a firmer and firmer instruction to deflect when unsure; per cent of graded answers.",
-        _panels(maps),
+        _panels(maps, "two"),
         _more(
             "Numbers of the maps",
             table_html(paper.table6(data, head, interval=True)),
@@ -295,16 +321,13 @@ def _modality(data: ReportData, head: Headline) -> str:
                 [getattr(cells[run.name, g, s], measure) if (run.name, g, s) in cells else None for s in sides]
                 for g in golds
             ]
-            maps.append(
-                heat(
-                    f"{run.name}: {measure}", [f"gold {g}" for g in golds], [f"distractors {s}" for s in sides], values
-                )
-            )
+            maps.append(heat(f"{run.name}: {measure}", [f"gold {g}" for g in golds], [f"{s}" for s in sides], values))
     return _section(
         "modality",
         "Text against image",
-        "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both.",
-        _panels(maps),
+        "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both; "
+        "rows are the gold, columns the distractors.",
+        _panels(maps, "two"),
         _more("Numbers of the maps", table_html(paper.table5(data, head, interval=True))),
     )
 
@@ -342,7 +365,7 @@ def topic_table(data: ReportData, head: Headline) -> Table:
                 one = cells.get((run.name, topic, scenario))
                 line += [*(one or (None, None, None)), one.n if one else None]
             rows.append(tuple(line))
-    return Table("topics", f"Breakdown by topic ({head.told()})", tuple(columns), tuple(rows), frozenset(rules))
+    return Table("topics", "Breakdown by topic", tuple(columns), tuple(rows), frozenset(rules))
 
 
 def _confidence(data: ReportData, head: Headline) -> str:
@@ -366,7 +389,7 @@ def _compare(data: ReportData, head: Headline) -> str:
     first = data.runs[0]
     parts = []
     for number, other in enumerate(data.runs[1:7]):
-        found = compare.compare(first, other, data.samples)
+        found = compare.compare(first, other, data.samples, head)
         body = (
             f"<p>{text(found.sentence)}</p>"
             + table_html(compare.table(found))
@@ -393,7 +416,11 @@ def _changed(found: compare.Comparison) -> str:
     rows = []
     for item in lost:
         link = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{text(item.question)}</a>'
-        cells = (link, text(item.scenario), text(item.before), text(item.after))
+        said = [
+            f"{text(word)}<br>{text(_short(answer))}"
+            for word, answer in ((item.before, item.said_before), (item.after, item.said_after))
+        ]
+        cells = (link, text(item.scenario), *said)
         rows.append("<tr>" + "".join(f'<td class="l">{c}</td>' for c in cells) + "</tr>")
     more = f" (first {len(lost)} of {len(found.lost)})" if len(found.lost) > len(lost) else ""
     caption = f"Right with {found.first}, not with {found.second}{more}"

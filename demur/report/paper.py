@@ -145,10 +145,10 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
             one = cells.get((run.name, scenario))
             line += [*_three(one), one.n if one else None]
         rows.append(tuple(line))
-    notes = absences(list(cells.values())) + (["* also a gate of the release."] if gates else [])
+    notes = [head.told(), *absences(list(cells.values())), *(["* also a gate of the release."] if gates else [])]
     return Table(
         "table4",
-        f"Systems by scenario: accuracy, deflection and hallucination ({head.told()})",
+        "Accuracy, deflection and hallucination by scenario",
         (Column("System", align="left"), *_rate_columns(scenarios, interval=interval, n=True)),
         tuple(rows),
         notes=tuple(notes),
@@ -254,10 +254,11 @@ def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table
             if source is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
-    notes = ["Totals are over all asks, so they weigh sources by their samples.", *absences(list(wholes.values()))]
+    notes = ["Totals are over all asks, so they weigh sources by their samples.", head.told()]
+    notes += absences(list(wholes.values()))
     return Table(
         "table8",
-        f"Breakdown by source ({head.told()})",
+        "Breakdown by source",
         (
             Column("System", align="left"),
             Column("Source", align="left"),

@@ -46,6 +46,12 @@ def funnel_table(data: ReportData) -> Table:
     return Table("funnel", caption, columns, tuple(rows))
 
 
+def _natural(key: str) -> tuple[bool, str, int]:
+    """Names first, then recall@1, recall@5, recall@10 in the order of their numbers."""
+    name, _, number = key.partition("@")
+    return "@" in key, name, int(number) if number.isdigit() else 0
+
+
 def recall_table(data: ReportData) -> Table:
     """Retrieval modes by recall of gold, with the columns the release gives."""
     rows = list(data.release.recall) if data.release else []
@@ -54,7 +60,7 @@ def recall_table(data: ReportData) -> Table:
             "recall", "Retrieval modes by recall of gold", (Column("Mode", align="left"),),
             missing="a release whose retrieval modes were measured",
         )  # fmt: skip
-    keys = list(dict.fromkeys(k for row in rows for k in row))
+    keys = sorted(dict.fromkeys(k for row in rows for k in row), key=_natural)
     numbers = {k: all(isinstance(row.get(k), int | float | None) for row in rows) for k in keys}
     whole = {k: all(isinstance(row.get(k), int | None) for row in rows) for k in keys}
     columns = tuple(

@@ -49,8 +49,8 @@ def results_table(data: ReportData, head: Headline) -> Table:
         Column("n"),
         Column("Not graded"),
     )
-    notes = tuple(absences(list(cells.values())))
-    return Table("results", f"Results, in per cent ({head.told()})", columns, tuple(rows), frozenset(rules), notes)
+    notes = (head.told(), *absences(list(cells.values())))
+    return Table("results", "Results by scenario, in per cent", columns, tuple(rows), frozenset(rules), notes)
 
 
 def times_table(times: Mapping[str, float]) -> Table:

@@ -55,7 +55,7 @@
     const list = $("list"), detail = $("detail"), count = $("count");
     const fields = {
       text: $("f-text"), scenario: $("f-scenario"), outcome: $("f-outcome"), system: $("f-system"), source: $("f-source"),
-      topic: $("f-topic"), condition: $("f-condition"), recipe: $("f-recipe"), disagree: $("f-disagree"),
+      topic: $("f-topic"), condition: $("f-condition"), recipe: $("f-recipe"), disagree: $("f-disagree"), main: $("f-main"),
     };
     const choices = (select, names, every) => {
       select.append(new Option(every, ""));
@@ -67,12 +67,17 @@
     choices(fields.source, data.sources, "All sources");
     choices(fields.topic, data.topics, "All topics");
     choices(fields.condition, data.conditions, "All prompts");
-    choices(fields.recipe, data.recipes, "All recipes");
+    choices(fields.recipe, data.told, "All recipes");
     fields.outcome.append(new Option("Any outcome", ""));
     for (const code of "cdiuf") {
       if (data.verdicts.some((v) => v.code.includes(code))) fields.outcome.append(new Option(OUTCOMES[code][1].split(":")[0], code));
     }
     if (systems.length < 2) fields.disagree.closest("label").hidden = true;
+    // Sweeps and other prompts repeat every question: they are there, and one click away.
+    if (!items.main.includes(0) || !items.main.includes(1)) {
+      fields.main.checked = fields.main.defaultChecked = false;
+      fields.main.closest("label").hidden = true;
+    }
 
     // Free text is matched against the question, the accepted answer, every system's answer and the sample's id.
     let haystack = null;
@@ -93,7 +98,7 @@
       const number = (f) => (f.value === "" ? -1 : Number(f.value));
       const scenario = number(fields.scenario), system = number(fields.system), source = number(fields.source);
       const topic = number(fields.topic), condition = number(fields.condition), recipe = number(fields.recipe);
-      const outcome = fields.outcome.value, disagree = fields.disagree.checked;
+      const outcome = fields.outcome.value, disagree = fields.disagree.checked, main = fields.main.checked;
       const words = fields.text.value.toLowerCase().split(/\s+/).filter(Boolean);
       const looked = system < 0 ? data.verdicts : [data.verdicts[system]];
       const kept = new Uint32Array(total);
@@ -101,6 +106,7 @@
       for (let at = 0; at < total; at++) {
         const s = items.sample[at];
         if (scenario >= 0 && items.scenario[at] !== scenario) continue;
+        if (main && !items.main[at]) continue;
         if (source >= 0 && samples.source[s] !== source) continue;
         if (topic >= 0 && samples.topic[s] !== topic) continue;
         if (condition >= 0 && items.condition[at] !== condition) continue;
@@ -172,7 +178,9 @@
       node.style.top = position * ROW + "px";
       node.append(make("span", "q", samples.question[s]));
       const meta = make("span", "m");
-      meta.append(make("span", "w", [data.scenarios[items.scenario[at]], data.sources[samples.source[s]], data.topics[samples.topic[s]]].filter(Boolean).join(" · ")));
+      meta.append(make("span", "w", [
+        data.told[items.recipe[at]], items.main[at] ? "" : data.conditions[items.condition[at]], data.sources[samples.source[s]], data.topics[samples.topic[s]],
+      ].filter(Boolean).join(" · ")));
       const marks = make("span", "glyphs");
       data.verdicts.forEach((v, n) => marks.append(glyph(v.code[at], systems[n])));
       meta.append(marks);
@@ -335,7 +343,7 @@
     // --- wiring --------------------------------------------------------------------------------
     let timer = 0;
     fields.text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(filter, 120); });
-    for (const name of ["scenario", "outcome", "system", "source", "topic", "condition", "recipe", "disagree"]) {
+    for (const name of ["scenario", "outcome", "system", "source", "topic", "condition", "recipe", "disagree", "main"]) {
       fields[name].addEventListener("change", filter);
     }
     $("filters").addEventListener("submit", (event) => event.preventDefault());
