@@ -13,6 +13,7 @@ from demur.calls.fleet import Backend, Fleet
 from demur.calls.identity import request_key
 from demur.calls.ledger import Entry, Ledger, Stats, recover
 from demur.calls.models import model_id, open_model, parse_model
+from demur.calls.plan import Plan, PlanLine, plan
 from demur.calls.prices import Price, Prices
 from demur.calls.run import by_prefix, complete_all, complete_sync, run_sync
 from demur.calls.wire import Fault
@@ -27,6 +28,8 @@ __all__ = [
     "Fleet",
     "Ledger",
     "Model",
+    "Plan",
+    "PlanLine",
     "Price",
     "Prices",
     "Retry",
@@ -37,6 +40,7 @@ __all__ = [
     "model_id",
     "open_model",
     "parse_model",
+    "plan",
     "recover",
     "request_key",
     "run_sync",

@@ -89,6 +89,22 @@ def model_id(text: str) -> str:
     return parse_model(text).id
 
 
+def revision_of(text: str) -> str:
+    """The revision that enters the cache key, as far as a string tells without opening the model.
+
+    Of a local folder it is a digest of what the folder holds; of ``hf:repo@revision`` that revision (give the whole
+    commit hash: a branch's name says nothing about its weights); else "".
+    """
+    model = parse_model(text)
+    if model.kind != "hf":
+        return ""
+    if Path(model.name).is_dir():
+        from demur.calls.local import weights_digest
+
+        return weights_digest(Path(model.name))
+    return model.name.partition("@")[2]
+
+
 def _http(model: ModelText, images: ImageUrls) -> Backend:
     names = ("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address)
     env, key = find_key(names)

@@ -26,6 +26,7 @@ class Verb(NamedTuple):
 
 VERBS = (
     Verb("demo", "the whole job on the built-in sample, in two minutes", "demur demo --out demo-out"),
+    Verb("calls", "ask a model; look into the ledger of paid replies", "demur calls stats calls.sqlite"),
     Verb("release", "show or verify a release folder", "demur release verify demo-out/release"),
 )
 

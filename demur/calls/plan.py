@@ -1,0 +1,163 @@
+"""What a command would cost, before anything is paid: calls, tokens, money and time, per stage and model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from demur.calls.identity import request_key
+from demur.calls.ledger import Ledger
+from demur.calls.models import parse_model, revision_of
+from demur.calls.prices import DEFAULT_COMPLETION, Prices, prompt_tokens
+from demur.records import Record, Request
+
+
+class PlanLine(Record):
+    """One stage with one model."""
+
+    stage: str
+    model: str
+    calls: int = 0
+    """Different calls that the stage makes, kept ones included."""
+    cached: int = 0
+    """Of these, replies that the ledger has."""
+    prompt: int = 0
+    """Prompt tokens still to be paid, estimated."""
+    completion: int = 0
+    """Completion tokens still to be paid, at most: ``max_tokens`` of each call."""
+    money: float | None = None
+    """US dollars at most, for the calls that are not kept; None when no price is known."""
+    seconds: float | None = None
+    """At the rate that was given; None without one."""
+
+    @property
+    def to_pay(self) -> int:
+        """Calls that would be sent."""
+        return self.calls - self.cached
+
+
+class Plan(Record):
+    """All stages of a command."""
+
+    lines: tuple[PlanLine, ...] = ()
+
+    @property
+    def money(self) -> float | None:
+        """US dollars at most; None when a model that has calls to pay has no known price."""
+        if any(line.money is None and line.to_pay for line in self.lines):
+            return None
+        return sum(line.money or 0.0 for line in self.lines)
+
+    def __add__(self, other: Plan) -> Plan:
+        return Plan(lines=(*self.lines, *other.lines))
+
+    def text(self) -> str:
+        """As a table, one line per stage and model, and the sum.
+
+        >>> print(Plan(lines=(PlanLine(stage="gate", model="m", calls=3, cached=1, prompt=20, money=0.5),)).text())
+        stage  model  calls  cached  to pay  prompt tokens  completion tokens  money  time
+        gate   m          3       1       2             20                  0  $0.50     -
+        total             3       1       2             20                  0  $0.50     -
+        """
+        head = ["stage", "model", "calls", "cached", "to pay", "prompt tokens", "completion tokens", "money", "time"]
+        rows = [
+            [ln.stage, ln.model, *_cells(ln.calls, ln.cached, ln.prompt, ln.completion), _money(ln), _time(ln.seconds)]
+            for ln in self.lines
+        ]
+        sums = [sum(getattr(ln, name) for ln in self.lines) for name in ("calls", "cached", "prompt", "completion")]
+        seconds = [ln.seconds for ln in self.lines if ln.to_pay]
+        total = None if None in seconds else sum(s for s in seconds if s is not None)
+        money = self.money
+        rows.append(["total", "", *_cells(*sums), "unknown" if money is None else f"${money:,.2f}", _time(total)])
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        return "\n".join(
+            "  ".join(
+                [*(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)), *map(str.rjust, row[2:], widths[2:])]
+            )
+            for row in (head, *rows)
+        )
+
+
+def _cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
+    return [f"{n:,}" for n in (calls, cached, calls - cached, prompt, completion)]
+
+
+def _money(line: PlanLine) -> str:
+    if not line.to_pay:
+        return "$0.00"
+    return "unknown" if line.money is None else f"${line.money:,.2f}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    minutes = round(seconds / 60)
+    return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def plan(
+    stage: str,
+    model: str,
+    requests: Iterable[Request],
+    *,
+    ledger: Path | None = None,
+    prices: Path | None = None,
+    per_second: float | None = None,
+    revision: str = "",
+) -> Plan:
+    """Plan one stage; sum plans with ``+``. Nothing is sent, and the model is not opened.
+
+    Args:
+        stage: what the calls are for.
+        model: model string.
+        requests: all of them; taken a thousand at a time. Equal ones count once.
+        ledger: what is kept there is not paid again; None, or a file that does not exist yet: nothing is.
+        prices: table that overlays the shipped one.
+        per_second: replies a second, for the time (see the last run's progress line).
+        revision: as for `demur.calls.open_model`.
+
+    Returns:
+        A plan of one line. Prompt tokens are estimated from text and image sizes, completion tokens are the most
+        that the requests allow, so the money is an upper estimate.
+    """
+    name = parse_model(model).id
+    revision = revision or revision_of(model)
+    price = Prices(prices).find(name)
+    rule = price.images if price is not None else "patches28"
+    book = Ledger(ledger) if ledger is not None and ledger.is_file() else None
+    seen: set[bytes] = set()
+    cached = prompt = completion = 0
+    source = iter(requests)
+    try:
+        while batch := list(islice(source, 1000)):
+            fresh = {}
+            for request in batch:
+                key = request_key(request, name, revision)
+                if key not in seen:
+                    seen.add(key)
+                    fresh[key] = request
+            known = book.known(list(fresh)) if book is not None else set()
+            cached += len(known)
+            for key, request in fresh.items():
+                if key not in known:
+                    prompt += prompt_tokens(request, rule)
+                    completion += request.max_tokens or DEFAULT_COMPLETION
+    finally:
+        if book is not None:
+            book.close()
+    to_pay = len(seen) - cached
+    return Plan(
+        lines=(
+            PlanLine(
+                stage=stage,
+                model=name,
+                calls=len(seen),
+                cached=cached,
+                prompt=prompt,
+                completion=completion,
+                money=None if price is None else (prompt * price.prompt + completion * price.completion) * 1e-6,
+                seconds=None if per_second is None else to_pay / per_second,
+            ),
+        )
+    )

@@ -1,0 +1,208 @@
+"""``demur calls``: ask a model once, and look after the ledger of paid replies."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from demur.calls.ledger import Stats
+    from demur.records import Request
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb's five jobs."""
+    parser.epilog = "\n".join(
+        [
+            "examples:",
+            "  $ demur calls ask http://localhost:8000/v1#model 'Which city is this?' --image photo.jpg",
+            "  $ demur calls stats calls.sqlite",
+            "  $ demur calls export calls.sqlite --out calls.jsonl",
+            "  $ demur calls gc calls.sqlite --model old-model --dry-run",
+            "  $ demur calls recover damaged.sqlite calls.sqlite",
+        ]
+    )
+    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+
+    ask = jobs.add_parser("ask", help="ask a model, through the whole path: key, endpoint, retries, ledger")
+    ask.add_argument("model", help="model string, such as openai/gpt-4o or http://localhost:8000/v1#model")
+    ask.add_argument("question")
+    ask.add_argument(
+        "--image", type=Path, action="append", default=[], help="show an image; may be given several times"
+    )
+    ask.add_argument("--ledger", type=Path, help="keep the reply here, and take it from here when it is there")
+    ask.add_argument("--repeat", type=int, default=1, metavar="N", help="independent draws (default: 1)")
+    ask.add_argument("--temperature", type=float, default=None)
+    ask.add_argument("--max-tokens", type=int, default=256)
+    ask.add_argument("--plan", action="store_true", help="say what it would cost, and stop")
+    ask.add_argument("--budget", type=float, metavar="USD", help="stop before this much money is passed")
+    ask.add_argument("--prices", type=Path, help="price table that overlays the shipped one")
+    ask.add_argument("--json", action="store_true", help="print the responses as JSON lines")
+
+    stats = jobs.add_parser("stats", help="replies, retries, tokens, money and faults per model")
+    stats.add_argument("ledger", type=Path)
+    stats.add_argument("--json", action="store_true")
+
+    export = jobs.add_parser("export", help="every reply as a JSON line, in an order that is the same everywhere")
+    export.add_argument("ledger", type=Path)
+    export.add_argument("--model", help="only of this model id")
+    export.add_argument("--out", type=Path, help="file to write; standard output when not given")
+
+    gc = jobs.add_parser("gc", help="delete replies of a model or older than some days, and give the space back")
+    gc.add_argument("ledger", type=Path)
+    gc.add_argument("--model", help="of this model id")
+    gc.add_argument("--older-than", type=float, metavar="DAYS")
+    gc.add_argument("--dry-run", action="store_true", help="count only")
+    gc.add_argument("--json", action="store_true")
+
+    recover = jobs.add_parser("recover", help="copy what can be read of a damaged ledger, or an export, into a ledger")
+    recover.add_argument("source", type=Path)
+    recover.add_argument("into", type=Path)
+    recover.add_argument("--json", action="store_true")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the job; returns the exit code."""
+    return {"ask": _ask, "stats": _stats, "export": _export, "gc": _gc, "recover": _recover}[args.job](args)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _requests(args: argparse.Namespace) -> list[Request]:
+    from demur.calls.models import model_id
+    from demur.errors import StorageError
+    from demur.records import ImagePart, Message, Request, TextPart
+    from demur.store import image_ref
+
+    parts: list[TextPart | ImagePart] = []
+    for path in args.image:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise StorageError(error.strerror or str(error), item=str(path), cure="check the path") from error
+        parts.append(ImagePart(image=image_ref(data, str(path.resolve()))))
+    parts.append(TextPart(text=args.question))
+    return [
+        Request(
+            model=model_id(args.model),
+            messages=(Message(role="user", parts=tuple(parts)),),
+            temperature=args.temperature,
+            max_tokens=args.max_tokens,
+            draw=draw,
+            item=f"draw {draw}" if args.repeat > 1 else "",
+        )
+        for draw in range(args.repeat)
+    ]
+
+
+def _ask(args: argparse.Namespace) -> int:
+    from demur.calls import Budget, complete_sync, plan
+
+    requests = _requests(args)
+    if args.plan:
+        planned = plan("ask", args.model, requests, ledger=args.ledger, prices=args.prices)
+        _print(planned.model_dump_json() if args.json else planned.text())
+        return 0
+    responses = complete_sync(
+        args.model,
+        requests,
+        ledger=args.ledger,
+        prices=args.prices,
+        budget=None if args.budget is None else Budget(args.budget),
+    )
+    for response in responses:
+        if args.json:
+            _print(response.model_dump_json())
+        elif response.error:
+            sys.stderr.write(f"demur: {response.error}\n")
+        else:
+            _print(response.text)
+    return 1 if any(r.error for r in responses) else 0
+
+
+def _table(stats: Sequence[Stats]) -> str:
+    head = ["model", "replies", "retries", "prompt", "cached", "completion", "reasoning", "money", "mean s", "faults"]
+    rows = [
+        [
+            s.model,
+            *(f"{n:,}" for n in (s.replies, s.retries, s.prompt, s.cached, s.completion, s.reasoning)),
+            f"${s.price:,.2f}" + (f" + {s.unpriced:,} unpriced" if s.unpriced else ""),
+            f"{s.seconds / s.replies:.2f}",
+            ", ".join(f"{n}x {kind}" for kind, n in s.faults.items()) or "-",
+        ]
+        for s in stats
+    ]
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i in (0, len(head) - 1) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (head, *rows)
+    )
+
+
+def _stats(args: argparse.Namespace) -> int:
+    from demur.calls import Ledger
+
+    with Ledger(args.ledger, must_exist=True) as ledger:
+        found = ledger.stats()
+    if args.json:
+        _print(json.dumps([s._asdict() for s in found]))
+    else:
+        _print(_table(found) if found else "the ledger holds no replies")
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from demur.calls import Ledger
+    from demur.calls.ledger import entry_line
+    from demur.store import storage_errors
+
+    written = 0
+    with Ledger(args.ledger, must_exist=True) as ledger, storage_errors(args.out or "standard output"):
+        target = nullcontext(sys.stdout) if args.out is None else args.out.open("w", encoding="utf-8")
+        with target as handle:
+            out: TextIO = handle
+            for entry in ledger.entries(args.model):
+                out.write(entry_line(entry))
+                written += 1
+    if args.out is not None:
+        _print(f"{written:,} replies in {args.out}")
+    return 0
+
+
+def _gc(args: argparse.Namespace) -> int:
+    from demur.calls import Ledger
+
+    before = None if args.older_than is None else time.time() - args.older_than * 86400
+    size = args.ledger.stat().st_size if args.ledger.is_file() else 0
+    with Ledger(args.ledger, must_exist=True) as ledger:
+        n = ledger.gc(model=args.model, before=before, dry=args.dry_run)
+    left = args.ledger.stat().st_size
+    if args.json:
+        _print(json.dumps({"replies": n, "deleted": not args.dry_run, "bytes_before": size, "bytes_after": left}))
+    elif args.dry_run:
+        _print(f"would delete {n:,} replies")
+    else:
+        _print(f"deleted {n:,} replies; {size:,} bytes before, {left:,} after")
+    return 0
+
+
+def _recover(args: argparse.Namespace) -> int:
+    from demur.calls import recover
+
+    copied, lost = recover(args.source, args.into)
+    if args.json:
+        _print(json.dumps({"copied": copied, "unreadable": lost}))
+    else:
+        _print(f"{copied:,} replies copied into {args.into}; {lost:,} could not be read")
+    return 0
