@@ -24,8 +24,12 @@ from demur.store import read_image
 SHINGLE = 5
 TEXT_NEAR = 0.8
 """Share of common five-grams, of the shorter text's, from which two texts count as the same."""
-IMAGE_NEAR = 10
-"""Greatest distance in bits, of 64, at which both hashes call two images the same."""
+IMAGE_NEAR = 4
+"""Greatest distance in bits, of 64, at which both hashes call two images the same.
+
+On the 566 images of Atlas 4 finds 0.96 of copies saved as JPEG at quality 60 and 0.99 of copies at half size, and takes
+two pairs of different flags for one; 10 finds all, and takes twelve pairs.
+"""
 COLOUR_NEAR = 48
 """Greatest difference in any channel of any field of the grids, of 255, at which two images are the same."""
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.errors import IndexFileError, UsageError
-from demur.indexing.indexes import MARGIN, Found
+from demur.indexing.exact import MARGIN, Found
 from demur.store import storage_errors
 
 Method = Literal["lucene", "okapi"]

@@ -37,7 +37,7 @@ from demur.documents import Documents, DocumentsWriter
 from demur.errors import DataError, UsageError
 from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.encoders import Encoder
-from demur.indexing.indexes import unit, usable
+from demur.indexing.exact import unit, usable
 from demur.records import Document, Drop
 from demur.store import Problems, digest, file_digest, read_image, read_json, storage_errors, write_json, write_records
 

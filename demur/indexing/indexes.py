@@ -1,102 +1,26 @@
-"""Dense indexes: exact and approximate nearest neighbours, with one order that nothing can change.
+"""Dense indexes on disk: exact and approximate nearest neighbours.
 
-**The order.** The bits of a float32 score depend on the kernel that made it, and faiss picks its kernel by batch
-size: a score is therefore never taken from faiss. faiss proposes candidates; each is scored again as the float64
-sum of products in one fixed order, rounded to float32, and hits are ordered by (score descending, row ascending).
-For exact search the candidates are proven to be enough: as long as a vector outside them could still belong to
-the first k, given the worst rounding error of the proposing kernel, more are fetched. Ids and scores are then equal
-for any batch size, shard count, memory mapping or machine.
+    flat      the mapped vectors themselves; exact
+    ivf-...   inverted lists, see `demur.indexing.ivf`
 
-**The kinds** (all inner product; cosine is the inner product of normalised rows):
-
-    flat          the mapped vectors themselves; exact
-    ivf-flat      inverted lists of whole vectors
-    ivf-sq8       inverted lists, 8 bits per dimension
-    ivf-sqfp16    inverted lists, half precision
-    ivf-rabitq    inverted lists, 1 bit per dimension (Gao and Long 2024)
-    ivf-pq        inverted lists, 4-bit product quantisation, fast-scan (Andre et al. 2017)
-
-All but flat propose ``refine`` times k candidates, which are scored again from the mapped vectors.
+All but flat search the ``nprobe`` lists whose centroids are nearest (found exactly) and propose ``refine`` times k
+candidates, which are scored again from the mapped vectors: every kind answers in the order of `demur.indexing.exact`.
+Their files are mapped too (``IO_FLAG_MMAP_IFC``, the flag that really maps). Where there is a GPU, faiss-gpu proposes
+for flat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from demur.errors import DataError, IndexFileError, UsageError
+from demur.indexing.exact import MARGIN, Floats, Found, Rows, best, exact_top, rescore, usable
+from demur.indexing.ivf import read_faiss
 from demur.store import storage_errors
-
-Floats = NDArray[np.float32]
-Rows = NDArray[np.int64]
-
-MARGIN = 32
-"""Candidates fetched beyond k before the order is settled."""
-BLAS_FROM = 48
-"""Least batch for which a matrix product beats faiss's per-query kernel (at d=512: 0.9 of it at 32, 1.8 at 64)."""
-RESCORE_BYTES = 64 << 20
-"""Working memory of the exact scoring, in bytes."""
-
-
-class Found(NamedTuple):
-    """Neighbours of Q queries, best first; places past the number of vectors hold row -1 and score -inf."""
-
-    scores: Floats
-    """(Q, k) float32."""
-    rows: Rows
-    """(Q, k) int64 rows of the index."""
-
-
-def unit(vectors: Floats) -> Floats:
-    """Rows divided by their Euclidean norm (computed in float64); a row of zeros stays zero."""
-    norms = np.sqrt(np.add.reduce(np.square(vectors, dtype=np.float64), axis=-1, keepdims=True))
-    return np.asarray(vectors / np.where(norms > 0, norms, 1.0), dtype=np.float32)
-
-
-def usable(vectors: Floats) -> NDArray[np.bool_]:
-    """(n,) True for rows that can be compared: finite and not all zero."""
-    finite = np.isfinite(vectors).all(axis=1)
-    return np.asarray(finite & (np.abs(vectors).max(axis=1, initial=0) > 0))
-
-
-def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
-    """(Q, c) inner products of each query with its own candidates, the same bits in any batch.
-
-    Args:
-        queries: (Q, d) float32.
-        vectors: (n, d) float32, mapped or not.
-        rows: (Q, c) int64; -1 scores -inf.
-    """
-    scores = np.full(rows.shape, -np.inf, dtype=np.float32)
-    if not rows.size:
-        return scores
-    width, dims = rows.shape[1], vectors.shape[1]
-    columns = max(1, min(width, RESCORE_BYTES // (16 * dims)))
-    step = max(1, RESCORE_BYTES // (16 * columns * dims))
-    for top in range(0, len(rows), step):
-        for left in range(0, width, columns):
-            here = rows[top : top + step, left : left + columns]
-            products = vectors[np.maximum(here, 0)].astype(np.float64)
-            products *= queries[top : top + step, None, :]
-            sums = np.add.reduce(products, axis=-1)  # pairwise over a contiguous axis: its order depends on d alone
-            scores[top : top + step, left : left + columns] = np.where(here >= 0, sums, -np.inf)
-    return scores
-
-
-def best(scores: Floats, rows: Rows, k: int) -> Found:
-    """The first k of each line by (score descending, row ascending); pads (row -1) come last."""
-    late = np.where(rows < 0, np.iinfo(np.int64).max, rows)
-    order = np.lexsort((late, -scores), axis=-1)[:, :k]
-    return Found(np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1))
-
-
-def merge(parts: Sequence[Found], k: int) -> Found:
-    """The first k over several shards' findings; each shard's rows must already be rows of the whole."""
-    return best(np.concatenate([p.scores for p in parts], 1), np.concatenate([p.rows for p in parts], 1), k)
 
 
 def _padded(found: Found, k: int) -> Found:
@@ -105,50 +29,6 @@ def _padded(found: Found, k: int) -> Found:
         return found
     fill = ((0, 0), (0, missing))
     return Found(np.pad(found.scores, fill, constant_values=-np.inf), np.pad(found.rows, fill, constant_values=-1))
-
-
-def _candidates(queries: Floats, vectors: Floats, k: int) -> Found:
-    """Approximate float32 scores and rows of the best k, by whichever of faiss's kernels is faster for this batch."""
-    import faiss
-
-    before = faiss.cvar.distance_compute_blas_threshold
-    # The threshold acts on queries x dimensions. The choice changes speed and score bits, and never the result.
-    faiss.cvar.distance_compute_blas_threshold = 0 if len(queries) >= BLAS_FROM else 1 << 30
-    try:
-        scores, rows = faiss.knn(queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT)
-    finally:
-        faiss.cvar.distance_compute_blas_threshold = before
-    return Found(scores, rows)
-
-
-def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) -> Found:
-    """The exact first k of ``vectors`` for each query, in the order of this module.
-
-    Args:
-        queries: (Q, d) float32, finite.
-        vectors: (n, d) float32, C-contiguous, mapped or not.
-        k: neighbours wanted, at least 1; at most n come back.
-        largest_norm: an upper bound of the norms of ``vectors``.
-    """
-    n, dims = vectors.shape
-    k = min(k, n)
-    if k < 1 or not len(queries):
-        return Found(np.zeros((len(queries), max(k, 0)), np.float32), np.zeros((len(queries), max(k, 0)), np.int64))
-    # |computed - true| <= d * 2^-24 * |q| * |x| for float32 sums in any order (Higham 2002, section 3.1)
-    norms = np.sqrt(np.add.reduce(np.square(queries, dtype=np.float64), axis=1))
-    error = np.nextafter((norms * largest_norm * dims * 2.0**-24).astype(np.float32), np.float32(np.inf))
-    out = Found(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
-    open_, take = np.arange(len(queries)), min(n, k + MARGIN)
-    while len(open_):
-        near = _candidates(queries[open_], vectors, take)
-        ordered = best(rescore(queries[open_], vectors, near.rows), near.rows, k)
-        out.scores[open_], out.rows[open_] = ordered
-        if take == n:
-            break
-        # a vector left out scored at most near.scores[:, -1] in the fast kernel
-        open_ = open_[~(ordered.scores[:, -1] > near.scores[:, -1] + 2 * error[open_])]
-        take = min(n, 4 * take)
-    return out
 
 
 class Dense:
@@ -171,7 +51,8 @@ class Dense:
         path = folder / "vectors.npy"
         with storage_errors(path):
             try:
-                self.vectors: Floats = np.load(path, mmap_mode="r")
+                empty = not self.count  # nothing cannot be mapped
+                self.vectors: Floats = np.load(path, mmap_mode=None if empty else "r")
             except ValueError as error:
                 raise IndexFileError(
                     f"the vectors cannot be mapped: {error}", item=str(path), cure="build the index again"
@@ -182,6 +63,25 @@ class Dense:
                 item=str(path),
                 cure="build the index again",
             )
+
+        self._lists: Any = None
+        if self.kind != "flat":
+            self.nprobe, self.refine = int(part["nprobe"]), int(part["refine"])
+            self._open_lists(folder / "index.faiss")
+
+    def _open_lists(self, path: Path) -> None:
+        import faiss
+
+        self._lists = read_faiss(path)
+        if self._lists.d != self.dims or self._lists.ntotal != self.count:
+            raise IndexFileError(
+                f"expected {self.count} vectors of {self.dims}, found {self._lists.ntotal} of {self._lists.d}",
+                item=str(path),
+                cure="build the index again",
+            )
+        coarse = faiss.downcast_index(self._lists.quantizer)
+        self._centroids: Floats = coarse.reconstruct_n(0, coarse.ntotal)
+        self._coarse_norm = float(np.sqrt(np.square(self._centroids, dtype=np.float64).sum(axis=1)).max())
 
     @classmethod
     def open(cls, folder: Path, part: dict[str, Any]) -> Dense:
@@ -200,7 +100,13 @@ class Dense:
             DataError: a query is NaN, infinite or zero; names its place in the batch.
         """
         queries = self._checked(queries, k)
-        return _padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
+        if self._lists is None or not len(queries):
+            return _padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
+        coarse = exact_top(queries, self._centroids, self.nprobe, largest_norm=self._coarse_norm)
+        take = min(self.count, max(k * self.refine, k + MARGIN))
+        self._lists.nprobe = self.nprobe
+        _, rows = self._lists.search_preassigned(queries, take, coarse.rows, coarse.scores)
+        return _padded(best(rescore(queries, self.vectors, rows), rows, k), k)
 
     def among(self, queries: Floats, candidates: Sequence[Rows], k: int) -> Found:
         """The first k for each query among its own candidate rows, exactly.

@@ -1,0 +1,160 @@
+"""Inverted-list indexes of faiss: trained, filled, merged, written and mapped.
+
+ivf-flat      inverted lists of whole vectors
+ivf-sq8       inverted lists, 8 bits per dimension
+ivf-sqfp16    inverted lists, half precision
+ivf-rabitq    inverted lists, 1 bit per dimension (Gao and Long 2024)
+ivf-pq        inverted lists, 4-bit product quantisation, fast-scan (Andre et al. 2017)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from demur.errors import IndexFileError, UsageError
+from demur.indexing.exact import Floats, exact_top
+from demur.store import storage_errors
+
+Kind = Literal["flat", "ivf-flat", "ivf-sq8", "ivf-sqfp16", "ivf-rabitq", "ivf-pq"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+ADD_BLOCK = 1 << 16
+"""Vectors added to an index at once."""
+PROBES = 16
+"""Inverted lists searched for each query."""
+REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3, "ivf-sqfp16": 2, "ivf-rabitq": 20, "ivf-pq": 30}
+"""Candidates re-ranked, as a multiple of k."""
+
+
+def lists_for(n: int) -> int:
+    """Number of inverted lists for n vectors: 4 sqrt(n), so that each has some 40 training vectors or more."""
+    return max(1, min(int(4 * sqrt(n)), n // 39))
+
+
+def train_centroids(vectors: Floats, lists: int, *, seed: int = 1234) -> Floats:
+    """(lists, d) centroids by k-means on at most 64 vectors per list, taken at equal steps."""
+    import faiss
+
+    rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), 64 * lists)).astype(np.int64))
+    sample = np.ascontiguousarray(vectors[rows])
+    clustering = faiss.Clustering(sample.shape[1], lists)
+    clustering.seed, clustering.verbose = seed, False
+    clustering.min_points_per_centroid, clustering.max_points_per_centroid = 1, 64
+    clustering.train(sample, faiss.IndexFlatIP(sample.shape[1]))
+    centroids: Floats = faiss.vector_to_array(clustering.centroids).reshape(lists, -1).copy()
+    return centroids
+
+
+def empty_ivf(kind: Kind, vectors: Floats, centroids: Floats) -> Any:
+    """A trained faiss IVF index of that kind without vectors; ``vectors`` train its quantiser."""
+    import faiss
+
+    dims, lists = vectors.shape[1], len(centroids)
+    coarse = faiss.IndexFlatIP(dims)
+    coarse.add(centroids)
+    inner = faiss.METRIC_INNER_PRODUCT
+    scalar = faiss.ScalarQuantizer
+    makers: dict[str, Callable[[], Any]] = {
+        "ivf-flat": lambda: faiss.IndexIVFFlat(coarse, dims, lists, inner),
+        "ivf-sq8": lambda: faiss.IndexIVFScalarQuantizer(coarse, dims, lists, scalar.QT_8bit, inner),
+        "ivf-sqfp16": lambda: faiss.IndexIVFScalarQuantizer(coarse, dims, lists, scalar.QT_fp16, inner),
+        "ivf-rabitq": lambda: faiss.IndexIVFRaBitQ(coarse, dims, lists, inner),
+        "ivf-pq": lambda: faiss.IndexIVFPQFastScan(coarse, dims, lists, _subspaces(dims), 4, inner),
+    }
+    if kind not in makers:
+        raise UsageError(f"no index kind named {kind!r}; known: {', '.join(KINDS)}", cure="choose one of them, or auto")
+    index = makers[kind]()
+    index.own_fields = False
+    index.referenced_objects = [coarse]
+    rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), 64 * lists, 1 << 18)).astype(np.int64))
+    index.train(np.ascontiguousarray(vectors[rows]))
+    return index
+
+
+def _subspaces(dims: int) -> int:
+    """Parts of a product quantiser: of four dimensions where that divides, else of two or one."""
+    return next(dims // size for size in (4, 2, 1) if dims % size == 0)
+
+
+def add(index: Any, vectors: Floats, centroids: Floats, first: int, stop: int) -> None:
+    """Add rows ``first`` to ``stop`` of ``vectors`` under their row numbers.
+
+    Each goes to the list of its nearest centroid, found exactly: where a vector goes does not depend on how many are
+    added at once. (Fast-scan lists take no assignment from outside: they are filled in blocks that start at multiples
+    of `ADD_BLOCK`, wherever a shard begins.)
+    """
+    import faiss
+
+    norm = float(np.sqrt(np.square(centroids, dtype=np.float64).sum(axis=1)).max(initial=0))
+    fast_scan = isinstance(index, faiss.IndexIVFPQFastScan)
+    while first < stop:
+        end = min(stop, (first // ADD_BLOCK + 1) * ADD_BLOCK)
+        block = np.ascontiguousarray(vectors[first:end])
+        ids = np.arange(first, end, dtype=np.int64)
+        if fast_scan:
+            index.add_with_ids(block, ids)
+        else:
+            lists = exact_top(block, centroids, 1, largest_norm=norm, margin=3).rows[:, 0]
+            lists = np.ascontiguousarray(lists)
+            index.add_core(len(block), faiss.swig_ptr(block), faiss.swig_ptr(ids), faiss.swig_ptr(lists))
+        first = end
+
+
+def build_ivf(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
+    """Train an inverted-list index on ``vectors``, fill it and write it to ``path``; returns its manifest entries.
+
+    Memory: the index itself and one block of `ADD_BLOCK` vectors.
+    """
+    centroids = train_centroids(vectors, lists or lists_for(len(vectors)))
+    index = empty_ivf(kind, vectors, centroids)
+    add(index, vectors, centroids, 0, len(vectors))
+    write_faiss(index, path)
+    return ivf_entry(kind, len(centroids))
+
+
+def ivf_entry(kind: Kind, lists: int) -> dict[str, Any]:
+    """What the manifest says of an IVF index: how many lists, how many are searched, how many candidates re-ranked."""
+    return {"kind": kind, "lists": lists, "nprobe": min(lists, PROBES), "refine": REFINE[kind]}
+
+
+def merge_ivf(paths: Sequence[Path], path: Path) -> None:
+    """Write one index that holds the lists of several, made from one `empty_ivf` over consecutive rows."""
+    import faiss
+
+    whole = read_faiss(paths[0], mapped=False)
+    for other in paths[1:]:
+        faiss.merge_into(whole, read_faiss(other, mapped=False), False)
+    write_faiss(whole, path)
+
+
+def write_faiss(index: Any, path: Path) -> None:
+    """Write a faiss index; a full disk becomes a `StorageError` that names the file.
+
+    Written through Python's own file: faiss 1.15 reports a failed close on standard error and goes on.
+    """
+    import faiss
+
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as handle:
+            faiss.write_index(index, faiss.PyCallbackIOWriter(handle.write))
+
+
+def read_faiss(path: Path, *, mapped: bool = True) -> Any:
+    """Open a faiss index, mapped from the disk or read into memory.
+
+    Raises:
+        IndexFileError: faiss cannot read it.
+    """
+    import faiss
+
+    try:
+        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0)
+    except RuntimeError as error:
+        why = str(error).splitlines()[0].split("Error: ")[-1]
+        raise IndexFileError(f"faiss cannot read it: {why}", item=str(path), cure="build the index again") from error

@@ -1,0 +1,310 @@
+import tracemalloc
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur.errors import DataError, IndexFileError, StorageError, UsageError
+from demur.indexing import exact, ivf
+from demur.indexing.choose import choose
+from demur.indexing.exact import Found, best, exact_top, merge, rescore, unit, usable
+from demur.indexing.indexes import Dense
+
+DIMS = 512
+BLAS = 128_000 // DIMS
+
+
+def clustered(n, dims, seed=0, clusters=40):
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((clusters, dims))
+    return unit((centres[rng.integers(0, clusters, n)] + 0.6 * rng.standard_normal((n, dims))).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def data():
+    vectors = clustered(3000, DIMS)
+    vectors[100:140] = vectors[7]  # ties beyond any margin
+    vectors[2000] = vectors[8]
+    queries = unit(vectors[::3] + 0.05 * np.random.default_rng(1).standard_normal((1000, DIMS)).astype(np.float32))
+    queries[0] = vectors[7]
+    return vectors, np.concatenate([queries, queries[:24]])
+
+
+def truth(queries, vectors, k):
+    scores = (queries.astype(np.float64) @ vectors.astype(np.float64).T).astype(np.float32)
+    rows = np.broadcast_to(np.arange(len(vectors)), scores.shape)
+    return np.lexsort((rows, -scores), axis=-1)[:, :k]
+
+
+def test_exact_ids_are_the_true_ones(data):
+    vectors, queries = data
+    found = exact_top(queries, vectors, 20, largest_norm=1.000001)
+    assert (found.rows == truth(queries, vectors, 20)).mean() > 0.9999  # the reference's own sums differ in bits
+    assert found.rows[0, :20].tolist() == [7, *range(100, 119)]  # equal scores: by row
+    assert (np.diff(found.scores, axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 64, BLAS - 1, BLAS, 1024])
+def test_nothing_depends_on_the_batch(data, batch):
+    vectors, queries = data
+    whole = exact_top(queries, vectors, 10, largest_norm=1.000001)
+    some = range(0, len(queries), batch) if batch > 8 else range(0, 60, batch)
+    for start in some:
+        part = exact_top(queries[start : start + batch], vectors, 10, largest_norm=1.000001)
+        assert (part.rows == whole.rows[start : start + batch]).all()
+        assert part.scores.tobytes() == whole.scores[start : start + batch].tobytes()
+
+
+def test_the_fast_kernels_do_differ_in_bits(data):
+    """What the exact scoring is for: remove it and the test above has no reason to hold."""
+    vectors, queries = data
+    few = exact._candidates(queries[:10], vectors, 10)
+    many = exact._candidates(queries, vectors, 10)
+    assert few.scores.tobytes() != many.scores[:10].tobytes()
+
+
+@pytest.mark.parametrize("shards", [1, 2, 8])
+def test_nothing_depends_on_the_shards(data, shards):
+    vectors, queries = data
+    whole = exact_top(queries, vectors, 10, largest_norm=1.000001)
+    cuts = np.linspace(0, len(vectors), shards + 1).astype(int)
+    parts = []
+    for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+        found = exact_top(queries, vectors[start:end], 10, largest_norm=1.000001)
+        parts.append(Found(found.scores, found.rows + start))
+    merged = merge(parts, 10)
+    assert (merged.rows == whole.rows).all()
+    assert merged.scores.tobytes() == whole.scores.tobytes()
+
+
+def test_large_queries_go_in_equal_blocks(data, monkeypatch):
+    vectors, queries = data
+    whole = exact_top(queries, vectors, 5, largest_norm=1.000001)
+    sizes = []
+    real = exact._settle
+    monkeypatch.setattr(exact, "BLOCK", 300)
+    monkeypatch.setattr(exact, "_settle", lambda q, *rest: (sizes.append(len(q)), real(q, *rest)))
+    assert (exact_top(queries, vectors, 5, largest_norm=1.000001).rows == whole.rows).all()
+    assert sizes == [256] * 4
+
+
+def test_scores_do_not_depend_on_memory_layout(data, monkeypatch):
+    vectors, queries = data
+    rows = np.random.default_rng(0).integers(-1, len(vectors), (50, 33))
+    whole = rescore(queries[:50], vectors, rows)
+    monkeypatch.setattr(exact, "RESCORE_BYTES", 16 * DIMS * 7)
+    assert rescore(queries[:50], vectors, rows).tobytes() == whole.tobytes()
+    assert (whole[rows < 0] == -np.inf).all()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 30), st.integers(1, 9), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_small_integer_vectors_with_many_ties(n, dims, k, seed):
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-2, 3, (n, dims)).astype(np.float32)
+    queries = rng.integers(-2, 3, (5, dims)).astype(np.float32)
+    found = exact_top(queries, vectors, k, largest_norm=10.0, margin=0)
+    assert (found.rows == truth(queries, vectors, min(k, n))).all()
+
+
+def written(folder, vectors, kind="flat", **extra):
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "vectors.npy", vectors)
+    norm = float(np.linalg.norm(vectors.astype(np.float64), axis=1).max(initial=0))
+    part = {"kind": kind, "dims": vectors.shape[1], "count": len(vectors), "largest_norm": norm}
+    if kind != "flat":
+        part |= ivf.build_ivf(kind, vectors, folder / "index.faiss", **extra)
+    return part
+
+
+def test_mapped_or_read(data, tmp_path):
+    vectors, queries = data
+    index = Dense.open(tmp_path, written(tmp_path, vectors))
+    assert isinstance(index.vectors, np.memmap)
+    assert (index.search(queries, 10).rows == exact_top(queries, vectors, 10, largest_norm=1.000001).rows).all()
+
+
+@pytest.mark.parametrize("kind", [k for k in ivf.KINDS if k != "flat"])
+def test_inverted_lists(data, tmp_path, kind):
+    vectors, queries = data
+    part = written(tmp_path, vectors, kind, lists=32)
+    index = Dense.open(tmp_path, part)
+    found = index.search(queries, 10)
+    right = exact_top(queries, vectors, 10, largest_norm=1.000001)
+    # ties are as many as the lists give; leave them out of the recall
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.rows[1:], right.rows[1:], strict=True)])
+    assert recall > 0.97
+    same = found.rows == right.rows
+    assert found.scores[same].tobytes() == right.scores[same].tobytes()  # re-ranked exactly
+    for batch in (1, 3, 250):
+        part_found = index.search(queries[5 : 5 + batch], 10)
+        assert (part_found.rows == found.rows[5 : 5 + batch]).all()
+
+
+@pytest.mark.parametrize("kind", [k for k in ivf.KINDS if k != "flat"])
+def test_merged_shards_are_the_whole(data, tmp_path, kind, monkeypatch):
+    vectors = np.ascontiguousarray(data[0][:, :64])
+    monkeypatch.setattr(ivf, "ADD_BLOCK", 512)
+    centroids = ivf.train_centroids(vectors, 32)
+    trained = ivf.empty_ivf(kind, vectors, centroids)
+    whole = faiss.clone_index(trained)
+    ivf.add(whole, vectors, centroids, 0, len(vectors))
+    ivf.write_faiss(whole, tmp_path / "whole.faiss")
+    for shards in (1, 2, 8):
+        cuts = [round(len(vectors) * i / shards / 512) * 512 for i in range(shards)] + [len(vectors)]
+        files = []
+        for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+            index = faiss.clone_index(trained)
+            ivf.add(index, vectors, centroids, start, end)
+            files.append(tmp_path / f"{shards}-{len(files)}.faiss")
+            ivf.write_faiss(index, files[-1])
+        ivf.merge_ivf(files, tmp_path / f"merged{shards}.faiss")
+        merged = ivf.read_faiss(tmp_path / f"merged{shards}.faiss")
+        if kind != "ivf-pq":  # fast-scan lists are padded with whatever lay in memory
+            assert (tmp_path / f"merged{shards}.faiss").read_bytes() == (tmp_path / "whole.faiss").read_bytes()
+        whole.nprobe = merged.nprobe = 4
+        for one, other in zip(whole.search(vectors[:64], 20), merged.search(vectors[:64], 20), strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+def test_lists_are_filled_alike_however_they_are_cut(data, monkeypatch):
+    vectors, _ = data
+    centroids = ivf.train_centroids(vectors, 32)
+    layouts = []
+    for block in (64, 700, 1 << 16):
+        monkeypatch.setattr(ivf, "ADD_BLOCK", block)
+        index = ivf.empty_ivf("ivf-flat", vectors, centroids)
+        ivf.add(index, vectors, centroids, 0, len(vectors))
+        layouts.append(faiss.serialize_index(index).tobytes())
+    assert layouts[0] == layouts[1] == layouts[2]
+
+
+def test_lists_are_mapped(tmp_path):
+    vectors = clustered(40_000, 64)
+    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=64))
+    before = _resident()
+    found = index.search(vectors[:50], 5)
+    assert (found.rows[:, 0] == np.arange(50)).all()
+    assert _resident() - before < 4 << 20  # of 10 MB; a copy would show
+
+
+def _resident():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
+
+
+def test_flat_search_needs_little_memory_beside_the_map(tmp_path):
+    vectors = clustered(40_000, 64)
+    index = Dense.open(tmp_path, written(tmp_path, vectors))
+    index.search(vectors[:100], 10)
+    tracemalloc.start()
+    index.search(vectors[:100], 10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 << 20
+
+
+def test_more_neighbours_than_vectors(tmp_path):
+    vectors = clustered(5, 8)
+    index = Dense.open(tmp_path, written(tmp_path, vectors))
+    found = index.search(vectors[:2], 9)
+    assert found.rows.shape == (2, 9)
+    assert sorted(found.rows[0, :5]) == [0, 1, 2, 3, 4]
+    assert (found.rows[:, 5:] == -1).all()
+    assert (found.scores[:, 5:] == -np.inf).all()
+    assert index.search(vectors[:0], 3).rows.shape == (0, 3)
+
+
+def test_an_index_of_nothing(tmp_path):
+    index = Dense.open(tmp_path, written(tmp_path, np.zeros((0, 8), np.float32)))
+    assert (index.search(np.ones((2, 8), np.float32), 3).rows == -1).all()
+
+
+def test_among_candidates(data, tmp_path):
+    vectors, queries = data
+    index = Dense.open(tmp_path, written(tmp_path, vectors))
+    candidates = [np.array([5, 3, 3, 900]), np.array([], dtype=np.int64)]
+    found = index.among(queries[:2], candidates, 5)
+    scores = rescore(queries[:1], vectors, np.array([[3, 5, 900]]))
+    assert found.rows[0, :3].tolist() == best(scores, np.array([[3, 5, 900]]), 3).rows[0].tolist()
+    assert (found.rows[0, 3:] == -1).all()
+    assert (found.rows[1] == -1).all()
+
+
+def test_bad_queries_and_files(tmp_path):
+    vectors = clustered(50, 8)
+    part = written(tmp_path, vectors)
+    index = Dense.open(tmp_path, part)
+    for spoiled in (np.nan, np.inf, 0.0):
+        queries = vectors[:3].copy()
+        queries[2] = spoiled
+        with pytest.raises(DataError, match="query 2: the query vector is NaN, infinite or zero"):
+            index.search(queries, 1)
+    with pytest.raises(UsageError, match="the index has 8 dimensions"):
+        index.search(np.ones((1, 7), np.float32), 1)
+    with pytest.raises(UsageError, match="at least 1"):
+        index.search(vectors[:1], 0)
+    with pytest.raises(IndexFileError, match="expected 51x8"):
+        Dense.open(tmp_path, part | {"count": 51})
+    whole = (tmp_path / "vectors.npy").read_bytes()
+    (tmp_path / "vectors.npy").write_bytes(whole[:300])
+    with pytest.raises(IndexFileError, match="cannot be mapped"):
+        Dense.open(tmp_path, part)
+    part = written(tmp_path / "ivf", vectors, "ivf-flat", lists=1)
+    lists = tmp_path / "ivf" / "index.faiss"
+    blob = lists.read_bytes()
+    lists.write_bytes(blob[: len(blob) // 2])
+    with pytest.raises(IndexFileError, match="faiss cannot read it"):
+        Dense.open(tmp_path / "ivf", part)
+    lists.write_bytes(b"no index at all")
+    with pytest.raises(IndexFileError, match="faiss cannot read it"):
+        Dense.open(tmp_path / "ivf", part)
+    with pytest.raises(UsageError, match="no index kind named 'hnsw'"):
+        ivf.empty_ivf("hnsw", vectors, vectors[:2])
+
+
+def test_a_full_disk_is_named():
+    index = ivf.empty_ivf("ivf-flat", clustered(5000, 64), clustered(4, 64))
+    with pytest.raises(StorageError, match="/dev/full"):
+        ivf.write_faiss(index, __import__("pathlib").Path("/dev/full"))
+
+
+def test_usable_and_unit():
+    vectors = np.array([[3, 4], [0, 0], [np.nan, 1], [np.inf, 1]], np.float32)
+    assert usable(vectors).tolist() == [True, False, False, False]
+    assert unit(vectors[:2]).tolist() == [[np.float32(0.6), np.float32(0.8)], [0, 0]]
+
+
+def test_auto_says_why():
+    gigabyte = 10**9
+    assert choose(10_000, 512).kind == "flat"
+    assert choose(1_000_000, 512, queries=1000, memory=8 * gigabyte).kind == "flat"
+    many = choose(1_000_000, 512, queries=1_000_000, memory=8 * gigabyte)
+    assert many.kind == "ivf-flat"
+    assert "multiply-adds" in many.why
+    assert choose(1_000_000, 512, queries=1_000_000, memory=3 * gigabyte).kind == "ivf-rabitq"
+    beyond = choose(6_000_000, 1024, queries=1000, memory=16 * gigabyte)
+    assert beyond.kind == "ivf-rabitq"
+    assert "24.6 GB of vectors do not fit 16.0 GB" in beyond.why
+
+
+def test_a_gpu_proposes_where_there_is_one(data, monkeypatch):
+    """The GPU's door, with a processor behind it: the same ids must come out of whatever scores it gives."""
+    vectors, queries = data
+    calls = []
+
+    def knn_gpu(resources, xq, xb, k, *, metric, vectorsMemoryLimit):
+        calls.append(vectorsMemoryLimit)
+        scores, rows = faiss.knn(xq, xb, k, metric=metric)
+        return scores + np.float32(1e-7), rows
+
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
+    monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
+    monkeypatch.setattr(faiss, "knn_gpu", knn_gpu)
+    assert choose(10**6, 64, queries=10**6, memory=10**10).kind == "flat"
+    found = exact_top(queries[:70], vectors, 10, largest_norm=1.000001)
+    monkeypatch.undo()
+    assert calls
+    assert (found.rows == exact_top(queries[:70], vectors, 10, largest_norm=1.000001).rows).all()
