@@ -235,11 +235,19 @@ def literal(text: Any) -> Any:
 
 
 def unquoted(text: str) -> str:
-    """Without one pair of literal double quotes around it (WebQA's image questions and answers)."""
+    """Without one pair of literal double quotes around the whole (WebQA's image questions and answers).
+
+    >>> unquoted('"Are both round?"'), unquoted('"A" or "B"'), unquoted('"Is "A" red?"')
+    ('Are both round?', '"A" or "B"', 'Is "A" red?')
+    """
     stripped = text.strip()
-    if len(stripped) > 1 and stripped[0] == stripped[-1] == '"':
-        stripped = stripped[1:-1].strip()
-    return stripped
+    if len(stripped) < 2 or not stripped[0] == stripped[-1] == '"':
+        return stripped
+    inner = stripped[1:-1]
+    mark = inner.find('"')
+    if mark > 0 and not inner[mark - 1].isspace():  # it closes the first quotation: the two are no pair
+        return stripped
+    return inner.strip()
 
 
 def text_of(row: dict[str, Any], field: str) -> str:

@@ -1,0 +1,141 @@
+"""Source cards and pins: what a source is, and what its files should be.
+
+A card is the file ``<module>.yaml`` beside the adapter's module, a stranger's as well as demur's own. Its
+``published`` part pins files by hash, size or number of rows as their publisher gave them; a folder's own pins
+are a YAML list of the same form.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from demur.errors import DataError, UsageError
+from demur.formats import csv_rows, in_numeric_order, json_elements, json_items, open_bytes
+from demur.records import Record
+from demur.store import Problems, file_digest, storage_errors, why_invalid
+
+
+class CardFile(Record):
+    """One file that a source publishes."""
+
+    name: str
+    size: str = ""
+    holds: str = ""
+
+
+class Pin(Record):
+    """What a file should be; at least one of the three is given.
+
+    ``file`` may be a pattern: rows and bytes are then summed over all that match.
+    """
+
+    file: str
+    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    size_bytes: int | None = Field(default=None, ge=0)
+    rows: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _pins_something(self) -> Pin:
+        if self.sha256 is None and self.size_bytes is None and self.rows is None:
+            raise ValueError("a pin needs sha256, size_bytes or rows")
+        return self
+
+
+class Card(Record):
+    """What a reader should know of a source before using it."""
+
+    title: str
+    purpose: str
+    url: str
+    licence: str
+    citation: str
+    knowledge_base: str
+    negatives: str
+    used_by_001: str = ""
+    gold: str
+    rule: str
+    files: tuple[CardFile, ...]
+    sizes: str
+    published: tuple[Pin, ...] = ()
+    defects: tuple[str, ...] = ()
+
+
+def card_of(factory: Any) -> Card | None:
+    """The card beside an adapter's module, or None when it has none.
+
+    Raises:
+        DataError: the card is not valid; names the field.
+    """
+    module = sys.modules[factory.__module__]
+    package, _, name = module.__name__.rpartition(".")
+    where = resources.files(package) if package else Path(str(module.__file__)).parent
+    file = where / f"{name or module.__name__}.yaml"
+    if not file.is_file():
+        return None
+    try:
+        return Card.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except yaml.YAMLError as error:
+        raise DataError(f"not YAML: {' '.join(str(error).split())}", item=str(file), cure="mend the card") from error
+    except ValidationError as error:
+        raise DataError(why_invalid(error), item=str(file), cure="mend the card") from error
+
+
+def read_pins(path: Path) -> tuple[Pin, ...]:
+    """Pins of a YAML file: a list of ``{file, sha256, size_bytes, rows}``.
+
+    Raises:
+        UsageError: not such a list.
+    """
+    with storage_errors(path):
+        text = path.read_text(encoding="utf-8")
+    try:
+        return tuple(TypeAdapter(list[Pin]).validate_python(yaml.safe_load(text)))
+    except yaml.YAMLError as error:
+        raise UsageError(f"not YAML: {' '.join(str(error).split())}", item=str(path), cure="mend the pins") from error
+    except ValidationError as error:
+        raise UsageError(why_invalid(error), item=str(path), cure="mend the pins") from error
+
+
+def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
+    """One line per broken pin: ``file: expected ... found ...``. Files that are not in the folder are passed over."""
+    found: list[str] = []
+    for pin in pins:
+        paths = in_numeric_order(path for path in folder.glob(pin.file) if path.is_file())
+        if not paths:
+            continue
+        actual: dict[str, Any] = {}
+        if pin.size_bytes is not None:
+            actual["size_bytes"] = sum(path.stat().st_size for path in paths)
+        if pin.rows is not None:
+            actual["rows"] = sum(rows_in(path) for path in paths)
+        if pin.sha256 is not None:
+            actual["sha256"] = file_digest(paths[0]) if len(paths) == 1 else f"{len(paths)} files match"
+        for name, value in actual.items():
+            expected = getattr(pin, name)
+            if value != expected:
+                found.append(f"{pin.file}: expected {name} {expected}, found {value}")
+    return found
+
+
+def rows_in(path: Path) -> int:
+    """Number of records of a file: Parquet rows, CSV rows, entries of a JSON object or list, else non-blank lines."""
+    quiet = Problems()
+    kind = path.name.removesuffix(".gz").rpartition(".")[2]
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        with storage_errors(path):
+            return int(pq.read_metadata(path).num_rows)
+    if kind in ("csv", "tsv"):
+        return sum(1 for _ in csv_rows(path, quiet, delimiter="\t" if kind == "tsv" else ","))
+    with open_bytes(path) as handle:
+        if kind != "json":
+            return sum(1 for line in handle if line.strip())
+        start = handle.read(4096).lstrip()[:1]
+    return sum(1 for _ in (json_elements if start == b"[" else json_items)(path, quiet))
