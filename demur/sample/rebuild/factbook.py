@@ -34,8 +34,9 @@ _MISPRINTS = {
     "from the Ottoman Empire; 13 July": "from the Ottoman Empire); 13 July",
     "Carolinian (official), Chinese 6.8%": "Carolinian (official)), Chinese 6.8%",
     "; (20": " (20",
+    "POL POT": "Pol Pot",
 }
-"""Brackets that the profiles forget, as they stand after cleaning -> as they should."""
+"""Slips of the profiles, as they stand after cleaning -> as they should."""
 
 
 def plain(value: Any) -> str:

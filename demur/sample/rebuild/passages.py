@@ -78,7 +78,7 @@ def urban_areas(text: str) -> str:
 
 _ACRONYMS = {
     "ASEAN", "BIOT", "BSAC", "COVID", "FARC", "FRELIMO", "NATO", "OECD", "OPBAT", "SFRY",
-    "SFSR", "SWAPO", "T-MEC", "UK-US", "UNSC", "USSR", "WWII", "ASSK",
+    "SFSR", "SWAPO", "T-MEC", "UK-US", "UNSC", "USSR", "WWII", "ASSK", "OECS", "OPEC", "CARICOM", "UNESCO",
 }  # fmt: skip
 _PARTICLES = "DE|DA|DI|DU|DEL|DOS|LA|LE|VAN|VON|BIN|IBN|AL"
 
@@ -113,6 +113,8 @@ def passages(entity: Entity) -> dict[str, Passage]:
         "people": _people(profile),
     }
     texts = {"history": without_surnames_in_capitals(fit(profile.text("Introduction/Background"), 1100))}
+    for section in ("state", "symbols"):
+        fields[section] = {label: without_surnames_in_capitals(text) for label, text in fields[section].items()}
     texts |= {section: _labelled(pairs) for section, pairs in fields.items()}
     return {
         section: Passage(
@@ -163,10 +165,10 @@ def _state(p: Profile) -> dict[str, str]:
         "Official name": "" if long_form.lower() == "none" else long_form,
         "Local name": _unless_none(p.statement(f"{name}/local short form", 120)),
         "Former name": _unless_none(p.statement(f"{name}/former", 160)),
-        "Origin of the name": without_surnames_in_capitals(p.statement(f"{name}/etymology", 320)),
+        "Origin of the name": p.statement(f"{name}/etymology", 320),
         "Government type": p.statement("Government/Government type", 120),
         "Capital": p.statement(f"{capital}/name", 160),
-        "Origin of the capital's name": without_surnames_in_capitals(p.statement(f"{capital}/etymology", 320)),
+        "Origin of the capital's name": p.statement(f"{capital}/etymology", 320),
         "Independence": p.statement("Government/Independence", 160),
         "National holiday": p.statement("Government/National holiday", 140),
         "Dependency status": p.statement("Government/Dependency status", 140),
