@@ -7,8 +7,9 @@ tests of the comparison; the interval of a difference is a paired bootstrap over
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from demur.judge.measures.table import Table as Columns
 from demur.records import Outcome, Row, Sample, Scenario
 from demur.report.cells import SCENARIOS, Headline
 from demur.report.data import Run
-from demur.report.tables import Column, Table
+from demur.report.tables import Column, Table, plain, to_rich
 
 ALPHA = 0.05
 """Level of the verdicts, after Holm's correction."""
@@ -308,9 +309,60 @@ def slices_table(found: Comparison, most: int = 10) -> Table:
     caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
     return Table(
         "regressions", caption, columns, rows,
-        notes=("Ordered by lost minus gained; a description of these pairs, not a test.",),
-        missing="" if rows else "a part in which more was lost than gained; there is none",
+        notes=("Ordered by lost minus gained; a description of these pairs, not a test.",)
+        if rows
+        else ("In no source or topic was more lost than gained.",),
     )  # fmt: skip
+
+
+def changed_table(found: Comparison, items: Sequence[Changed], name: str, caption: str) -> Table:
+    """Items that changed, one line each."""
+    columns = tuple(
+        Column(title, align="left")
+        for title in ("Scenario", "Sample", "Question", f"{found.first} said", f"{found.second} said")
+    )
+    rows = tuple(
+        (
+            i.scenario,
+            i.sample,
+            _cut(i.question, 60),
+            f"{i.before}: {_cut(i.said_before, 40)}",
+            f"{i.after}: {_cut(i.said_after, 40)}",
+        )
+        for i in items
+    )
+    return Table(name, caption, columns, rows)
+
+
+def _cut(text: str, room: int) -> str:
+    flat = plain(text)
+    return flat if len(flat) <= room else flat[: room - 1] + "…"
+
+
+def print_comparison(found: Comparison, *, items: int = 10, file: TextIO | None = None) -> None:
+    """Print the verdict, the differences and the items that changed, to standard output unless told otherwise."""
+    from rich.console import Console
+    from rich.text import Text
+
+    stream = file or sys.stdout
+    console = Console(file=stream, width=None if stream.isatty() else 140, highlight=False)
+    parts = [table(found)]
+    if found.differences:
+        parts.append(slices_table(found))
+    for gone, name in ((found.lost, "lost"), (found.gained, "gained")):
+        if gone and items:
+            caption = f"{name.capitalize()} by {found.second}: {min(items, len(gone))} of {len(gone)} items"
+            parts.append(changed_table(found, gone[:items], name, caption))
+    for one in parts:
+        if one.missing:
+            console.print(Text(f"{plain(one.caption)}: not filled; it takes {plain(one.missing)}"))
+        else:
+            console.print(to_rich(one) if one.rows else Text(plain(one.caption), style="bold"))
+        for note in one.notes:
+            console.print(Text("  " + plain(note), style="dim"))
+        console.print()
+    if found.differences:
+        console.print(Text(plain(found.sentence), style="bold"))
 
 
 def as_json(found: Comparison) -> dict[str, Any]:

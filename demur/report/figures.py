@@ -372,8 +372,16 @@ def _ramp(share: float) -> tuple[str, str]:
     """Cell and text colour for a value in [0, 1]: white to deep blue, one hue, so that order survives grey print."""
     low, high = (247, 251, 255), (8, 69, 128)
     mixed = tuple(round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True))
-    light = 0.299 * mixed[0] + 0.587 * mixed[1] + 0.114 * mixed[2]
-    return "#{:02x}{:02x}{:02x}".format(*mixed), "#ffffff" if light < 140 else INK
+    ground = _luminance(mixed)
+    on_white = 1.05 / (ground + 0.05)
+    on_ink = (ground + 0.05) / (_luminance((0x1F, 0x24, 0x30)) + 0.05)
+    return "#{:02x}{:02x}{:02x}".format(*mixed), "#ffffff" if on_white > on_ink else INK
+
+
+def _luminance(colour: Sequence[int]) -> float:
+    """Relative luminance of sRGB (WCAG 2.2), in [0, 1]."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[Measure | None]]) -> Panel:

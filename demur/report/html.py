@@ -14,6 +14,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -127,16 +128,19 @@ def table_html(table: Table) -> str:
     if table.missing:
         return f'<p class="missing">{text(table.caption)}: not filled. It takes {text(table.missing)}.</p>'
     out = [
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(table.caption)}">',
-        f"<table><caption>{text(table.caption)}</caption><thead>",
+        f'<p class="cap" id="cap-{text(table.name)}">{text(table.caption)}</p>',
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="cap-{text(table.name)}">',
+        f'<table class="{text(table.name)}" aria-labelledby="cap-{text(table.name)}"><thead>',
     ]
+    if not table.rows:
+        return f'<p class="missing">{text(" ".join(table.notes))}</p>' if table.notes else ""
     if any(c.group for c in table.columns):
         heads = "".join(
             f'<th class="span" scope="colgroup" colspan="{size}">{text(group)}</th>' if group else "<td></td>" * size
             for group, size in spans(table.columns)
         )
         out.append(f"<tr>{heads}</tr>")
-    heads = "".join(f'<th scope="col"{_left(c)}>{text(c.title)}</th>' for c in table.columns)
+    heads = "".join(f'<th scope="col"{_class(c)}>{text(c.title)}</th>' for c in table.columns)
     out.append(f"<tr>{heads}</tr></thead><tbody>")
     for number, row in enumerate(table.rows):
         cells = []
@@ -145,7 +149,8 @@ def table_html(table: Table) -> str:
             if isinstance(cell, Measure) and " [" in inner:
                 value, _, interval = inner.partition(" ")
                 inner = f'{value} <span class="ci">{interval}</span>'
-            cells.append(f"<td{_left(column)}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>")
+            cls = _class(column, inner)
+            cells.append(f"<td{cls}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>")
         rule = ' class="rule"' if number in table.rules and number else ""
         out.append(f"<tr{rule}>{''.join(cells)}</tr>")
     out.append("</tbody></table></div>")
@@ -159,8 +164,11 @@ def _short(answer: str, room: int = 70) -> str:
     return flat if len(flat) <= room else flat[: room - 1] + "…"
 
 
-def _left(column: Column) -> str:
-    return ' class="l"' if column.align == "left" else ""
+def _class(column: Column, inner: str = "") -> str:
+    """Left-aligned cells, and among them those long enough to wrap."""
+    names = ["l"] if column.align == "left" else []
+    names += ["long"] if names and len(inner) > 28 else []
+    return f' class="{" ".join(names)}"' if names else ""
 
 
 def _panels(panels: Iterable[Panel], cls: str = "") -> str:
@@ -392,8 +400,8 @@ def _compare(data: ReportData, head: Headline) -> str:
         found = compare.compare(first, other, data.samples, head)
         body = (
             f"<p>{text(found.sentence)}</p>"
-            + table_html(compare.table(found))
-            + table_html(compare.slices_table(found))
+            + table_html(replace(compare.table(found), name=f"compare-{number}"))
+            + table_html(replace(compare.slices_table(found), name=f"regressions-{number}"))
             + _changed(found)
         )
         title = f"{first.name} against {other.name}"
@@ -421,15 +429,18 @@ def _changed(found: compare.Comparison) -> str:
             for word, answer in ((item.before, item.said_before), (item.after, item.said_after))
         ]
         cells = (link, text(item.scenario), *said)
-        rows.append("<tr>" + "".join(f'<td class="l">{c}</td>' for c in cells) + "</tr>")
+        rows.append(
+            "<tr>" + "".join(f'<td class="l{" long" if len(c) > 28 else ""}">{c}</td>' for c in cells) + "</tr>"
+        )
     more = f" (first {len(lost)} of {len(found.lost)})" if len(found.lost) > len(lost) else ""
     caption = f"Right with {found.first}, not with {found.second}{more}"
     heads = "".join(
         f'<th class="l" scope="col">{text(h)}</th>' for h in ("Question", "Scenario", found.first, found.second)
     )
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}"><table>'
-        f"<caption>{text(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<p class="cap">{text(caption)}</p>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}">'
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

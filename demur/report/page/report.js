@@ -117,7 +117,7 @@
           let differ = false;
           for (const v of data.verdicts) {
             const code = v.code[at];
-            if (code === "n") continue;
+            if (!"cdi".includes(code)) continue; // a failure is no opinion
             if (first && code !== first) { differ = true; break; }
             first = code;
           }
@@ -279,8 +279,8 @@
       const tags = make("div", "tags");
       const expected = contexts.expected[c];
       if (expected !== "") tags.append(make("span", "tag expected", expected === "answer" ? "should answer" : "should deflect"));
-      for (const text of [data.scenarios[items.scenario[at]], data.sources[samples.source[s]], data.topics[samples.topic[s]],
-        data.conditions[items.condition[at]], data.recipes[items.recipe[at]]]) {
+      for (const text of [data.told[items.recipe[at]], data.sources[samples.source[s]], data.topics[samples.topic[s]],
+        data.conditions[items.condition[at]] + " prompt"]) {
         if (text) tags.append(make("span", "tag", text));
       }
       parts.push(tags);
@@ -330,9 +330,9 @@
         });
         parts.push(ol);
       }
-      parts.push(make("h4", "", "Ids"));
+      parts.push(make("h4", "", "Ids and recipe"));
       const ids = make("div", "mono");
-      ids.textContent = "sample " + samples.id[s] + "\ncontext " + contexts.id[c];
+      ids.textContent = "sample " + samples.id[s] + "\ncontext " + contexts.id[c] + "\nrecipe " + data.recipes[items.recipe[at]];
       ids.style.whiteSpace = "pre-wrap";
       ids.style.overflowWrap = "anywhere";
       parts.push(ids);

@@ -1,0 +1,55 @@
+"""``demur compare``: is the second run better or worse than the first, and where."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("first", type=Path, metavar="A", help="the run to compare with")
+    parser.add_argument("second", type=Path, metavar="B", help="the run that may be better or worse")
+    parser.add_argument(
+        "--release",
+        type=Path,
+        metavar="DIR",
+        help="the release that was run on (default: the one beside the first run)",
+    )
+    parser.add_argument("--every", action="store_true", help="pool every shared ask, sweeps and other prompts included")
+    parser.add_argument(
+        "--items",
+        type=int,
+        default=10,
+        metavar="N",
+        help="how many items that changed are shown, each way (default 10)",
+    )
+    parser.add_argument(
+        "--fail-if-worse",
+        action="store_true",
+        help="exit 1 when B behaves significantly worse in some scenario, or nothing could be compared (for CI)",
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare two runs; exit code 1 under --fail-if-worse when the second is worse, else 0."""
+    from demur.errors import UsageError
+    from demur.report.cells import headline
+    from demur.report.compare import as_json, compare, print_comparison
+    from demur.report.data import load
+
+    data = load([args.first, args.second], args.release)
+    if len(data.runs) != 2:
+        raise UsageError(
+            f"{len(data.runs)} runs were found in {args.first} and {args.second}", cure="name two run folders"
+        )
+    first, second = data.runs
+    found = compare(first, second, data.samples, None if args.every else headline(data.runs))
+    if args.json:
+        sys.stdout.write(json.dumps(as_json(found), indent=1, ensure_ascii=False) + "\n")
+    else:
+        print_comparison(found, items=max(args.items, 0))
+    return 1 if args.fail_if_worse and (found.worse or not found.differences) else 0
