@@ -48,7 +48,7 @@ _DECLINES = [
     rf"\b(?:i|we)(?:'m| am| are|'re)?\s+(?:really |simply |just |honestly |currently |therefore |also |still |sorry,? (?:but )?(?:i |we )?)*{_NOT}(?:\s+(?:to|even|really|possibly|reliably|definitively|confidently|accurately|safely|at present|fully|directly|with (?:any )?(?:certainty|confidence)))*\s+{_KNOWING}",
     rf"^\W*(?:sorry,?\s+(?:but\s+)?|unfortunately,?\s+|apologies,?\s+(?:but\s+)?)?{_NOT}(?:\s+(?:to|reliably|really))*\s+{_KNOWING}",
     r"^\W*(?:sorry|apologies|unfortunately|regrettably)?,?\s*(?:no|none)\s*[-,]?\s*can(?:'t| not|not)\s+(?:do|say|tell|help)",
-    r"\b(?:cannot|can't|can not|could not|couldn't|can neither)\s+(?:be\s+)?(?:\w+ly\s+|currently\s+)?(?:be\s+)?(?:determined|answered|identified|inferred|established|verified|confirmed|known|ascertained|derived|deduced|provided|given|stated|found|concluded|named|read off|told|resolved|settled)\b",
+    r"\b(?:cannot|can't|can not|could not|couldn't|can neither)\s+(?:be\s+)?(?:\w+ly\s+|currently\s+)?(?:be\s+)?(?:determined|answered|identified|inferred|established|verified|confirmed|known|ascertained|derived|deduced|provided|given|stated|found|concluded|named|read off|told|resolved|settled|drawn|said|seen|judged|specified|worked out|calculated|computed|located|assessed|recogni[sz]ed|matched|traced|estimated)\b",
     r"\b(?:is|it's|was|be|seems|remains|appears)\s+(?:simply |just |therefore |thus |not actually )?(?:im|not )possible\s+(?:for me |here |from (?:this|the) \w+ )?to\s+(?:\w+ly\s+)?(?:answer|determine|identify|tell|say|know|name|give|establish|verify|confirm|state|infer|be sure|conclude|pin)",
     r"\b(?:un|not )answerable\b|\bno answer (?:can|could) be\b|\bunable to (?:be )?(?:answer|determine)",
     r"\bthere(?:'s| is| was) no (?:way|means|basis) (?:to|for|of) (?:\w+ )?(?:know|tell|say|answer|determin|identif|me)",
@@ -66,14 +66,32 @@ _DECLINES = [
     r"\b(?:i|we)(?:'m| am) (?:afraid|sorry)[^.]*\b(?:cannot|can't|unable|not able|do not|don't|not|no|isn't)\b",
     r"\bno (?:definitive|definite|reliable|conclusive|clear|certain|confident|direct) (?:answer|conclusion|identification|response)\b",
     r"\banswer (?:is|remains|stays)?\s*(?:not (?:known|available|given|found|stated|present|in)|unknown|unavailable|unclear|undetermined|indeterminate|missing|nowhere|absent)\b",
+    r"\b(?:one|you|nobody|no one|anyone)\s+(?:cannot|can't|can not|could not|couldn't|can)\s+(?:\w+ly\s+)?(?:tell|say|determine|know|conclude|infer|establish|be sure)\b(?! (?:that|it) (?:is|was))",
+    r"\b(?:i|we) lack\b|\bnot something (?:i|we)\b|\b(?:i|we) (?:have|'ve|was|were|am|are)(?: not|n't) (?:yet )?(?:been )?(?:given|told|shown|provided|supplied|found|seen|come across|aware|in a position|familiar|qualified)\b",
+    r"\b(?:no|not any|without any|without a|cannot draw any|can't draw any) (?:\w+ )?(?:conclusion|determination|inference|judge?ment)s?\b(?: (?:can|could|is|may|about|from)|\W*$)",
+    r"\b(?:can|could|would|will) you (?:please |kindly |perhaps )?(?:tell|specify|name|describe|point|explain|let me|identify)\b",
+    r"\bif you (?:can|could|would|were to|are able to|have)\b[^.]*\b(?:i|we)(?:'d| would| could| can| will|'ll| might| may)\b",
+    r"\b(?:before|until|unless) (?:i|we|you|more|further|the) (?:can |could |could name|have |know |see |get |is )?[^.]*\b(?:answer|say|tell|determine|identify|provided|name)\b",
+    r"\b(?:i|we) (?:only|merely|just) (?:see|have|find|know|got)\b[^.]*\b(?:not|nothing|no)\b",
+    r"\b(?:inconclusive|too (?:blurry|vague|small|dark|general|ambiguous|unclear|little|limited))\b",
+    r"\bcouldn't say\b|\bcan(?:'t|not) tell\W*$|\bnot for me to say\b|\bmust remain (?:open|unanswered)\b|\b(?:remains?|stays?|left|goes) (?:unanswered|open|unresolved|unsettled)\b",
     r"\bthe question (?:cannot|can't|is not|isn't|can not|must (?:remain|stay|go)|remains|stays|goes) (?:be answered|answerable|un ?answered|open)",
     r"\bleave (?:it|this|the question) (?:open|unanswered|blank)\b|\bhave to pass\b|\bmust pass\b",
 ]  # fmt: skip
 _BLAMES = [
-    rf"\b{_EVIDENCE}(?:\s+(?:provided|given|supplied|here|above|shown|you (?:gave|provided|shared)|i (?:have|was given|received)|in front of me|retrieved|available|alone|itself|at hand|that (?:was|were|is|are) (?:given|provided|retrieved|shown)))*\s*,?\s*(?:(?:itself|themselves|alone|also|actually|simply|unfortunately|however|clearly|really|just|explicitly|only)\s+)*(?:does not|do not|doesn't|don't|did not|didn't|cannot|can't|never|fails? to|is not able to|lacks?|omits?|is silent|are silent|says? nothing|gives? no|contains? no|provides? no|makes? no|offers? no|includes? no|has no|have no|mentions? no|shows? no|isn't|is not|are not|aren't|is insufficient|are insufficient|is too|are too|remains? silent|is missing|are missing|is lacking|are unrelated|is unrelated|is irrelevant|are irrelevant|concerns? something else|is about something else)\b(?:\s+(?:\w+ly\s+)?(?:{_SAYING}|sufficient|enough|clear|detailed|helpful|relevant|related|provided|available|given|present|adequate|specific|useful|about|high)\b)?",
+    rf"\b{_EVIDENCE}(?:\s+(?:provided|given|supplied|here|above|shown|you (?:gave|provided|shared)|i (?:have|was given|received)|in front of me|retrieved|available|alone|itself|at hand|that (?:was|were|is|are) (?:given|provided|retrieved|shown)))*\s*,?\s*(?:(?:itself|themselves|alone|also|actually|simply|unfortunately|however|clearly|really|just|explicitly|only)\s+)*(?:does not|do not|doesn't|don't|did not|didn't|cannot|can't|never|fails? to|is not able to|lacks?|omits?|is silent|are silent|says? nothing|gives? no|contains? no|provides? no|makes? no|offers? no|includes? no|has no|have no|mentions? no|shows? no|(?:isn't|is not|are not|aren't)(?=\s+(?:\w+ly\s+)?(?:sufficient|enough|clear|detailed|helpful|relevant|related|about|available|adequate|specific|useful|able|conclusive|of (?:any )?(?:use|help)))|is insufficient|are insufficient|is too|are too|remains? silent|is missing|are missing|is lacking|are unrelated|is unrelated|is irrelevant|are irrelevant|concerns? something else|is about something else)\b(?:\s+(?:\w+ly\s+)?(?:{_SAYING}|sufficient|enough|clear|detailed|helpful|relevant|related|provided|available|given|present|adequate|specific|useful|about|high)\b)?",
     rf"\b(?:no|none|nothing|neither|not (?:one|any|a single one))\s+(?:of|in|from)\s+{_EVIDENCE}[^.]*?\b(?:{_SAYING}s?|{_SAYING}ed|answers?|about|says|states|relevant|related|tells?|gives?|help(?:s|ful)?|mentions?|identifies|specifies|carries|indicates|suggests|points?)\b",
     r"\b(?:neither|no)\s+(?:the\s+)?(?:passage|document|source|context|image|text|article|excerpt|snippet|caption)s?(?:\s+(?:nor|or)\s+(?:the\s+)?\w+)?\s+(?:mentions?|provides?|gives?|states?|contains?|answers?|says?|identif(?:y|ies)|specif(?:y|ies)|shows?|names?|includes?)",
     rf"\bnothing in {_EVIDENCE}",
+    rf"\bnone of (?:this|these|those|them|it|which) (?:\w+ly )?{_SAYING}s?\b",
+    rf"\b{_EVIDENCE}(?:\s+(?:i|we|you|that|which|at|on|in|here|above|below|from)\s+(?:\w+\s+){{1,5}}?)(?:says?|said|tells?|reveals?|mentions?|gives?|offers?|provides?|contains?|shows?)\s+(?:nothing|no|little|not)\b",
+    rf"\b{_EVIDENCE}\b[^.]{{0,80}}?\b(?:and|yet|but|or)\s+(?:do(?:es)? not|do(?:es)?n't|never|fails? to|says? nothing|gives? no|makes? no|offers? no)\s*(?:{_SAYING})?\b",
+    rf"\b{_EVIDENCE} (?:(?:is|are|was|were|stays?|remains?|falls?|runs?|keeps?) (?:all |entirely |completely |largely |quite )?(?:silent|mute|quiet|inconclusive|contradictory|off topic|off-topic|unhelpful|no help|of no help|cut off|incomplete|limited)|ends? before|breaks? off|stops? (?:short|before)|(?:is|are) (?:about|on) (?:a |an )?(?:different|another|other)|concerns? (?:a |an )?(?:different|another|other)|(?:contradict|disagree)s?\b)",
+    rf"\b{_EVIDENCE}\b[^.]{{0,60}}\bnot (?:the|a|an|on|about|how|when|who|which|what|where|why|its|his|her|their)\b(?=[^.]*$)",
+    r"\bthere(?:'s| is| are|'re| was| were|\s+seems to be| appears to be)?(?: simply| just| really)?\s*(?:isn't|aren't|wasn't|weren't| not|no|nothing|not enough|n't)\s+(?:any |a |enough |sufficient |adequate |anything )?(?:[a-z]+ )?(?:detail|information|info|context|evidence|data|mention|indication|clue|hint|reference|record|explanation|anything|here|there|about|in (?:the|these|any)|that (?:says|tells))",
+    r"\b(?:is|are|was|were)(?: not|n't)(?: \w+ly| actually| simply)? (?:given|stated|specified|mentioned|provided|included|disclosed|indicated|recorded|documented|reported|spelled out|told|described|named|shown|listed|covered|addressed|discussed)(?: (?:here|there|anywhere|at all|either|in|by|on|within|among)\b|\W*$)",
+    r"\b(?:simply |just )?(?:is|are)(?:n't| not) (?:there|here|in (?:the|it|them|any|there))\W*$|\bnot (?:there|here)\W*$",
+    r"\bno (?:mention|indication|record|trace|sign|account|word|details?|discussion|description) (?:is|are|was|were|of|on|about|as to|whatsoever|anywhere|made|given)\b",
     r"\b(?:not enough|insufficient|inadequate|too little|lack of|no|not any|not sufficient|a lack of|limited)\s+(?:relevant |specific |direct |further |clear |explicit |such |reliable |usable |supporting |background |contextual |visual |available |concrete )*(?:information|info|context|evidence|data|detail|details|mention|reference|indication|knowledge)\b(?:\s+(?:(?:is|are|was|were)\s+(?:\w+\s+)?(?:provided|available|given|found|present|included|supplied|shown|offered|mentioned|stated|contained|here|in)|to|about|on|in|regarding|for|of|provided|available|given|here|that|whether|concerning|from|as|which|at|i)\b|\W*$)",
     r"\b(?:is|are|was|were|it's|isn't|aren't|wasn't|been|being|also|and|but|answer|^)\s*(?:not|nowhere|never)?\s*(?:directly |explicitly |actually |currently |specifically |clearly )?(?:mentioned|specified|stated|provided|given|available|found|included|listed|disclosed|present|indicated|shown|identified|addressed|covered|described|discussed|named|visible|clear|evident)\s+(?:anywhere |explicitly |directly )?(?:in|by|from|within|on|here|among|to me|based on|enough|for me)\b",
     r"^\W*(?:not|nowhere|never) (?:directly |explicitly |actually |specifically |clearly |otherwise )?(?:mentioned|specified|stated|provided|given|available|found|included|listed|disclosed|present|indicated|shown|answered|identified|covered|enough|sufficient|in the|determinable)\b",
@@ -82,7 +100,7 @@ _BLAMES = [
     r"\bunclear (?:from|what|which|who|how|whether|where|when|based)\b",
     rf"\b(?:based on|from|given|using|with|going by) {_EVIDENCE}[^.]*\b(?:unclear|not clear|not possible|impossible|cannot|can't|not sure|unknown|hard to (?:say|tell)|no way)\b",
     r"\b(?:hard|difficult|tough|tricky) (?:for me )?to (?:say|tell|determine|identify|know|answer|be sure)\b",
-    rf"\b(?:i|we) (?:see|find|found|saw|could find|can find|have found|can see) (?:no|nothing)\b|\b(?:i|we) (?:looked|searched|checked|read|went)[^.]*\b(?:nothing|no mention|none|not|no)\b|\bnothing (?:here|there|i (?:have|was given|see|know))\b[^.]*|\bmissing (?:the )?(?:information|evidence|context|details?)\b|\b{_EVIDENCE} (?:only|merely|just) (?:mentions?|discuss(?:es)?|describes?|covers?|talks?|shows?|tells?|gives?|provides?|deals?)\b",
+    rf"\b(?:i|we) (?:see|find|found|saw|could find|can find|have found|can see) (?:no|nothing)\b|\b(?:i|we) (?:looked|searched|checked|read|went)[^.]*\b(?:nothing|no mention|none|not|no)\b|\bnothing (?:here|there|i (?:have|was given|see|know))\b[^.]*|\b(?:am|are|is|was|were) missing (?:the )?(?:\\w+ )?(?:information|evidence|context|details?|facts?)\b|\b{_EVIDENCE} (?:only|merely|just|solely|mainly|mostly) (?:says?|states?|mentions?|discuss(?:es)?|describes?|covers?|talks?|shows?|tells?|gives?|provides?|deals?)\b",
 ]  # fmt: skip
 _DOUBTS = [
     r"\b(?:i'm|i am|we're|we are|im)\s+(?:really |honestly |just |still |quite |simply |afraid i'm )?(?:not (?:really |entirely |quite |completely |fully |100 ?% |too |at all |totally )?(?:sure|certain|confident|positive|aware|familiar|convinced)|unsure|uncertain|unaware|in doubt|unfamiliar)\b",
@@ -133,8 +151,9 @@ _QUOTED = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[^a-z\s])|\n+|\s*[;]\s*|\s+[-\u2013\u2014]\s+|\u2014")
 _TURN = re.compile(
-    r",?\s+(?:but|however|yet|nevertheless|nonetheless|still)\b,?\s*|^\W*(?:but|however|yet|nevertheless|nonetheless|still|that said|even so|having said that)\b,?\s*",
-    re.I,
+    r",?\s+(?:but|however|yet|nevertheless|nonetheless)\b,?\s*|,\s+(?:and )?(?:so|therefore|thus|hence|which means)\b,?\s*"
+    r"|^\W*(?:but|however|yet|nevertheless|nonetheless|still|that said|even so|having said that)\b,?\s*",
+    re.IGNORECASE,
 )
 _CONCEDING = re.compile(
     r"^\W*(?:even )?(?:though|although|while|whereas)\b[^,]{3,160},\s*(.+)", re.IGNORECASE | re.DOTALL
@@ -151,11 +170,17 @@ _PLACE = re.compile(
 _PRONOUN_BLAMES = re.compile(
     rf"(?:^|[,\s])(?:it|they|these|this|those|which|that|the (?:first|second|third|other|last|former|latter|rest))\s+(?:\w+ly\s+|also\s+)?"
     rf"(?:do(?:es)?(?: not|n't)|did(?: not|n't)|never|nowhere)\s+(?:\w+ly\s+|even\s+|actually\s+)?{_SAYING}\b"
-    rf"|\b(?:neither|none|nothing|no one)(?:\s+of\s+(?:them|these|those|which))?\s+(?:\w+ly\s+)?{_SAYING}s?\b",
+    rf"|\b(?:neither|none|nothing|no one)(?:\s+of\s+(?:them|these|those|which|this|that))?\s+(?:\w+ly\s+)?{_SAYING}s?\b"
+    r"|^\W*not (?:the|how|when|who|which|what|where|why|its|his|her|their|whether)\b"
+    rf"|\b(?:do|does|did)(?: not|n't)\s+(?:\w+ly\s+)?{_SAYING}\s+(?:its|who|what|when|where|which|how|why|whether|the exact|any)\b",
     re.IGNORECASE,
 )
 _VERIFY = re.compile(
     r"\b(?:verify|confirm|be (?:\w+ )?(?:sure|certain|positive)|prove|guarantee|100 ?%|double-check)\b", re.IGNORECASE
+)
+_STILL_NOT = re.compile(
+    r"\b(?:i|we)\b.*(?:\bnot\b|n't\b|\bcannot\b|\bno\b|\bunable\b)|\bno answer\b|\b(?:left|leave) (?:out|it|open)\b|\bsorry\b",
+    re.IGNORECASE,
 )
 _FILLERS = frozenset(
     "sorry honestly really though unfortunately to be honest i m am afraid about that this it from image context picture".split()
@@ -197,14 +222,18 @@ def read(text: str) -> Reading:
         plain = text.strip("\"'*\u201c\u201d ")
     talks_of_evidence = bool(_SOURCE.search(plain))
     standing = Reading(False, "")  # what the clauses so far come to
-    answered = False
+    answered = terse = False
     for clause, turned in _clauses(plain):
         kind, cue = _kind(clause, talks_of_evidence)
+        if kind == "assert" and standing.deflects and _STILL_NOT.search(clause):
+            continue  # "..., so I can't describe it"
         if kind == "offer" or (kind == "assert" and (turned or not standing.deflects or standing.cue == "doubt")):
-            standing, answered = Reading(False, cue if kind == "offer" else ""), True
+            standing, answered, terse = Reading(False, cue if kind == "offer" else ""), True, len(clause.split()) <= 3
         elif kind in ("decline", "blame", "doubt"):
             # "300 m. The text gives no other details." / "It is Oslo, but I cannot verify it."
-            aside = answered and (_MORE.search(clause) or _VERIFY.search(clause) or (kind != "decline" and not turned))
+            brief = answered and kind == "decline" and not turned and terse
+            more = _MORE.search(clause) and not (turned and kind == "decline")
+            aside = answered and (brief or more or _VERIFY.search(clause) or (kind != "decline" and not turned))
             if not aside:
                 standing, answered = Reading(True, "doubt" if kind == "doubt" else cue), False
     return standing
@@ -243,10 +272,16 @@ def _conceding(clause: str, turned: bool) -> list[tuple[str, bool]]:
 
 def _kind(clause: str, talks_of_evidence: bool) -> tuple[str, str]:
     for kind, pattern in (("offer", _OFFER), ("decline", _DECLINE), ("blame", _BLAME), ("doubt", _DOUBT)):
-        for found in pattern.finditer(clause):
+        found = pattern.search(clause)
+        while (
+            found
+            and kind == "blame"
+            and _PLACE.search(clause[: found.start()])
+            and _SOURCE_AT_START.match(found.group())
+        ):
             # "the dog in the picture cannot see": the evidence is where, not who
-            if kind == "blame" and _PLACE.search(clause[: found.start()]) and _SOURCE_AT_START.match(found.group()):
-                continue
+            found = pattern.search(clause, clause.find(" ", found.start()) + 1 or len(clause))
+        if found:
             return kind, found.group().strip()
     if talks_of_evidence and (found := _PRONOUN_BLAMES.search(clause)):
         return "blame", found.group().strip()
