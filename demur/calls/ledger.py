@@ -108,6 +108,23 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         raise StorageError(f"the ledger cannot be used: {said}", item=str(path), cure=cure) from error
 
 
+def _open_read_only(path: Path) -> sqlite3.Connection:
+    if not path.is_file():
+        raise StorageError("no such ledger", item=str(path), cure="check the path")
+    # a WAL file needs a helper file beside it; where none can be made and nobody writes, the file is taken as it is
+    frozen = not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists()
+    with sqlite_errors(path):
+        uri = f"{path.resolve().as_uri()}?{'immutable=1' if frozen else 'mode=ro'}"
+        db = sqlite3.connect(uri, uri=True, timeout=_WAIT_S, isolation_level=None)
+        try:
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name='reply'").fetchone():
+                raise StorageError("this SQLite file is not a ledger", item=str(path), cure="choose another path")
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
 def _crc(key: bytes, raw: str) -> int:
     return zlib.crc32(raw.encode("utf-8", "surrogatepass"), zlib.crc32(key))
 
@@ -117,15 +134,17 @@ class Ledger:
 
     Args:
         path: the SQLite file; it and its folder are made when missing.
-        must_exist: refuse to make a new one.
+        read_only: look only; the file must exist, and nothing is written beside it.
     """
 
-    def __init__(self, path: Path, *, must_exist: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self.unsaved: list[Entry] = []
         """Replies that could not be written (a full disk); tried again with the next one and at close."""
-        if must_exist and not path.is_file():
-            raise StorageError("no such ledger", item=str(path), cure="check the path")
+        self._locks: _KeyLocks | None = None
+        if read_only:
+            self._db = _open_read_only(path)
+            return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -196,7 +215,8 @@ class Ledger:
     def _checked(self, key: bytes, row: tuple[Any, ...]) -> Kept | None:
         raw, served_by, latency_s, crc = row
         if not isinstance(raw, str) or _crc(key, raw) != crc:
-            self.drop(key)
+            if self._locks is not None:
+                self.drop(key)
             return None
         return Kept(raw, served_by, latency_s)
 
@@ -226,11 +246,12 @@ class Ledger:
 
     def claim(self, key: bytes) -> bool:
         """Claim the right to ask a key, among all processes; False while somebody else is asking it."""
-        return self._locks.take(key)
+        return self._locks is None or self._locks.take(key)
 
     def release(self, key: bytes) -> None:
         """Give up a claim."""
-        self._locks.give_back(key)
+        if self._locks is not None:
+            self._locks.give_back(key)
 
     # --- housekeeping
 
@@ -304,7 +325,8 @@ class Ledger:
             ) from error
         finally:
             self._db.close()
-            self._locks.close()
+            if self._locks is not None:
+                self._locks.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -378,16 +400,18 @@ def _readable(source: Path) -> Iterator[Entry | None]:
         db = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_S)
         try:
             last = db.execute("SELECT max(rowid) FROM reply").fetchone()[0] or 0
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
             db.close()
-            raise
-    gap = 0
+            raise StorageError(
+                f"too damaged to read: {error}",
+                item=str(source),
+                cure="recover from an export or a copy, if there is one",
+            ) from error
     for row_id in range(1, last + 1):
         try:
             row = db.execute(f"SELECT {columns}, crc FROM reply WHERE rowid=?", (row_id,)).fetchone()
         except (sqlite3.DatabaseError, UnicodeDecodeError):
             yield None
-            gap += 1
             continue
         if row is not None:
             entry = Entry(*row[:-1])

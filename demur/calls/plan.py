@@ -125,7 +125,7 @@ def plan(
     revision = revision or revision_of(model)
     price = Prices(prices).find(name)
     rule = price.images if price is not None else "patches28"
-    book = Ledger(ledger) if ledger is not None and ledger.is_file() else None
+    book = Ledger(ledger, read_only=True) if ledger is not None and ledger.is_file() else None
     seen: set[bytes] = set()
     cached = prompt = completion = 0
     source = iter(requests)

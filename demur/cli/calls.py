@@ -7,9 +7,8 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from demur.calls.ledger import Stats
@@ -153,7 +152,7 @@ def _table(stats: Sequence[Stats]) -> str:
 def _stats(args: argparse.Namespace) -> int:
     from demur.calls import Ledger
 
-    with Ledger(args.ledger, must_exist=True) as ledger:
+    with Ledger(args.ledger, read_only=True) as ledger:
         found = ledger.stats()
     if args.json:
         _print(json.dumps([s._asdict() for s in found]))
@@ -168,24 +167,28 @@ def _export(args: argparse.Namespace) -> int:
     from demur.store import storage_errors
 
     written = 0
-    with Ledger(args.ledger, must_exist=True) as ledger, storage_errors(args.out or "standard output"):
-        target = nullcontext(sys.stdout) if args.out is None else args.out.open("w", encoding="utf-8")
-        with target as handle:
-            out: TextIO = handle
+    with Ledger(args.ledger, read_only=True) as ledger:
+        if args.out is None:
             for entry in ledger.entries(args.model):
-                out.write(entry_line(entry))
+                sys.stdout.write(entry_line(entry))
+            return 0
+        with storage_errors(args.out), args.out.open("w", encoding="utf-8") as handle:
+            for entry in ledger.entries(args.model):
+                handle.write(entry_line(entry))
                 written += 1
-    if args.out is not None:
-        _print(f"{written:,} replies in {args.out}")
+    _print(f"{written:,} replies in {args.out}")
     return 0
 
 
 def _gc(args: argparse.Namespace) -> int:
     from demur.calls import Ledger
+    from demur.errors import StorageError
 
     before = None if args.older_than is None else time.time() - args.older_than * 86400
-    size = args.ledger.stat().st_size if args.ledger.is_file() else 0
-    with Ledger(args.ledger, must_exist=True) as ledger:
+    if not args.ledger.is_file():
+        raise StorageError("no such ledger", item=str(args.ledger), cure="check the path")
+    size = args.ledger.stat().st_size
+    with Ledger(args.ledger) as ledger:
         n = ledger.gc(model=args.model, before=before, dry=args.dry_run)
     left = args.ledger.stat().st_size
     if args.json:
