@@ -31,6 +31,7 @@ from demur.indexing.pixels import rgb
 from demur.pipeline.evaluate import Judge
 from demur.pipeline.parts import Recogniser, captioned, embedder, open_judge
 from demur.pipeline.pool import Pool, load_pool
+from demur.pipeline.steps import QUIET, Steps
 from demur.records import Ask, Document, Drop, Hit, ImageRef, Modality, Response, Sample, Status, Verdict
 from demur.retrieval.recall import Choice, best_mode
 from demur.retrieval.search import Query, Searcher
@@ -45,19 +46,6 @@ IMAGE_MODES = ("image->title", "image->title+summary", "image->image")
 TEXT_MODES = ("text->text", "lexical", "fused")
 """How a text question may find passages."""
 ALONGSIDE = 64
-
-
-class Steps:
-    """What the caller is told while a build goes on. Every method may be left as it is."""
-
-    def stage(self, name: str) -> None:
-        """A stage begins."""
-
-    def count(self, what: str, done: int, total: int) -> None:
-        """Progress within a stage; total 0 when it is not known."""
-
-
-QUIET = Steps()
 
 
 class Built(NamedTuple):
@@ -451,7 +439,8 @@ def _funnel(pool: Pool, fates: Mapping[str, Fate]) -> list[FunnelStep]:
     for name, stages in (
         ("I parametric gate", {"parametric"}),
         ("III solvable with gold", {"solvable"}),
-        ("III distractors", {"distractors", HELD}),
+        ("III distractors", {"distractors"}),
+        ("verdicts had", {HELD}),
     ):
         gone = [f for f in left if f.stage in stages]
         steps.append(

@@ -89,9 +89,13 @@ def plan(
     seed: int = 0,
 ) -> Iterator[Task]:
     """Every task, sample by sample: asks that share images and evidence lie together for the server's cache."""
+    seen: set[str] = set()
     for sample, context in making.contexts(samples, recipes, seed):
         for condition in conditions:
-            yield Task(sample, context, make_ask(sample, context, condition, prompts))
+            task = Task(sample, context, make_ask(sample, context, condition, prompts))
+            if task.ask.id not in seen:  # a sweep and the four scenarios may name the same recipe
+                seen.add(task.ask.id)
+                yield task
 
 
 async def grade_all(
@@ -239,7 +243,8 @@ def run(
     identity = {
         **about,
         "demur": __version__,
-        "system": {"id": system.id, "note": system.note},
+        "system": system.id,
+        "note": system.note,
         "judge": judge.id,
         "plan": digest([t.ask.id for t in taken]),
         "asks": len(taken),

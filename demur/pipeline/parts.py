@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur import plugins
 from demur.pipeline.evaluate import Judge
 from demur.records import Document, ImageRef
-from demur.store import read_image
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,27 +16,23 @@ if TYPE_CHECKING:
     from demur.indexing.encoders import Encoder
 
 
-class Pictures:
-    """Images of several folders behind one reader: each reference is found by its SHA-256."""
-
-    def __init__(self) -> None:
-        self._roots: dict[str, Path] = {}
-
-    def add(self, ref: ImageRef | None, root: Path) -> None:
-        """Remember where an image's relative path starts from."""
-        if ref is not None:
-            self._roots.setdefault(ref.sha256, root)
-
-    def read(self, ref: ImageRef) -> bytes:
-        """Bytes of an image, checked against its hash."""
-        return read_image(ref, self._roots.get(ref.sha256))
+REMEMBERED = 50_000
+"""Texts whose embeddings are kept (75 MB at 384 dimensions)."""
 
 
 def embedder(encoder: Encoder) -> Callable[[Sequence[str]], npt.NDArray[np.float32]]:
-    """Sentence embeddings of an encoder, for readers and priors."""
+    """Sentence embeddings of an encoder, for readers and priors; a text seen before is not encoded again."""
+    seen: dict[str, npt.NDArray[np.float32]] = {}
 
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return encoder.texts(texts, "text")
+        import numpy as np
+
+        if len(seen) > REMEMBERED:  # bounded memory: a long run starts over rather than growing
+            seen.clear()
+        new = [t for t in dict.fromkeys(texts) if t not in seen]
+        if new:
+            seen.update(zip(new, encoder.texts(new, "text"), strict=True))
+        return np.stack([seen[t] for t in texts])
 
     return embed
 

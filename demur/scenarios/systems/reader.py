@@ -20,8 +20,6 @@ from demur.errors import UsageError
 from demur.records import Ask, ImageRef, Modality, Response, Shown
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from PIL.Image import Image
 
     from demur.scenarios.systems import Kit
@@ -87,7 +85,6 @@ class Reader:
         self._recognise = kit.recognise
         self._read_image = kit.read_image
         self._seen: dict[str, str] = {}
-        self._vector: dict[str, npt.NDArray[np.float32]] = {}
 
     def takes(self, ask: Ask) -> str:
         """Anything."""
@@ -121,15 +118,8 @@ class Reader:
         return self._seen[key]
 
     def _similarities(self, query: str, texts: list[str]) -> list[float]:
-        import numpy as np
-
-        new = [t for t in dict.fromkeys([query, *texts]) if t not in self._vector]
-        if new:
-            self._vector.update(zip(new, self._embed(new), strict=True))
-        if len(self._vector) > 50_000:  # bounded memory: a long run starts over rather than growing
-            self._vector = {t: self._vector[t] for t in [query, *texts]}
-        matrix = np.stack([self._vector[t] for t in texts])
-        return [float(s) for s in matrix @ self._vector[query]]
+        vectors = self._embed([query, *texts])
+        return [float(s) for s in vectors[1:] @ vectors[0]]
 
     # --- what one piece of evidence says
 

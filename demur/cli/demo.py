@@ -1,0 +1,48 @@
+"""`demur demo`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments."""
+    parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same bytes (default: %(default)s)")
+    parser.add_argument("--fresh", action="store_true", help="delete what an earlier demo left in the folder")
+    parser.add_argument("--no-model", action="store_true", help="leave the small language model out")
+    parser.add_argument("--json", action="store_true", help="print what summary.json holds")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Curate, evaluate, report; the last line is the report's path."""
+    from demur.pipeline.demo import demo
+    from demur.pipeline.steps import Shown
+    from demur.report.data import load
+    from demur.report.html import render_report
+    from demur.report.terminal import print_data, summarised
+    from demur.store import write_json
+
+    with Shown() as steps:
+        made = demo(args.out, seed=args.seed, fresh=args.fresh, model=not args.no_model, steps=steps)
+        steps.stage("write the report")
+        report = render_report(args.out / "release", made.runs, args.out / "report.html")
+        data = load(made.runs, args.out / "release")
+    summary = {
+        **summarised(data),
+        "left_out": made.left_out,
+        "seconds": {k: round(v, 1) for k, v in steps.times.items()},
+    }
+    write_json(args.out / "summary.json", summary)
+    if args.json:
+        sys.stdout.write(json.dumps(summary, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    else:
+        print_data(data, times=steps.times)
+    for line in made.left_out:
+        sys.stderr.write(f"\nLEFT OUT: {line}\n")
+    if not args.json:
+        sys.stdout.write(f"{report}\n")
+    return 0

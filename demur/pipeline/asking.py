@@ -1,0 +1,165 @@
+"""A release and systems by name -> runs: what `demur run`, `demur sweep` and `demur demo` have in common."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.curation.release import Release
+from demur.errors import UsageError
+from demur.indexing.encoders import open_encoder
+from demur.pipeline.evaluate import ALONGSIDE, Task, plan, run
+from demur.pipeline.parts import Recogniser, embedder, open_judge
+from demur.pipeline.steps import QUIET, Steps
+from demur.records import ImageRef, Sample
+from demur.scenarios.conditions import Condition, Prompts
+from demur.scenarios.contexts import Recipe
+from demur.scenarios.systems import Kit, open_system
+from demur.store import seed_of
+
+if TYPE_CHECKING:
+    from demur.indexing.encoders import Encoder
+
+NEEDS_ENCODER = ("reader", "prior")
+"""Systems that read with sentence embeddings."""
+
+
+def drawn(samples: Sequence[Sample], limit: int | None, seed: int, *, text_only: bool = False) -> list[Sample]:
+    """All samples, or ``limit`` of them drawn by the seed, in the order of the release.
+
+    Args:
+        samples: of a release.
+        limit: how many; None for all.
+        seed: decides which.
+        text_only: draw among those alone that a text-only model can be asked in every scenario.
+    """
+    possible = [s for s in samples if not text_only or (not s.images and all(e.image is None for e in s.gold))]
+    if limit is None or limit >= len(possible):
+        return possible
+    chosen = {s.id for s in random.Random(seed_of(seed, "limit")).sample(possible, limit)}
+    return [s for s in possible if s.id in chosen]
+
+
+def folder_name(system: str) -> str:
+    """A system's name as a folder: letters, digits, dots and dashes."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", system).strip("-.") or "system"
+
+
+def kit_of(release: Release, encoder: Encoder | None, samples: Sequence[Sample], prompts: Prompts, **more: Any) -> Kit:
+    """What systems need from their surroundings when they are asked from a release."""
+    if encoder is None:
+        return Kit(read_image=release.read_image, pool=samples, prompts=prompts, **more)
+    known = [
+        (str(d["title"]), ImageRef(sha256=d["sha256"], uri="", width=d["width"], height=d["height"]))
+        for d in release.documents.values()
+        if d["sha256"] and d["text"] is None
+    ]
+    return Kit(
+        read_image=release.read_image,
+        embed=embedder(encoder),
+        recognise=Recogniser(encoder, known, release.read_image),
+        pool=samples,
+        prompts=prompts,
+        **more,
+    )
+
+
+def tasks_of(
+    samples: Sequence[Sample],
+    recipes: Sequence[Recipe],
+    conditions: Sequence[Condition],
+    prompts: Prompts,
+    seed: int,
+) -> list[Task]:
+    """The plan of a run.
+
+    Raises:
+        UsageError: no sample can be asked this way.
+    """
+    tasks = list(plan(samples, recipes, conditions, prompts, seed))
+    if not tasks:
+        raise UsageError(
+            "no sample of the release can be asked this way",
+            item=", ".join(map(str, recipes)),
+            cure="choose other scenarios, fewer distractors or another modality",
+        )
+    return tasks
+
+
+def ask(
+    release: Release,
+    systems: Sequence[str],
+    out: Path,
+    *,
+    recipes: Sequence[Recipe],
+    conditions: Sequence[Condition],
+    judge: str = "rules",
+    seed: int = 0,
+    limit: int | None = None,
+    text_only: bool = False,
+    prompts: Prompts | None = None,
+    encoder: Encoder | None = None,
+    encoder_name: str = "",
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    ledger: Path | None = None,
+    alongside: int = ALONGSIDE,
+    steps: Steps = QUIET,
+) -> list[Path]:
+    """Run systems over a release, one run folder each under ``out``; what was begun goes on.
+
+    Args:
+        release: opened.
+        systems: by name.
+        out: folder of the run folders.
+        recipes: context sets to ask in.
+        conditions: prompting conditions.
+        judge: by name.
+        seed: of whatever is drawn.
+        limit: ask a random part of the samples; None for all.
+        text_only: draw that part among samples that a text-only model can be asked.
+        prompts: texts; the package's when None.
+        encoder: for systems that read with embeddings; opened by ``encoder_name`` when they need one.
+        encoder_name: the release's own encoder when empty.
+        options: system -> sampling, layout, ``name``, ``note``.
+        ledger: where model calls are kept.
+        alongside: asks in flight at once.
+        steps: told what happens.
+
+    Returns:
+        The run folders, in the order of ``systems``.
+    """
+    prompts = prompts or Prompts()
+    grader = open_judge(judge)
+    everything = list(release.samples())
+    tasks = tasks_of(drawn(everything, limit, seed, text_only=text_only), recipes, conditions, prompts, seed)
+    if encoder is None and any(s.partition(":")[0] in NEEDS_ENCODER for s in systems):
+        encoder = open_encoder(encoder_name or str(release.manifest.get("encoder", {}).get("name", "offline")))
+    about = {
+        "release": {"name": release.name, "version": release.version, "sha256": release.sha256},
+        "seed": seed,
+        "limit": limit,
+        "recipes": [str(r) for r in recipes],
+        "conditions": [str(c) for c in conditions],
+        "prompts": {str(c): prompts.used(c) for c in conditions},
+    }
+    folders = []
+    for name in systems:
+        given = dict((options or {}).get(name, {}))
+        kit = kit_of(release, encoder, everything, prompts, ledger=ledger or out / "calls.sqlite", options=given)
+        system = open_system(name, kit)
+        label = str(given.get("name") or system.id)
+        folders.append(
+            run(
+                out / folder_name(label),
+                system=system,
+                judge=grader,
+                tasks=tasks,
+                about=about,
+                progress=lambda n, label=label: steps.count(f"answers of {label}", n, len(tasks)),  # type: ignore[misc]
+                alongside=alongside,
+            )
+        )
+    return folders

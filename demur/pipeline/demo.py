@@ -1,0 +1,140 @@
+"""The demo: the main job on the embedded sample, every part of it real.
+
+Atlas -> a versioned release -> three systems over four scenarios -> verdicts. The report is made from its files
+by `demur.report`; `demur demo` strings the two together.
+"""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from demur.curation.recipe import BuildRecipe, parse_recipe
+from demur.errors import MissingExtra, UsageError
+from demur.indexing.encoders import open_encoder
+from demur.pipeline.asking import ask
+from demur.pipeline.curate import Built, curate
+from demur.pipeline.steps import QUIET, Steps
+from demur.sample import llm
+from demur.scenarios.conditions import condition
+from demur.scenarios.contexts import standard, sweep
+from demur.scenarios.render import Layout
+from demur.store import read_json, write_json
+
+CAREFUL = "reader:min=0.55"
+"""The reader that declines; the threshold was read off the confidences of the always-answering reader."""
+SMALL = "SmolLM2-135M"
+SMALL_NOTE = (
+    "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
+)
+SMALL_SAMPLES = 8
+LAYOUT = Layout(images="none", max_tokens=900)
+OWN = ("release", "runs", "build", "index", "report.html", "summary.json", "demo.json")
+"""What the demo writes into its folder."""
+
+
+class Demo(NamedTuple):
+    """A finished demo."""
+
+    built: Built
+    runs: list[Path]
+    left_out: list[str]
+    """What could not take part, with the command that brings it; empty when all did."""
+
+
+def recipe(seed: int = 0) -> BuildRecipe:
+    """The demo's recipe (``demur/sample/demo.yaml``) with another seed."""
+    data = yaml.safe_load(files("demur.sample").joinpath("demo.yaml").read_text(encoding="utf-8"))
+    return parse_recipe({**data, "seed": seed}, "demo.yaml")
+
+
+def demo(out: Path, *, seed: int = 0, fresh: bool = False, model: bool = True, steps: Steps = QUIET) -> Demo:
+    """Run it; a demo that was stopped in the same folder goes on.
+
+    Args:
+        out: folder for release, runs and working files.
+        seed: which questions are drawn, and every order; the same seed gives the same bytes.
+        fresh: delete what an earlier demo left there first.
+        model: let the small language model take part, when its weights can be had.
+        steps: told what happens.
+
+    Raises:
+        UsageError: ``out`` holds another demo or something else.
+        MissingExtra: the demo's packages are not installed.
+    """
+    _claim(out, {"seed": seed}, fresh)
+    plan = recipe(seed)
+    encoder = open_encoder(plan.retrieval.encoder)
+    left_out: list[str] = []
+    with ExitStack() as stack:
+        steps.stage("start the small language model")
+        address = _model(stack, left_out) if model else ""
+        if not address:
+            plan = plan.model_copy(
+                update={
+                    "gates": tuple(g for g in plan.gates if g.name != SMALL),
+                    "limits": (*plan.limits, "The small language model took no part as a gate."),
+                }
+            )
+        named = {"system": f"model:{address}", "layout": LAYOUT, "note": SMALL_NOTE, "name": SMALL}
+        built = curate(plan, out, steps=steps, encoder=encoder, models={SMALL: named} if address else None)
+        steps.stage("ask three systems in four scenarios")
+        small = f"model:{address}"
+        sampling = {"temperature": 0, "max_tokens": 32, "seed": 0, **{k: named[k] for k in ("layout", "note", "name")}}
+
+        def ask_small() -> list[Path]:
+            return ask(
+                built.release, [small], out / "runs", recipes=standard(), conditions=[condition("moderate")], seed=seed,
+                limit=SMALL_SAMPLES, text_only=True, options={small: sampling}, ledger=out / "build" / "calls.sqlite",
+                steps=steps, alongside=2,
+            )  # fmt: skip
+
+        with ThreadPoolExecutor(1) as other:  # the model answers in its own process meanwhile
+            waiting = other.submit(ask_small) if address else None
+            moderate = [condition("moderate")]
+            runs = ask(
+                built.release, ["reader"], out / "runs", recipes=standard(), conditions=moderate, seed=seed,
+                encoder=encoder, steps=steps,
+            ) + ask(
+                built.release, [CAREFUL], out / "runs", recipes=(*standard(), *sweep(0, 5)), conditions=moderate,
+                seed=seed, encoder=encoder, steps=steps,
+            )  # fmt: skip
+            if waiting is not None:
+                runs += waiting.result()
+    return Demo(built, runs, left_out)
+
+
+def _model(stack: ExitStack, left_out: list[str]) -> str:
+    """Start the model's server; "" when it cannot take part, and why is noted."""
+    why = llm.fetch()
+    if not why:
+        try:
+            return stack.enter_context(llm.serving())
+        except (UsageError, MissingExtra) as error:
+            why = str(error)
+    left_out.append(f"the small language model took no part: {why} - bring its weights with: {llm.BY_HAND}")
+    return ""
+
+
+def _claim(out: Path, mark: dict[str, Any], fresh: bool) -> None:
+    """Make sure that the folder is ours to write to."""
+    path = out / "demo.json"
+    if fresh and path.exists():
+        for name in OWN:
+            target = out / name
+            shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink(missing_ok=True)
+    if path.exists():
+        if read_json(path) != mark:
+            raise UsageError(
+                f"holds a demo with {read_json(path)}", item=str(out), cure="choose another --out, or add --fresh"
+            )
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError("is not empty, and not a demo's folder", item=str(out), cure="choose another --out")
+    write_json(path, mark)
