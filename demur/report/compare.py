@@ -1,8 +1,9 @@
 """Two runs side by side: paired differences with a verdict on each, and the items that changed.
 
 Runs are paired by context set and condition: only asks that both systems were graded on are compared, and how
-many were not is told. Every test is exact McNemar on the asks where the two differ, corrected by Holm over all
-tests of the comparison; the interval of a difference is a paired bootstrap over clusters.
+many were not is told. Every test is exact McNemar on the asks where the two differ. Holm's correction is over two
+families: right behaviour in each scenario, which decides the verdict, and the three rates behind it, which explain it.
+The interval of a difference is a paired bootstrap over clusters; McNemar's test takes pairs as independent.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from demur.report.cells import SCENARIOS, Headline
 from demur.report.data import Run
 from demur.report.tables import Column, Table, plain, to_rich
 
+PRIMARY = "right behaviour"
+"""The measure that decides whether a system is worse; one test per scenario."""
 ALPHA = 0.05
 """Level of the verdicts, after Holm's correction."""
 
@@ -34,14 +37,14 @@ def _flags(rows: Columns) -> dict[str, Flags]:
     """Measure name -> bool [rows]: which rows count for it."""
     right = np.where(rows.should_deflect, rows.result == DEFLECTED, rows.result == CORRECT)
     return {
-        "right behaviour": right,
+        PRIMARY: right,
         "accuracy": rows.result == CORRECT,
         "deflection": rows.result == DEFLECTED,
         "hallucination": rows.result == INCORRECT,
     }
 
 
-_SIGN = {"right behaviour": 1, "accuracy": 1, "hallucination": -1}
+_SIGN = {PRIMARY: 1, "accuracy": 1, "hallucination": -1}
 """+1 where more is better, -1 where less is; deflection depends on the scenario."""
 
 
@@ -60,7 +63,7 @@ class Difference(NamedTuple):
         gained: pairs where only the second has it.
         lost: pairs where only the first has it.
         p: exact McNemar, two-sided; None when no pair is discordant.
-        p_holm: corrected over all differences of the comparison.
+        p_holm: corrected over its family (right behaviour, or the three rates).
     """
 
     scenario: Scenario
@@ -140,12 +143,12 @@ class Comparison(NamedTuple):
     @property
     def worse(self) -> bool:
         """Whether the second run is significantly worse in right behaviour somewhere."""
-        return any(d.better < 0 for d in self.differences if d.measure == "right behaviour")
+        return any(d.better < 0 for d in self.differences if d.measure == PRIMARY)
 
     @property
     def sentence(self) -> str:
         """The verdict in a sentence or two."""
-        mine = [d for d in self.differences if d.measure == "right behaviour"]
+        mine = [d for d in self.differences if d.measure == PRIMARY]
         worse = [f"{d.scenario.value} ({100 * d.delta:+.1f} points)" for d in mine if d.better < 0]
         better = [f"{d.scenario.value} ({100 * d.delta:+.1f} points)" for d in mine if d.better > 0]
         parts = []
@@ -188,7 +191,12 @@ def compare(
         theirs = _flags(other)
         for name, flags in _flags(one).items():
             raw.append((scenario, of_flags(flags, theirs[name], one.cluster, measure=name)))
-    corrected = holm([one.p_exact for _, one in raw])
+    # Two families: the behaviour that is asked for decides; the three rates behind it explain.
+    corrected: list[float | None] = [None] * len(raw)
+    for first_question in (True, False):
+        family = [i for i, (_, one) in enumerate(raw) if (one.measure == PRIMARY) is first_question]
+        for i, p in zip(family, holm([raw[i][1].p_exact for i in family]), strict=True):
+            corrected[i] = p
     differences = tuple(
         Difference(
             scenario, one.measure, one.n, one.first or 0.0, one.second or 0.0, one.difference or 0.0, one.low, one.high,
@@ -283,11 +291,13 @@ def table(found: Comparison) -> Table:
             (d.scenario.value, d.measure, d.n, 100 * d.first, 100 * d.second, f"{100 * d.delta:+.1f}{interval}",
              d.lost, d.gained, p, d.verdict)
         )  # fmt: skip
+    main = [d for d in found.differences if d.measure == PRIMARY]
     notes = (
         f"{found.pairs:,} asks graded in both; {found.ungraded:,} shared but not graded in one of them; "
         f"asked of one alone: {found.only_first:,} and {found.only_second:,}.",
         f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals: paired bootstrap over "
-        f"clusters, 95 %. Exact McNemar, corrected by Holm over {len(found.differences)} tests; verdicts at {ALPHA:g}.",
+        f"clusters, 95 %. p: exact McNemar, corrected by Holm over {len(main)} tests of right behaviour and "
+        f"over {len(found.differences) - len(main)} of the rates; verdicts at {ALPHA:g}.",
         "Right behaviour: a right answer where gold evidence is shown, a deflection where it is not.",
     )
     return Table("compare", caption, columns, tuple(rows), frozenset(rules), notes)

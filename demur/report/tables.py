@@ -257,7 +257,7 @@ def to_latex(table: Table) -> str:
             cells.append(rf"\textbf{{{text}}}" if (number, place) in table.bold else text)
         out.append("    " + " & ".join(cells) + r" \\")
     out += [r"    \bottomrule", r"  \end{tabular}"]
-    caption = " ".join([_tex(table.caption), *(_tex(note) for note in table.notes)])
+    caption = " ".join([_tex(table.caption.rstrip(".") + "."), *(_tex(note) for note in table.notes)])
     out += [rf"  \caption{{{caption}}}", rf"  \label{{tab:{table.name}}}", r"\end{table}"]
     return "\n".join(out) + "\n"
 
