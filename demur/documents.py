@@ -26,7 +26,8 @@ FILES = ("documents.jsonl", "ends.npy", "ids.bin", "id_ends.npy", "keys.npy", "k
 """JSON lines and where each ends, ids and where each ends, sorted id hashes and their rows."""
 
 
-def _key(id: str) -> int:
+def key_of(id: str) -> int:
+    """64 bits of BLAKE2b of an id."""
     return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little")
 
 
@@ -59,7 +60,7 @@ class DocumentsWriter:
         self._id_at += len(id)
         self._ends.append(self._at)
         self._id_ends.append(self._id_at)
-        self._keys.append(_key(document.id))
+        self._keys.append(key_of(document.id))
         return len(self._ends) - 1
 
     def __len__(self) -> int:
@@ -169,7 +170,7 @@ class Documents(Mapping[str, Document]):
 
     def row(self, id: str) -> int | None:
         """The row of a document, None when there is none of that id."""
-        key = np.uint64(_key(id))
+        key = np.uint64(key_of(id))
         at = int(np.searchsorted(self._keys, key))
         while at < len(self._keys) and self._keys[at] == key:
             row = int(self._key_rows[at])

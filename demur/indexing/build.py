@@ -19,38 +19,48 @@ The parts, made for those spaces that the encoder serves:
 A page is what documents share under `Document.page` (a document without one is a page of its own). Its title is
 ``attributes["page_title"]`` or else the title of its first document; its summary is ``attributes["summary"]`` or else
 the text of its first document with text.
+
+A build that was killed goes on where it stopped: documents are read again, vectors that were made are not made again
+(`demur.indexing.embed`). Memory grows by some 40 bytes per document and by the vocabulary, not with texts or vectors.
 """
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur import __version__
-from demur.documents import Documents, DocumentsWriter
+from demur.documents import Documents, DocumentsWriter, key_of
 from demur.errors import DataError, UsageError
 from demur.indexing.bm25 import Method, build_bm25
+from demur.indexing.choose import Choice, choose
+from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder
-from demur.indexing.exact import unit, usable
+from demur.indexing.ivf import KINDS, Kind, build_ivf
 from demur.records import Document, Drop
-from demur.store import Problems, digest, file_digest, read_image, read_json, storage_errors, write_json, write_records
+from demur.store import Problems, digest, file_digest, read_json, storage_errors, write_json, write_records
+
+T = TypeVar("T")
 
 FORMAT = "demur-index"
 VERSION = 1
-
 Progress = Callable[[str, int, int], None]
-"""Called with (what is being done, items done, items in all)."""
+"""Called with what is being done, items done, and items in all (0 when unknown)."""
+NORM_BLOCK = 1 << 16
+"""Vectors whose norms are looked at together."""
 
 
 class _Part(NamedTuple):
     name: str
-    over: str
+    over: Literal["texts", "pages", "images"]
     space: str
 
 
@@ -80,11 +90,13 @@ def build_index(
     *,
     text_encoder: Encoder | None = None,
     image_root: Path | None = None,
+    kind: Kind | Literal["auto"] = "auto",
+    queries: int = 10_000,
     lexical: Method = "lucene",
-    batch: int = 64,
+    workers: int = 2,
     skip_bad: bool = False,
     problems: Problems | None = None,
-    progress: Progress | None = None,
+    progress: bool | Progress = False,
 ) -> dict[str, Any]:
     """Write an index folder of ``documents``; returns its manifest.
 
@@ -98,132 +110,147 @@ def build_index(
         out: the folder; refused when something else than an index stands there.
         text_encoder: encoder of passages.
         image_root: folder that relative image paths start from.
+        kind: of the dense indexes, see `demur.indexing.indexes`; ``auto`` chooses for each part by size, free memory
+            and ``queries``, and the manifest says why.
+        queries: how many queries ``auto`` should reckon with.
         lexical: how BM25 scores, see `demur.indexing.bm25`.
-        batch: items handed to the encoder at once.
-        skip_bad: leave out, and list in ``skipped.jsonl``, documents whose id repeats, that are empty, or whose image
-            cannot be read; else they are all named in one error before anything is embedded or right after.
-        problems: bad rows that the reader of ``documents`` has put aside; settled together with those found here.
-        progress: called now and then.
+        workers: threads that read, decode and resize images.
+        skip_bad: leave out, and list in ``skipped.jsonl``, documents whose id repeats, that are empty, or that cannot
+            be embedded (an unreadable image, a NaN vector); else all that are known are named in one error, those of
+            the reader and of the texts before anything is embedded.
+        problems: bad rows that the reader of ``documents`` puts aside; settled together with those found here.
+        progress: show bars on standard error; or a function called now and then with (what, done, in all or 0).
 
     Raises:
         BadInput: bad documents, unless ``skip_bad``.
         DataError: there are no documents.
-        UsageError: ``out`` holds something else.
+        UsageError: ``out`` holds something else, or another process is building there.
         StorageError: the disk is full or cannot be written.
     """
-    tell = progress or (lambda what, done, total: None)
+    if kind != "auto" and kind not in KINDS:
+        raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
     if out.exists() and not (out / "manifest.json").is_file() and any(out.iterdir()):
         raise UsageError("the folder is not empty and not an index", item=str(out), cure="choose another --out")
-    work = out.with_name(f".{out.name}.building")
-    with storage_errors(work):
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
     encoders = {space: encoder for space in encoder.dims}
     if text_encoder is not None:
         encoders["text"] = text_encoder
-    options = {"lexical": lexical, "version": VERSION}
+    makers = {space: [maker.name, maker.fingerprint()] for space, maker in encoders.items()}
+    options = {"kind": kind, "lexical": lexical} | ({"queries": queries} if kind == "auto" else {})
     complaints = problems if problems is not None else Problems()
-    drops: list[Drop] = []
-
-    with DocumentsWriter(work / "documents") as writer:
-        pages: list[str] = []
-        for document in documents:
-            writer.add(document)
-            pages.append(document.page or document.id)
-            if len(pages) % 10_000 == 0:
-                tell("reading documents", len(pages), 0)
-        repeated = set(writer.close())
-    if not pages:
+    work = out.with_name(f".{out.name}.building")
+    with _alone(work):
+        _clear(work, makers)
+        table = _read(documents, work / "documents", progress)
+        if not len(table.shelf):
+            complaints.settle(skip_bad=skip_bad)
+            raise DataError("there are no documents to index", item=str(out), cure="check the corpus")
+        inputs = digest([table.sha256, makers, options, VERSION])
+        if _finished(out, inputs):
+            complaints.settle(skip_bad=skip_bad)
+            shutil.rmtree(work)
+            finished: dict[str, Any] = read_json(out / "manifest.json")
+            return finished
+        drops: list[Drop] = []
+        for row, reason in table.bad:
+            complaints.add(table.shelf.id(row), reason)
+            drops.append(Drop(sample="", evidence=table.shelf.id(row), stage="index", reason=reason))
         complaints.settle(skip_bad=skip_bad)
-        raise DataError("there are no documents to index", item=str(out), cure="check the corpus")
-    inputs = digest([writer.sha256, {s: [e.name, e.fingerprint()] for s, e in encoders.items()}, options])
-    if _finished(out, inputs):
-        shutil.rmtree(work)
-        finished: dict[str, Any] = read_json(out / "manifest.json")
-        return finished
-    shelf = Documents(work / "documents")
-
-    def bad(row: int, stage: str, reason: str) -> None:
-        complaints.add(shelf.id(row), reason)
-        drops.append(Drop(sample="", evidence=shelf.id(row), stage=stage, reason=reason))
-
-    texts, images = array("q"), array("q")
-    for row in range(len(shelf)):
-        fields = shelf.raw(row)
-        if row in repeated:
-            bad(row, "index", "the id repeats an earlier document's")
-            continue
-        text = fields["text"]
-        if isinstance(text, str) and not text.strip():
-            if fields["image"] is None:
-                bad(row, "index", "the text is empty")
-        elif text is not None:
-            texts.append(row)
-        if fields["image"] is not None:
-            images.append(row)
-    complaints.settle(skip_bad=skip_bad)
-    page_count = _write_pages(work, shelf, pages)
-    page_shelf = Documents(work / "pages")
-    tell("pages", page_count, page_count)
-
-    rows = {"texts": _rows(texts), "images": _rows(images), "pages": np.arange(page_count, dtype=np.int64)}
-    parts: dict[str, Any] = {}
-    for part in DENSE_PARTS:
-        serving = encoders.get(part.space)
-        if serving is None or not len(rows[part.over]):
-            continue
-        folder = work / "parts" / part.name
-        source = _embedded(part, serving, shelf, page_shelf, rows[part.over], image_root, batch)
-        count = len(rows[part.over])
-        parts[part.name] = _write_dense(folder, part, serving, source, count, tell, bad)
-    complaints.settle(skip_bad=skip_bad)
-    if len(texts):
-        folder = work / "parts" / "lexical"
-        tell("lexical", 0, len(texts))
-        wanted = (passage_text(str(f["title"]), str(f["text"])) for f in map(shelf.raw, texts))
-        parts["lexical"] = build_bm25(wanted, folder, method=lexical) | {"space": "", "over": "texts"}
-        with storage_errors(folder):
-            np.save(folder / "rows.npy", rows["texts"])
-        tell("lexical", len(texts), len(texts))
-
-    write_records(work / "skipped.jsonl", drops)
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "inputs": inputs,
-        "id": inputs[:12],
-        "demur": __version__,
-        "encoders": {
-            space: {
-                "name": e.name,
-                "note": e.note,
-                "fingerprint": e.fingerprint(),
-                "similarity": e.similarity,
-                "dims": e.dims[space],
-            }
-            for space, e in sorted(encoders.items())
-        },
-        "counts": {
-            "documents": len(shelf),
-            "pages": page_count,
-            "texts": len(texts),
-            "images": len(images),
-            "skipped": len(drops),
-        },
-        "options": options,
-        "parts": parts,
-        "files": {
-            str(path.relative_to(work)): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
-            for path in sorted(work.rglob("*"))
-            if path.is_file()
-        },
-    }
-    write_json(work / "manifest.json", manifest)
-    with storage_errors(out):
-        if out.exists():
-            shutil.rmtree(out)
-        work.rename(out)
+        pages = _write_pages(work, table)
+        rows = {"texts": table.texts, "images": table.images, "pages": np.arange(len(pages), dtype=np.int64)}
+        parts: dict[str, Any] = {}
+        for part in DENSE_PARTS:
+            if part.space not in encoders or not len(rows[part.over]):
+                continue
+            folder = work / "parts" / part.name
+            shelf = pages if part.over == "pages" else table.shelf
+            entry, failed = _dense(
+                part, encoders[part.space], shelf, rows[part.over], folder, image_root, kind, queries, workers, progress
+            )
+            parts[part.name] = entry
+            for id, why in failed:
+                drops.append(Drop(sample="", evidence=id, stage=part.name, reason=why))
+                if part.over != "pages":  # a page without a title is no mistake of the corpus
+                    complaints.add(id, why)
+        complaints.settle(skip_bad=skip_bad)
+        if len(table.texts):
+            folder = work / "parts" / "lexical"
+            fields = (table.shelf.raw(int(row)) for row in table.texts)
+            texts = (passage_text(str(f["title"]), str(f["text"])) for f in fields)
+            parts["lexical"] = build_bm25(texts, folder, method=lexical) | {"space": "", "over": "texts"}
+            _save(folder / "rows.npy", table.texts)
+        write_records(work / "skipped.jsonl", drops)
+        (work / "makers.json").unlink()
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "inputs": inputs,
+            "id": inputs[:12],
+            "demur": __version__,
+            "encoders": {
+                space: {
+                    "name": maker.name,
+                    "note": maker.note,
+                    "fingerprint": maker.fingerprint(),
+                    "similarity": maker.similarity,
+                    "dims": maker.dims[space],
+                }
+                for space, maker in sorted(encoders.items())
+            },
+            "counts": {
+                "documents": len(table.shelf),
+                "pages": len(pages),
+                "texts": len(table.texts),
+                "images": len(table.images),
+                "skipped": len(drops),
+            },
+            "options": options,
+            "parts": parts,
+            "files": {
+                path.relative_to(work).as_posix(): {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+                for path in sorted(work.rglob("*"))
+                if path.is_file()
+            },
+        }
+        write_json(work / "manifest.json", manifest)
+        with storage_errors(out):
+            if out.exists():
+                shutil.rmtree(out)
+            work.rename(out)
     return manifest
+
+
+@contextmanager
+def _alone(work: Path) -> Iterator[None]:
+    """Keep a second build of the same folder out while this one runs."""
+    place = work.with_name(work.name + ".lock")
+    with storage_errors(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle = place.open("w")
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                "another process is building this index", item=str(work), cure="wait for it, or choose another --out"
+            ) from error
+        except OSError:  # a file system without locks: two builders are then the user's to avoid
+            pass
+        try:
+            yield
+        finally:
+            place.unlink(missing_ok=True)
+
+
+def _clear(work: Path, makers: dict[str, list[str]]) -> None:
+    """Make ready to build in ``work``; vectors of an interrupted build by the same encoders stay."""
+    with storage_errors(work):
+        before = read_json(work / "makers.json") if (work / "makers.json").is_file() else None
+        if before != makers:
+            shutil.rmtree(work, ignore_errors=True)
+        for folder in (work / "documents", work / "pages", work / "parts" / "lexical"):
+            shutil.rmtree(folder, ignore_errors=True)
+        work.mkdir(parents=True, exist_ok=True)
+    write_json(work / "makers.json", makers)
 
 
 def _finished(out: Path, inputs: str) -> bool:
@@ -238,140 +265,178 @@ def _finished(out: Path, inputs: str) -> bool:
     )
 
 
-def _rows(values: array[int]) -> NDArray[np.int64]:
-    return np.array(values, dtype=np.int64)
+class _Table(NamedTuple):
+    """All documents on disk, and what each row is good for."""
+
+    shelf: Documents
+    sha256: str
+    texts: NDArray[np.int64]
+    """Rows with text to find."""
+    images: NDArray[np.int64]
+    """Rows with an image."""
+    page_keys: NDArray[np.uint64]
+    """Hash of the page of every row."""
+    bad: list[tuple[int, str]]
+    """Rows left out of every part, each with its reason."""
 
 
-def _write_pages(work: Path, shelf: Documents, pages: Sequence[str]) -> int:
-    """Write the table of pages in order of their first document; returns how many there are."""
-    number: dict[str, int] = {}
-    page_of = np.fromiter((number.setdefault(page, len(number)) for page in pages), np.int64, len(pages))
+def _read(documents: Iterable[Document], folder: Path, progress: bool | Progress) -> _Table:
+    texts, images, keys, empty = array("q"), array("q"), array("Q"), array("q")
+    with _counted(documents, "documents", progress) as counted, DocumentsWriter(folder) as writer:
+        for document in counted:
+            row = writer.add(document)
+            keys.append(key_of(document.page or document.id))
+            if document.text is not None and document.text.strip():
+                texts.append(row)
+            elif document.image is None:
+                empty.append(row)
+            if document.image is not None:
+                images.append(row)
+        repeated = writer.close()
+    bad = [(row, "the id repeats an earlier document's") for row in repeated]
+    bad += [(row, "the text is empty") for row in empty if row not in repeated]
+    keep = [
+        np.setdiff1d(np.array(rows, dtype=np.int64), np.array(repeated, dtype=np.int64)) for rows in (texts, images)
+    ]
+    return _Table(Documents(folder), writer.sha256, keep[0], keep[1], np.array(keys, dtype=np.uint64), sorted(bad))
+
+
+@contextmanager
+def _counted(documents: Iterable[Document], what: str, progress: bool | Progress) -> Iterator[Iterable[Document]]:
+    """The same documents, counted by a bar or told to a function."""
+    if not progress:
+        yield documents
+        return
+    if callable(progress):
+        yield _told(documents, what, 0, progress)
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("reading {task.completed:,.0f} {task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=None)
+
+        def count() -> Iterator[Document]:
+            number = 0
+            for number, document in enumerate(documents, 1):  # told once more after the last
+                yield document
+                if number % 1000 == 0:
+                    bar.update(task, completed=number)
+            bar.update(task, completed=number)
+
+        yield count()
+
+
+def _told(items: Iterable[T], what: str, total: int, tell: Progress) -> Iterator[T]:
+    """The same items; every hundredth is told, and the last."""
+    number = 0
+    for number, item in enumerate(items, 1):  # told once more after the last
+        yield item
+        if number % 100 == 0:
+            tell(what, number, total)
+    tell(what, number, total)
+
+
+def _save(path: Path, values: NDArray[Any]) -> None:
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, values)
+
+
+def _write_pages(work: Path, table: _Table) -> Documents:
+    """Write the table of pages, in the order of their first documents, and which documents lie on each."""
+    _, first, inverse = np.unique(table.page_keys, return_index=True, return_inverse=True)
+    by_first = np.argsort(first, kind="stable")
+    number = np.empty(len(first), np.int64)
+    number[by_first] = np.arange(len(first))
+    page_of = number[inverse]
     order = np.argsort(page_of, kind="stable").astype(np.int64)
-    ends = np.searchsorted(page_of[order], np.arange(len(number)), side="right").astype(np.int64)
+    ends = np.cumsum(np.bincount(page_of, minlength=len(first))).astype(np.int64)
+    start = 0
     with DocumentsWriter(work / "pages") as writer:
-        start = 0
-        for page, end in zip(number, ends, strict=True):
-            title = summary = lead = first = ""
-            for row in order[start:end]:
-                fields = shelf.raw(int(row))
-                attributes: Any = fields["attributes"]
-                first = first or str(fields["title"])
-                title = title or attributes.get("page_title", "")
-                summary = summary or attributes.get("summary", "")
-                lead = lead or str(fields["text"] or "")
-                if title and summary:
-                    break
-            writer.add(Document(id=page, title=title or first, text=summary or lead))
-            start = int(end)
+        for end in ends.tolist():
+            writer.add(_page(table.shelf, order[start:end]))
+            start = end
         writer.close()
-    with storage_errors(work):
-        np.save(work / "page_of.npy", page_of)
-        np.save(work / "page_ends.npy", ends)
-        np.save(work / "page_documents.npy", order)
-    return len(number)
+    _save(work / "page_of.npy", page_of)
+    _save(work / "page_ends.npy", ends)
+    _save(work / "page_documents.npy", order)
+    return Documents(work / "pages")
 
 
-def _embedded(
+def _page(shelf: Documents, rows: NDArray[np.int64]) -> Document:
+    id = title = summary = lead = first = ""
+    for row in rows.tolist():
+        fields = shelf.raw(row)
+        attributes: Any = fields["attributes"]
+        id = id or str(fields["page"] or fields["id"])
+        first = first or str(fields["title"])
+        title = title or str(attributes.get("page_title", ""))
+        summary = summary or str(attributes.get("summary", ""))
+        lead = lead or str(fields["text"] or "")
+        if title and summary:
+            break
+    return Document(id=id, title=title or first, text=summary or lead)
+
+
+def _items(part: _Part, shelf: Documents, rows: NDArray[np.int64], root: Path | None) -> Iterator[Item]:
+    for row in rows.tolist():
+        if part.over == "images":
+            document = shelf.at(row)
+            if document.image is not None:
+                yield Item.of_image(document.id, document.image, root)
+            continue
+        fields = shelf.raw(row)
+        title, text = str(fields["title"]), str(fields["text"] or "")
+        shown = {"passages": passage_text(title, text), "titles": title, "summaries": page_text(title, text)}[part.name]
+        yield Item(str(fields["id"]), text=shown)
+
+
+def _dense(
     part: _Part,
     encoder: Encoder,
     shelf: Documents,
-    pages: Documents,
     rows: NDArray[np.int64],
-    root: Path | None,
-    batch: int,
-) -> Iterator[tuple[list[int], NDArray[np.float32], list[tuple[int, str]]]]:
-    """Batches of (rows of the table, their vectors, (row, reason) of those that could not be read)."""
-    for start in range(0, len(rows), batch):
-        here = [int(row) for row in rows[start : start + batch]]
-        if part.over == "images":
-            good, pictures, failed = [], [], []
-            for row in here:
-                try:
-                    pictures.append(_picture(shelf.at(row), root))
-                    good.append(row)
-                except DataError as error:
-                    failed.append((row, f"the image cannot be used: {error.message}"))
-            yield (
-                good,
-                encoder.images(pictures, part.space) if good else np.zeros((0, encoder.dims[part.space]), np.float32),
-                failed,
-            )
-            continue
-        table = shelf if part.over == "texts" else pages
-        fields = [table.raw(row) for row in here]
-        if part.name == "titles":
-            shown = [str(f["title"]) for f in fields]
-        else:
-            join = passage_text if part.name == "passages" else page_text
-            shown = [join(str(f["title"]), str(f["text"] or "")) for f in fields]
-        yield here, encoder.texts(shown, part.space, role="passage"), []
-
-
-def _picture(document: Document, root: Path | None) -> Any:
-    import io
-
-    from PIL import Image
-
-    assert document.image is not None
-    with Image.open(io.BytesIO(read_image(document.image, root))) as opened:
-        return opened.convert("RGB")
-
-
-def _write_dense(
     folder: Path,
-    part: _Part,
-    encoder: Encoder,
-    batches: Iterator[tuple[list[int], NDArray[np.float32], list[tuple[int, str]]]],
-    count: int,
-    tell: Progress,
-    bad: Callable[[int, str, str], None],
-) -> dict[str, Any]:
-    dims, kept, largest = encoder.dims[part.space], array("q"), 0.0
-    with storage_errors(folder):
-        folder.mkdir(parents=True)
-        raw = (folder / "vectors.raw").open("wb")
-    done = 0
-    with raw:
-        for rows, vectors, failed in batches:
-            for row, reason in failed:
-                bad(row, part.name, reason)
-            if vectors.shape != (len(rows), dims):
-                raise DataError(
-                    f"the encoder gave {vectors.shape} for {len(rows)} items of {dims} dimensions",
-                    item=encoder.name,
-                    cure="mend the encoder",
-                )
-            vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-            good = usable(vectors)
-            for place in np.flatnonzero(~good):
-                bad(rows[place], part.name, "its vector is NaN, infinite or zero")
-            vectors = vectors[good]
-            if encoder.similarity == "cosine":
-                vectors = unit(vectors)
-            if len(vectors):
-                largest = max(largest, float(np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1)).max()))
-            kept.extend(row for row, ok in zip(rows, good, strict=True) if ok)
-            with storage_errors(folder):
-                raw.write(vectors.tobytes())
-            done += len(rows) + len(failed)
-            tell(part.name, done, count)
-    with storage_errors(folder):
-        np.save(folder / "rows.npy", _rows(kept))
-        _raw_to_npy(folder / "vectors.raw", folder / "vectors.npy", (len(kept), dims))
-    return {
-        "kind": "flat",
+    root: Path | None,
+    kind: Kind | Literal["auto"],
+    queries: int,
+    workers: int,
+    progress: bool | Progress,
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Embed and index one part; returns its entry for the manifest, and (id, why) of what could not be embedded."""
+    items = _items(part, shelf, rows, root)
+    if callable(progress):
+        items = _told(items, part.name, len(rows), progress)
+    made = embed(items, encoder, part.space, folder, workers=workers, progress=progress is True)
+    failed = list(made.errors())
+    left_out = {shelf.row(id) for id, _ in failed}
+    kept = np.array([row for row in rows.tolist() if row not in left_out], dtype=np.int64) if failed else rows
+    _save(folder / "rows.npy", kept)
+    vectors: NDArray[np.float32] = made.vectors
+    count, dims = vectors.shape
+    largest = 0.0
+    for start in range(0, count, NORM_BLOCK):
+        squares = np.square(vectors[start : start + NORM_BLOCK], dtype=np.float64).sum(axis=1)
+        largest = max(largest, float(np.sqrt(squares.max())))
+        if encoder.similarity == "cosine" and not np.allclose(squares, 1.0, atol=1e-3):
+            raise DataError(
+                "it calls itself a cosine encoder, and gives rows that are not of length 1",
+                item=encoder.name,
+                cure="mend the encoder, or have it say 'dot'",
+            )
+    entry: dict[str, Any] = {
         "space": part.space,
         "over": part.over,
         "dims": dims,
-        "count": len(kept),
+        "count": count,
         "largest_norm": largest,
     }
-
-
-def _raw_to_npy(raw: Path, path: Path, shape: tuple[int, int]) -> None:
-    with path.open("wb") as out, raw.open("rb") as handle:
-        np.lib.format.write_array_header_1_0(
-            out, {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
-        )
-        shutil.copyfileobj(handle, out, 1 << 20)
-    raw.unlink()
+    chosen = choose(count, dims, queries=queries) if kind == "auto" else Choice(kind, "as asked")
+    if not count:
+        chosen = Choice("flat", "there is nothing to index")
+    entry |= chosen._asdict()
+    if chosen.kind != "flat":
+        entry |= build_ivf(chosen.kind, vectors, folder / "index.faiss")
+    return entry, failed
