@@ -387,7 +387,7 @@ class _Work:
     def __init__(self, encoder: Encoder, space: str, role: Role, workers: int) -> None:
         self._encoder, self._space, self._role = encoder, space, role
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-        self._step = encoder.batch if isinstance(encoder, Preparing) else 64
+        self._step = int(getattr(encoder, "batch", 64))
         self.ahead = self._step + 4 * workers
         self.seen = _Seen()
 

@@ -1,0 +1,246 @@
+"""Image-text encoders of open_clip: CLIP, EVA02, SigLIP and their kin, by name, from the hub or from local files.
+
+    open_clip:EVA02-L-14-336/merged2b_s6b_b61k       recommended on a GPU
+    open_clip:EVA02-B-16/merged2b_s8b_b131k          recommended on a CPU
+    open_clip:EVA02-E-14-plus/laion2b_s9b_b144k      5 billion weights, for big GPUs
+    open_clip:MODEL/path/to/weights.safetensors      a model's name with local weights (.pt or .safetensors)
+    open_clip:local-dir:/path/to/folder              a folder with open_clip_config.json and weights
+    open_clip:hf-hub:org/repo                        a repository on the Hugging Face hub
+
+Options: ``?precision=fp32`` and ``?batch=64``. Texts are cut at the model's context (77 tokens for most).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demur.errors import DataError, MissingExtra, UnknownPart, UsageError
+from demur.indexing.encoders import Role, named, space_of
+from demur.indexing.encoders.torch_models import (
+    Batches,
+    mend_torchvision,
+    pick_device,
+    require_torch,
+    together,
+    weights_digest,
+)
+from demur.store import digest
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+VERSION = "1"
+"""Changes whenever this file makes other vectors from the same weights."""
+
+_OPTIONS = {
+    "precision": "fp16 (default on CUDA), bf16 or fp32 (default elsewhere)",
+    "batch": "items per batch to begin with; halved when memory runs out",
+}
+_PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
+"""Its tokens stand for the tokenizer in the fingerprint."""
+
+
+class OpenClipEncoder:
+    """A model of open_clip. Rows are of length 1; ``joint``, ``text`` and ``look`` are one space."""
+
+    similarity: Literal["cosine", "dot"] = "cosine"
+
+    def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
+        """Load the model.
+
+        Args:
+            argument: what follows ``open_clip:``, see the module's head.
+            allow_random: let a model through that has no trained weights.
+            device: see `pick_device`.
+
+        Raises:
+            UsageError: unknown model or tag, no weights, no network, or a wrong option.
+            DataError: the weights are not of that model, or hold more than tensors.
+            MissingExtra: open_clip is not installed.
+        """
+        self.name = f"open_clip:{argument}"
+        require_torch("the open_clip encoder")
+        mend_torchvision()
+        try:
+            import open_clip
+        except ModuleNotFoundError as error:
+            raise MissingExtra("the open_clip encoder", extra="clip", module="open_clip") from error
+
+        source, options = named("open_clip", argument, _OPTIONS)
+        self._device = pick_device(device, self.name)
+        on_gpu = self._device.type == "cuda"
+        precision = options.get("precision", "fp16" if on_gpu else "fp32")
+        if precision not in ("fp16", "bf16", "fp32"):
+            raise UsageError(f"precision {precision!r} is not known", item=self.name, cure=_OPTIONS["precision"])
+        size = options.get("batch", "256" if on_gpu else "32")
+        if not size.isdecimal() or int(size) < 1:
+            raise UsageError(f"batch={size!r} is not a number of items", item=self.name, cure="give 1 or more")
+        parsed = _parsed(source, self.name, allow_random=allow_random)
+        self._model, self._preprocess, self._tokenizer = _load(parsed, precision, self._device, self.name)
+        self._dtype = open_clip.get_input_dtype(precision)
+        self._batches = Batches(int(size), self.name)
+        self.note = f"open_clip {source}, {precision}" + ("" if parsed.trained else ", RANDOM weights: not trained")
+        width = self._texts(["a"]).shape[1]
+        self.dims: Mapping[str, int] = {"joint": width, "text": width, "look": width}
+
+    @property
+    def batch(self) -> int:
+        """Items that it likes to be given at once."""
+        return self._batches.size
+
+    def fingerprint(self) -> str:
+        """Hash of weights, preprocessing, tokenizer and this file's version, whatever the precision and file format."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> str:
+        preprocessing = dict(self._model.visual.preprocess_cfg)
+        tokens = self._tokenizer([_PROBE]).tolist()
+        return digest(["open_clip", VERSION, weights_digest(self._model.state_dict()), preprocessing, tokens])
+
+    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> NDArray[np.float32]:
+        """Unit rows, (n, d) float32; ``role`` makes no difference.
+
+        Raises:
+            UsageError: no such space.
+        """
+        width = space_of(self, space, "texts")
+        return together(self._batches.run(list(texts), self._texts), width)
+
+    def _texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import torch
+
+        with torch.inference_mode():
+            return _unit(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
+
+    def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
+        """Unit rows, (n, d) float32.
+
+        Raises:
+            UsageError: no such space.
+        """
+        return self.images_prepared([self.prepared(image, space) for image in images], space)
+
+    def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
+        """The image resized and normalised as the model was trained, (3, h, w) float32."""
+        pixels: NDArray[Any] = self._preprocess(image).numpy()
+        return pixels
+
+    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
+        """`images` of what `prepared` gave."""
+        width = space_of(self, space, "images")
+        return together(self._batches.run(prepared, self._images), width)
+
+    def _images(self, prepared: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+        import torch
+
+        with torch.inference_mode():
+            pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._dtype)
+            return _unit(self._model.encode_image(pixels))
+
+
+def _unit(rows: Any) -> NDArray[np.float32]:
+    """Rows of a tensor at length 1, in single precision whatever the model's."""
+    import torch
+
+    unit: NDArray[np.float32] = torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
+    return unit
+
+
+class _Source(NamedTuple):
+    """What to load, once it is known to make sense."""
+
+    model: str
+    """Name for open_clip, with its scheme."""
+    weights: str | None
+    """Tag or file; None where the model's name says it all, or where there are none."""
+    trained: bool
+
+
+def _parsed(source: str, item: str, *, allow_random: bool) -> _Source:
+    """What is wrong with the name is said here, before anything is loaded."""
+    import open_clip
+
+    if source.startswith("hf-hub:"):
+        return _Source(source, None, trained=True)
+    if source.startswith("local-dir:"):
+        folder = Path(source.removeprefix("local-dir:")).expanduser()
+        if not (folder / "open_clip_config.json").is_file():
+            raise UsageError(f"{folder} has no open_clip_config.json", item=item, cure="check the path")
+        trained = any(True for kind in ("safetensors", "bin", "pth") for _ in folder.glob(f"*.{kind}"))
+        if not trained and not allow_random:
+            raise UsageError(
+                f"{folder} has no weights: the model would be random",
+                item=item,
+                cure="put open_clip_model.safetensors beside the config",
+            )
+        return _Source(f"local-dir:{folder}", None, trained)
+    model, _, weights = source.partition("/")
+    known = open_clip.list_models()
+    if model not in known:
+        hint = "or give open_clip:local-dir:PATH or open_clip:hf-hub:ORG/REPO"
+        raise UnknownPart("open_clip model", model, known, hint=hint)
+    tags = open_clip.list_pretrained_tags_by_model(model)
+    if not weights:
+        if allow_random:
+            return _Source(model, None, trained=False)
+        raise UsageError(
+            "no weights are named: the model would be random",
+            item=item,
+            cure=f"open_clip:{model}/{tags[-1]}" if tags else f"give a file: open_clip:{model}/PATH",
+        )
+    path = Path(weights).expanduser()
+    if weights not in tags and not path.is_file():
+        raise UsageError(
+            f"{weights!r} is neither a tag of {model} nor a file",
+            item=item,
+            cure=f"tags: {', '.join(tags)}" if tags else "it has no tags; give a .pt or .safetensors file",
+        )
+    return _Source(model, weights if weights in tags else str(path), trained=True)
+
+
+def _load(source: _Source, precision: str, device: Any, item: str) -> tuple[Any, Any, Any]:
+    """The model in evaluation mode, its preprocessing and its tokenizer."""
+    import open_clip
+    from open_clip.transform import PreprocessCfg, image_transform_v2
+
+    try:
+        model = open_clip.create_model(
+            source.model,
+            pretrained=source.weights,
+            precision=precision,
+            device=device,
+            require_pretrained=source.trained,  # else open_clip only logs that a model is random
+            pretrained_text=source.trained,
+            weights_only=True,  # a checkpoint is a pickle: nothing but tensors may come out of it
+        )
+        tokenizer = open_clip.get_tokenizer(source.model)
+    except Exception as error:  # hub, pickle, safetensors and PyTorch each have errors of their own
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        if isinstance(error, OSError) or any(sign in reason for sign in _NOT_HAD):
+            raise UsageError(
+                f"its files cannot be had: {reason}",
+                item=item,
+                cure="check the name and the network, or give local files: open_clip:local-dir:PATH",
+            ) from error
+        raise DataError(
+            f"the weights cannot be loaded: {reason}", item=item, cure="check that they are whole and of this model"
+        ) from error
+    preprocess = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
+    return model.eval(), preprocess, tokenizer
+
+
+_NOT_HAD = (
+    "Failed to download",
+    "Failed initial config",
+    "Required pretrained weights",
+    "couldn't connect",
+    "LocalEntryNotFound",
+)
+"""How open_clip and the hub's client say that files could not be fetched."""
