@@ -26,6 +26,14 @@ class Verb(NamedTuple):
 
 VERBS = (
     Verb("demo", "the whole job on the built-in sample, in two minutes", "demur demo --out demo-out"),
+    Verb(
+        "sources",
+        "datasets in their native formats: list, show, check a folder",
+        "demur sources check webqa /data/webqa",
+    ),
+    Verb(
+        "pool", "join sources into one pool of samples", "demur pool build webqa=/data/webqa mrag=/data/mrag --out pool"
+    ),
     Verb("calls", "ask a model; look into the ledger of paid replies", "demur calls stats calls.sqlite"),
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),

@@ -6,7 +6,7 @@ under the entry-point group ``demur.sources``, and ``docs/adding-a-source.md`` s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -46,7 +46,9 @@ class Source(Protocol):
         ...
 
 
-def open_source(name: str, folder: Path, problems: Problems | None = None, **options: str) -> Source:
+def open_source(
+    name: str, folder: Path, problems: Problems | None = None, options: Mapping[str, str] | None = None
+) -> Source:
     """The adapter of that name over a folder.
 
     Args:
@@ -60,6 +62,7 @@ def open_source(name: str, folder: Path, problems: Problems | None = None, **opt
         UsageError: the folder does not exist, or the adapter knows no such option.
     """
     factory, _ = find("sources", name)
+    options = options or {}
     unknown = sorted(set(options) - set(options_of(factory)))
     if unknown:
         raise UsageError(

@@ -156,7 +156,7 @@ class InfoSeek(NativeSource):
             images=(image.ref,) if image.ref else (),
             gold=tuple(gold),
             split=str(row.get("data_split") or file),
-            topic=kind or answers.kind,
+            topic=kind or {"number": "numerical", "date": "time"}.get(answers.kind, "string"),
             cluster=entity[0] if entity else str(row["image_id"]),
             attributes={
                 **({"entity": entity[0], "entity_title": entity[1]} if entity else {}),

@@ -1,0 +1,193 @@
+"""`demur sources list|show|check|unpack`."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from demur.curation.sources.check import Checked
+
+EXAMPLES = """examples:
+  $ demur sources show infoseek
+  $ demur sources check webqa /data/webqa --set split=val
+  $ demur sources check mypackage.adapter:Mine /data/mine --limit 100"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments."""
+    parser.epilog = EXAMPLES
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="list|show|check|unpack")
+    listing = verbs.add_parser("list", help="every source adapter that is installed")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    show = verbs.add_parser("show", help="the card of a source: purpose, licence, files, sizes, known defects, options")
+    show.add_argument("name", help="registered name, or module:Class")
+    show.add_argument("--json", action="store_true", help="print JSON")
+    check = verbs.add_parser(
+        "check", help="read a folder once; exit 1 on anything that would silently change a benchmark"
+    )
+    check.add_argument("name", help="registered name, or module:Class")
+    check.add_argument("path", type=Path, help="folder of the source")
+    check.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="option of the adapter")
+    check.add_argument("--limit", type=positive, metavar="N", help="read at most N samples and N documents")
+    check.add_argument("--pins", type=Path, metavar="FILE", help="YAML list of expected hashes and counts")
+    check.add_argument("--no-published-pins", action="store_true", help="do not compare with the card's own counts")
+    check.add_argument("--json", action="store_true", help="print JSON")
+    unpack = verbs.add_parser("unpack", help="unpack a zip or tar safely: nothing lands outside the folder")
+    unpack.add_argument("archive", type=Path)
+    unpack.add_argument("folder", type=Path)
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List, show, check or unpack."""
+    return {"list": _list, "show": _show, "check": _check, "unpack": _unpack}[args.what](args)
+
+
+def _print(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def _list(args: argparse.Namespace) -> int:
+    from demur.plugins import where
+
+    known = where("sources")
+    if args.json:
+        _print(known)
+    else:
+        width = max(map(len, known), default=0)
+        sys.stdout.write("".join(f"{name:<{width}}  {place}\n" for name, place in known.items()))
+        sys.stdout.write("\n'demur sources show NAME' tells more\n")
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    from demur.curation.sources import options_of
+    from demur.curation.sources.cards import card_of
+    from demur.plugins import find
+
+    factory, _ = find("sources", args.name)
+    card, options = card_of(factory), options_of(factory)
+    if args.json:
+        _print({"name": args.name, "card": card and card.model_dump(mode="json"), "options": options})
+        return 0
+    out = [f"{args.name}: {card.title if card else factory.__name__}", ""]
+    if card is None:
+        out.append("no card: put <module>.yaml beside the adapter, see docs/adding-a-source.md")
+    else:
+        for name in (
+            "purpose", "url", "licence", "citation", "knowledge_base", "gold", "negatives", "sizes", "used_by_001",
+            "rule",
+        ):  # fmt: skip
+            out.append(f"{name.replace('_', ' '):<15} {getattr(card, name)}")
+        out += ["", "files:"] + [f"  {file.name}  ({file.size})  {file.holds}" for file in card.files]
+        if card.published:
+            out += ["", "published (checked by 'demur sources check'):"]
+            for pin in card.published:
+                said = pin.model_dump(exclude={"file"}, exclude_none=True).items()
+                out.append(f"  {pin.file}  " + ", ".join(f"{key} {value}" for key, value in said))
+        if card.defects:
+            out += ["", "known defects:"] + [f"  - {defect}" for defect in card.defects]
+    out += ["", "options (--set KEY=VALUE): " + (", ".join(f"{k}={v}" for k, v in options.items()) or "none")]
+    if documentation := inspect.getdoc(factory):
+        out += ["", documentation]
+    sys.stdout.write("\n".join(out) + "\n")
+    return 0
+
+
+def settings(pairs: list[str]) -> dict[str, str]:
+    """KEY=VALUE pairs as a dict.
+
+    Raises:
+        UsageError: a pair without ``=``.
+    """
+    from demur.errors import UsageError
+
+    found = {}
+    for pair in pairs:
+        key, mark, value = pair.partition("=")
+        if not mark or not key:
+            raise UsageError(f"expected KEY=VALUE, got {pair!r}", cure="write for example --set split=val")
+        found[key] = value
+    return found
+
+
+def _check(args: argparse.Namespace) -> int:
+    from demur.curation.sources import open_source
+    from demur.curation.sources.cards import card_of, read_pins
+    from demur.curation.sources.check import check
+    from demur.plugins import find
+
+    source = open_source(args.name, args.path, options=settings(args.set))
+    card = card_of(find("sources", args.name)[0])
+    pins = read_pins(args.pins) if args.pins else ()
+    if card is not None and not args.no_published_pins:
+        pins += card.published
+    checked = check(source, pins, args.limit)
+    if args.json:
+        _print(checked.model_dump(mode="json"))
+    else:
+        sys.stdout.write(_text(checked))
+        if checked.findings:
+            sys.stderr.write(f"demur: {args.path}: {len(checked.findings)} finding(s) would change a benchmark\n")
+    return 1 if checked.findings else 0
+
+
+def _counted(counts: dict[str, int], most: int = 12) -> str:
+    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:most]]
+    return ", ".join(shown) + (f", ... {len(counts) - most} more" if len(counts) > most else "") or "none"
+
+
+def _text(checked: Checked) -> str:
+    out = [
+        f"{checked.source} in {checked.folder}" + ("  (limited reading)" if checked.limited else ""),
+        f"  samples      {checked.samples:,} ({checked.unanswerable:,} unanswerable, {checked.defective:,} defective, "
+        f"{checked.without_gold:,} without gold)",
+        f"  splits       {_counted(checked.splits)}",
+        f"  topics       {_counted(checked.topics)}",
+        f"  answers      {_counted(checked.answers)}",
+        f"  gold         {_counted(checked.gold)}",
+        f"  negatives    {_counted(checked.negatives)}",
+        f"  documents    {checked.documents:,}",
+        f"  pictures     {checked.images:,} read",
+    ]
+    if checked.notes:
+        out += ["", "notes:"] + [f"  {count:>8,}  {note}" for note, count in checked.notes.items()]
+    out += ["", "items:"]
+    for item in checked.shown:
+        out += [f"  {item.id}  ({item.place})", f"    question  {item.question}"]
+        out += [f"    picture   {picture}" for picture in item.images]
+        out.append(f"    answer    {item.answer}   accepted: {' | '.join(' & '.join(form) for form in item.accepted)}")
+        out += [f"    gold      {line}" for line in item.gold] + [f"    negative  {line}" for line in item.negatives]
+    if checked.findings:
+        kinds = checked.problems or {"of the whole": len(checked.findings)}
+        out += ["", f"findings ({len(checked.findings):,}; {_counted(kinds)}):"] + [
+            f"  {line}" for line in checked.findings[:50]
+        ]
+        if len(checked.findings) > 50:
+            out.append(f"  ... and {len(checked.findings) - 50} more (--json prints all)")
+    else:
+        out += ["", "sound: nothing found that would silently change a benchmark"]
+    return "\n".join(out) + "\n"
+
+
+def _unpack(args: argparse.Namespace) -> int:
+    from demur.formats import unpack
+    from demur.store import Problems
+
+    problems = Problems()
+    written = unpack(args.archive, args.folder, problems)
+    sys.stdout.write(f"{written} files in {args.folder}\n")
+    for line in problems.lines:
+        sys.stderr.write(f"demur: {line}\n")
+    return 1 if problems.lines else 0

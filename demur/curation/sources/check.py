@@ -1,0 +1,217 @@
+"""One reading of a source, and everything in it that would silently change a benchmark."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from demur.answers import normalise
+from demur.curation.sources import DEFECT, Source
+from demur.curation.sources.cards import Pin, mismatches
+from demur.curation.sources.passages import document_of
+from demur.records import Document, Evidence, ImageRef, Modality, Record, Sample
+from demur.store import digest
+
+KINDS = (
+    ("picture missing", r"(image|picture)\b.*\bmissing|No such file"),
+    ("picture broken", r"(image|picture)\b.*(unreadable|cannot be read|not an image|is empty)|not an image"),
+    ("duplicate id", r"stands in an earlier row"),
+    ("empty answer", r"no answer|answer is empty|accepted answer|answer_short is an empty"),
+    ("empty question", r"question is empty|'(question|Q|input|problem)' holds"),
+    ("gold not found", r"gold .*missing|no document has the gold id|gold document"),
+    ("file missing", r"not in the folder"),
+    ("file damaged", r"cut off or damaged|not JSON from here on|not readable as Parquet"),
+    ("unreadable row", r"not a JSON|not a CSV|UTF-8|expected .* fields|expected a"),
+)
+"""Kinds of problems, by what their line says; the first that fits counts."""
+
+
+class Rendered(Record):
+    """One sample as a reader sees it."""
+
+    id: str
+    place: str
+    question: str
+    images: tuple[str, ...]
+    answer: str
+    accepted: tuple[tuple[str, ...], ...]
+    gold: tuple[str, ...]
+    negatives: tuple[str, ...]
+
+
+class Checked(Record):
+    """What one reading of a source found."""
+
+    source: str
+    folder: str
+    limited: bool
+    """Whether ``--limit`` ended the reading early; the knowledge base is then not compared with the gold."""
+    samples: int
+    splits: dict[str, int]
+    topics: dict[str, int]
+    unanswerable: int
+    answers: dict[str, int]
+    """Samples by kind of answer."""
+    gold: dict[str, int]
+    """Pieces of gold evidence by ``modality/level``."""
+    negatives: dict[str, int]
+    """Native negatives by modality."""
+    without_gold: int
+    documents: int
+    images: int
+    """Distinct pictures that were read and decoded."""
+    defective: int
+    """Samples yielded with a ``defect``."""
+    problems: dict[str, int]
+    """Problems by kind."""
+    findings: tuple[str, ...]
+    """Everything that would silently change a benchmark; empty when the source is sound."""
+    notes: dict[str, int]
+    """Harmless peculiarities, counted."""
+    shown: tuple[Rendered, ...]
+
+
+def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) -> Checked:
+    """Read a source once and say what is in it.
+
+    Args:
+        source: an adapter over a folder.
+        pins: what its files should be.
+        limit: read at most so many samples and documents, and leave out what only a whole reading can tell.
+
+    Memory: a few strings per sample; documents are streamed.
+    """
+    counts: dict[str, Counter[str]] = {
+        name: Counter() for name in ("splits", "topics", "answers", "gold", "negatives", "asked", "ids")
+    }
+    findings: list[str] = []
+    images: set[str] = set()
+    wanted: dict[str, str] = {}
+    shown: list[tuple[int, str, Sample]] = []
+    answers_of: dict[str, str] = {}
+    samples = unanswerable = without_gold = defective = leaking = 0
+    for sample in islice(source.samples(), limit):
+        samples += 1
+        counts["splits"][sample.split or "(none)"] += 1
+        counts["topics"][sample.topic or "(none)"] += 1
+        counts["answers"][sample.answers.kind] += 1
+        unanswerable += not sample.answerable
+        without_gold += not sample.gold
+        defective += DEFECT in sample.attributes
+        for evidence in sample.gold:
+            counts["gold"][f"{evidence.modality}/{evidence.level}"] += 1
+            wanted.setdefault(evidence.id, sample.id)
+        for evidence in sample.negatives:
+            counts["negatives"][str(evidence.modality)] += 1
+        images.update(ref.sha256 for ref in pictures(sample))
+        if counts["ids"][sample.id]:
+            findings.append(f"{sample.source_ref} ({sample.id}): two samples have this id")
+        counts["ids"][sample.id] += 1
+        key = digest([normalise(sample.question), sorted(ref.sha256 for ref in sample.images), sample.cluster], 16)
+        if key in answers_of:
+            findings.append(f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}")
+        answers_of.setdefault(key, sample.id)
+        leaking += _states_answer(sample)
+        rank = -int(digest(sample.id, 12), 16)
+        (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (rank, sample.id, sample))
+    if not samples:
+        findings.append("no sample could be read")
+    documents, seen = _documents(source, wanted, findings, limit)
+    images |= seen
+    notes = Counter({name: count for name, count in getattr(source, "notes", {}).items() if count})
+    if leaking:
+        notes["questions that state their own answer"] += leaking
+    problems = list(dict.fromkeys(source.problems.lines))
+    return Checked(
+        source=source.name,
+        folder=str(source.root),
+        limited=limit is not None,
+        samples=samples,
+        splits=dict(counts["splits"]),
+        topics=dict(counts["topics"].most_common()),
+        unanswerable=unanswerable,
+        answers=dict(counts["answers"]),
+        gold=dict(counts["gold"]),
+        negatives=dict(counts["negatives"]),
+        without_gold=without_gold,
+        documents=documents,
+        images=len(images),
+        defective=defective,
+        problems=dict(Counter(kind_of(line) for line in problems).most_common()),
+        findings=tuple(problems + findings + mismatches(Path(source.root), pins)),
+        notes=dict(notes),
+        shown=tuple(rendered(sample) for _, _, sample in sorted(shown, key=lambda item: -item[0])),
+    )
+
+
+def _documents(source: Source, wanted: dict[str, str], findings: list[str], limit: int | None) -> tuple[int, set[str]]:
+    """Number of documents and their pictures; gold that no document has, and ids that repeat, become findings."""
+    missing = dict(wanted)
+    ids: set[str] = set()
+    images: set[str] = set()
+    number = 0
+
+    def documents() -> Iterator[Document]:
+        yield from islice(source.documents(), limit)
+
+    for document in documents():
+        number += 1
+        if document.image is not None:
+            images.add(document.image.sha256)
+        key = digest(document.id.encode(), 16)
+        if key in ids:
+            findings.append(f"document {document.id}: two documents have this id")
+        ids.add(key)
+        missing.pop(document.id, None)
+        missing.pop(document.page, None)
+    if number and limit is None:
+        for evidence, sample in missing.items():
+            if digest(document_of(evidence).encode(), 16) not in ids:
+                findings.append(f"{sample}: gold {evidence} is not in the knowledge base")
+    return number, images
+
+
+def _states_answer(sample: Sample) -> bool:
+    """Whether a form of the answer stands in the question as whole words (options to choose from aside)."""
+    question = f" {normalise(sample.question)} "
+    forms = [[normalise(part) for part in form] for form in sample.answers.accepted]
+    return any(all(part and f" {part} " in question for part in form) for form in forms)
+
+
+def kind_of(line: str) -> str:
+    """Kind of a problem, for the table of counts."""
+    return next((kind for kind, pattern in KINDS if re.search(pattern, line, re.IGNORECASE)), "other")
+
+
+def pictures(sample: Sample) -> Iterator[ImageRef]:
+    """Every picture of a sample: of the question, then of its evidence."""
+    yield from sample.images
+    for evidence in (*sample.gold, *sample.negatives):
+        if evidence.image is not None:
+            yield evidence.image
+
+
+def rendered(sample: Sample) -> Rendered:
+    """A sample as text."""
+
+    def line(evidence: Evidence) -> str:
+        what = f"[{evidence.level}] {evidence.title}".rstrip()
+        if evidence.modality is Modality.IMAGE and evidence.image is not None:
+            return f"{what} <{evidence.image.width}x{evidence.image.height} {evidence.image.uri}>"
+        text = " ".join((evidence.text or "").split())
+        return f"{what}: {text[:160]}{'...' if len(text) > 160 else ''}"
+
+    return Rendered(
+        id=sample.id,
+        place=sample.source_ref,
+        question=sample.question,
+        images=tuple(f"{ref.width}x{ref.height} {ref.uri}" for ref in sample.images),
+        answer=sample.answers.shown,
+        accepted=sample.answers.accepted[:6],
+        gold=tuple(line(evidence) for evidence in sample.gold[:3]),
+        negatives=tuple(line(evidence) for evidence in sample.negatives[:3]),
+    )
