@@ -8,21 +8,25 @@
 The two rank differently: in okapi a word found in more than half of the passages weighs a quarter of the mean idf,
 more than a word of middling frequency does; and query words count as often as they are repeated in both.
 
-The index is built in one pass with 12 bytes of memory per posting (a word in a passage), written in bm25s's own
-file format (``bm25s.BM25.load(folder)`` opens it), and mapped when it is searched. Order: score descending, then row
-ascending, and ties at the cut are settled exactly.
+The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 16 bytes
+per passage; it is written in bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and mapped when it is searched.
+Order: score descending, then row ascending, and ties at the cut are settled exactly. With numba installed, bm25s's
+compiled kernel is used for large indexes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import tempfile
 import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +36,10 @@ from demur.indexing.exact import MARGIN, Found
 from demur.store import storage_errors
 
 Method = Literal["lucene", "okapi"]
+NUMBA_FROM = 20_000
+"""Passages from which compiling bm25s's kernel (seconds, once per process) is worth it."""
+SPOOL = 1 << 21
+"""Postings sorted at once while building."""
 _WORD = re.compile(r"\w+")
 
 
@@ -61,56 +69,99 @@ def build_bm25(
     """Write a BM25 index of ``texts`` in their order; returns its entry for the manifest.
 
     Args:
-        texts: passages; an empty one keeps its row and is never found.
+        texts: passages, read once; an empty one keeps its row and is never found.
         folder: made when missing.
         method: see the module.
         k1: saturation of the term frequency, > 0.
         b: share of length normalisation, in [0, 1].
+
+    Raises:
+        UsageError: a parameter is out of range.
+        StorageError: the disk is full or cannot be written.
     """
     if method not in ("lucene", "okapi"):
         raise UsageError(f"no BM25 method named {method!r}; known: lucene, okapi", cure="choose one of them")
+    if k1 <= 0 or not 0 <= b <= 1:
+        raise UsageError(f"k1={k1} must be above 0 and b={b} in [0, 1]", cure="1.5 and 0.75 are usual")
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as spool:
+            vocabulary, lengths, df = _count(texts, spool)
+            n = len(lengths)
+            idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (k1 + 1)
+            average = float(lengths.sum()) / n if lengths.any() else 1.0
+            norms = k1 * (1 - b + b * lengths / average)
+            dtype = np.float32 if method == "lucene" else np.float64
+            _invert(spool, folder, df.astype(np.int64), idf, norms, np.dtype(dtype))
+        (folder / "vocab.index.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
+        params = {
+            "k1": k1, "b": b, "delta": 0.5, "method": "lucene", "idf_method": "lucene", "dtype": np.dtype(dtype).name,
+            "int_dtype": "int32", "num_docs": n, "version": "0.2.0", "backend": "numpy",
+        }  # fmt: skip
+        (folder / "params.index.json").write_text(json.dumps(params, indent=1), encoding="utf-8")
+    postings = int(df.sum())
+    return {
+        "kind": "bm25", "method": method, "k1": k1, "b": b, "count": n, "words": len(vocabulary), "postings": postings,
+    }  # fmt: skip
+
+
+def _count(texts: Iterable[str], spool: IO[bytes]) -> tuple[dict[str, int], NDArray[np.int64], NDArray[np.float64]]:
+    """Spool (word, row, count) of every posting; returns the vocabulary, text lengths and document frequencies."""
     vocabulary: dict[str, int] = {}
-    word_of, row_of, count_of, lengths = array("i"), array("i"), array("i"), array("i")
+    df, lengths, block = array("q"), array("q"), array("i")
     for row, text in enumerate(texts):
         counts = Counter(words(text))
         lengths.append(counts.total())
         for word, count in counts.items():
-            word_of.append(vocabulary.setdefault(word, len(vocabulary)))
-            row_of.append(row)
-            count_of.append(count)
-    n = len(lengths)
-    words_, rows, counts_, long = (
-        np.frombuffer(a, np.int32) if a else np.zeros(0, np.int32) for a in (word_of, row_of, count_of, lengths)
-    )
-    df = np.bincount(words_, minlength=len(vocabulary)).astype(np.float64)
-    idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (k1 + 1)
-    average = float(long.sum()) / n if n else 1.0
-    dtype = np.float32 if method == "lucene" else np.float64
-    order = np.argsort(words_, kind="stable")  # rows stay ascending within a word
-    tf = counts_[order].astype(np.float64)
-    saturated = tf / (tf + k1 * (1 - b + b * long[rows[order]] / (average or 1.0)))
-    data = (idf[words_[order]] * saturated).astype(dtype)
+            number = vocabulary.setdefault(word, len(vocabulary))
+            if number == len(df):
+                df.append(0)
+            df[number] += 1
+            block.extend((number, row, count))
+        if len(block) >= 3 * SPOOL:
+            block.tofile(spool)
+            del block[:]
+    block.tofile(spool)
+    spool.flush()
+    return vocabulary, np.array(lengths, dtype=np.int64), np.array(df, dtype=np.float64)
+
+
+def _invert(
+    spool: IO[bytes],
+    folder: Path,
+    df: NDArray[np.int64],
+    idf: NDArray[np.float64],
+    norms: NDArray[np.floating[Any]],
+    dtype: np.dtype[Any],
+) -> None:
+    """Turn spooled postings into one column per word: rows ascending, and the finished scores beside them."""
     pointers = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        np.save(folder / "data.csc.index.npy", data)
-        np.save(folder / "indices.csc.index.npy", rows[order])
-        np.save(folder / "indptr.csc.index.npy", pointers)
-        (folder / "vocab.index.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
-        params = {
-            "k1": k1, "b": b, "delta": 0.5, "method": "lucene", "idf_method": "lucene",
-            "dtype": np.dtype(dtype).name, "int_dtype": "int32", "num_docs": n, "version": "0.2.0", "backend": "numpy",
-        }  # fmt: skip
-        (folder / "params.index.json").write_text(json.dumps(params, indent=1), encoding="utf-8")
-    return {
-        "kind": "bm25",
-        "method": method,
-        "k1": k1,
-        "b": b,
-        "count": n,
-        "words": len(vocabulary),
-        "postings": len(data),
-    }
+    data = _mapped(folder / "data.csc.index.npy", dtype, int(pointers[-1]))
+    rows = _mapped(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
+    np.save(folder / "indptr.csc.index.npy", pointers)
+    free = pointers[:-1].copy()
+    spool.seek(0)
+    while len(block := np.frombuffer(spool.read(12 * SPOOL), dtype=np.int32)):
+        word, row, count = block.reshape(-1, 3).T
+        order = np.argsort(word, kind="stable")  # rows stay ascending within a word
+        word, row, tf = word[order], row[order], count[order].astype(np.float64)
+        first = np.flatnonzero(np.concatenate([[True], word[1:] != word[:-1]]))
+        sizes = np.diff(np.concatenate([first, [len(word)]]))
+        place = np.arange(len(word)) - np.repeat(first, sizes) + free[word]
+        rows[place] = row
+        data[place] = idf[word] * (tf / (tf + norms[row]))
+        free[word[first]] += sizes
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """A new array on disk; its room is taken at once, because a mapped write to a full disk kills the process."""
+    if not count:
+        np.save(path, np.zeros(0, dtype))
+        return np.zeros(0, dtype)
+    made: NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
+    with path.open("rb+") as handle:
+        os.posix_fallocate(handle.fileno(), 0, path.stat().st_size)
+    return made
 
 
 class BM25:
@@ -130,7 +181,7 @@ class BM25:
         self.folder, self.count = folder, int(part["count"])
         with storage_errors(folder):
             try:
-                self._engine = bm25s.BM25.load(folder, mmap=True, load_vocab=True)
+                self._engine = bm25s.BM25.load(folder, mmap=True, load_vocab=True, backend=self._backend())
             except (ValueError, KeyError, json.JSONDecodeError) as error:
                 raise IndexFileError(
                     f"not a BM25 index: {error}", item=str(folder), cure="build the index again"
@@ -146,6 +197,9 @@ class BM25:
     def open(cls, folder: Path, part: dict[str, Any]) -> BM25:
         """The door that `demur.plugins` finds."""
         return cls(folder, part)
+
+    def _backend(self) -> str:
+        return "numba" if self.count >= NUMBA_FROM and find_spec("numba") is not None else "numpy"
 
     def scores(self, text: str) -> NDArray[np.floating[Any]]:
         """(n,) scores of all passages for one query: the sum over its words, in the order they stand."""

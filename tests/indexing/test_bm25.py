@@ -1,0 +1,152 @@
+import errno
+import os
+import random
+
+import bm25s
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur.errors import IndexFileError, StorageError, UsageError
+from demur.indexing import bm25
+from demur.indexing.bm25 import BM25, build_bm25, words
+
+
+def zipf(n, vocabulary=300, longest=40, seed=0):
+    rng = random.Random(seed)
+    pool = [f"w{i}" for i in range(vocabulary)]
+    weights = [1 / (i + 1) for i in range(vocabulary)]
+    return [" ".join(rng.choices(pool, weights=weights, k=rng.randint(0, longest))) for _ in range(n)]
+
+
+def built(tmp_path, texts, method="lucene", **options):
+    return BM25(tmp_path / method, build_bm25(texts, tmp_path / method, method=method, **options))
+
+
+def okapi(texts):
+    from rank_bm25 import BM25Okapi
+
+    return BM25Okapi([words(text) for text in texts])
+
+
+def test_okapi_scores_and_order_are_those_of_rank_bm25(tmp_path):
+    texts = [*zipf(600), "", "w1 w1 w1"]
+    index, reference = built(tmp_path, texts, "okapi"), okapi(texts)
+    for query in [*texts[:40], "w0 w0 w1 unheard", "w250"]:
+        expected = reference.get_scores(words(query))
+        assert np.abs(index.scores(query) - expected).max() <= 1e-9
+        found = index.search([query], 10)
+        order = np.lexsort((np.arange(len(texts)), -expected))[:10]
+        order = order[expected[order] > 0]
+        assert np.allclose(expected[found.rows[0][: len(order)]], expected[order], rtol=0, atol=1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.text("ab c\u00e9", max_size=12), min_size=1, max_size=12), st.text("ab c\u00e9", max_size=6))
+def test_okapi_on_tiny_corpora(tmp_path_factory, texts, query):
+    if not any(words(t) for t in texts):
+        return
+    index = built(tmp_path_factory.mktemp("bm25"), texts, "okapi")
+    assert np.allclose(index.scores(query), okapi(texts).get_scores(words(query)), atol=1e-9)
+
+
+@pytest.mark.reference
+def test_lucene_scores_are_those_of_bm25s(tmp_path):
+    texts = zipf(400)
+    index = built(tmp_path, texts)
+    peer = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+    peer.index([words(t) for t in texts], show_progress=False)
+    for query in texts[:30]:
+        if words(query):
+            assert np.allclose(index.scores(query), peer.get_scores(words(query)), rtol=1e-5, atol=1e-5)
+
+
+def test_it_is_a_bm25s_index(tmp_path):
+    texts = zipf(50)
+    index = built(tmp_path, texts)
+    other = bm25s.BM25.load(tmp_path / "lucene", load_vocab=True)
+    assert np.allclose(other.get_scores(words(texts[3])), index.scores(texts[3]))
+
+
+def test_postings_spooled_in_pieces_give_the_same_files(tmp_path, monkeypatch):
+    texts = zipf(300)
+    built(tmp_path / "whole", texts)
+    monkeypatch.setattr(bm25, "SPOOL", 97)
+    built(tmp_path / "pieces", texts)
+    for name in sorted(os.listdir(tmp_path / "whole" / "lucene")):
+        whole, pieces = (tmp_path / side / "lucene" / name for side in ("whole", "pieces"))
+        assert whole.read_bytes() == pieces.read_bytes()
+
+
+def test_ties_at_the_cut_go_by_row(tmp_path):
+    index = built(tmp_path, ["alpha beta"] * 200 + ["gamma"] * 50)
+    found = index.search(["alpha", "gamma"], 5)
+    assert found.rows.tolist() == [[0, 1, 2, 3, 4], [200, 201, 202, 203, 204]]
+
+
+def test_batches_do_not_matter(tmp_path):
+    texts = zipf(500)
+    index = built(tmp_path, texts)
+    queries = [*texts[:60], "nothing known"]
+    whole = index.search(queries, 20)
+    for size in (1, 7):
+        for start in range(0, len(queries), size):
+            part = index.search(queries[start : start + size], 20)
+            assert (part.rows == whole.rows[start : start + size]).all()
+            assert part.scores.tobytes() == whole.scores[start : start + size].tobytes()
+
+
+@pytest.mark.reference
+def test_compiled_and_plain_agree(tmp_path, monkeypatch):
+    pytest.importorskip("numba")
+    texts = zipf(400)
+    plain = built(tmp_path, texts).search(texts[:20], 10)
+    monkeypatch.setattr(bm25, "NUMBA_FROM", 0)
+    index = BM25(tmp_path / "lucene", {"count": 400})
+    assert index._engine.backend == "numba"
+    fast = index.search(texts[:20], 10)
+    assert (fast.rows == plain.rows).all()
+    assert np.allclose(fast.scores[fast.rows >= 0], plain.scores[plain.rows >= 0], rtol=1e-6)
+
+
+def test_among_candidates(tmp_path):
+    index = built(tmp_path, ["red fox", "red hen", "blue fox", "green"])
+    found = index.among(["red fox"], [np.array([3, 1, 2, 1])], 3)
+    assert sorted(found.rows[0, :2]) == [1, 2]
+    assert found.rows[0, 2] == -1
+
+
+def test_nothing_and_more_than_there_is(tmp_path):
+    index = built(tmp_path, ["one two", "", "..."])
+    assert index.search(["one", "?!"], 9).rows.tolist() == [[0, *[-1] * 8], [-1] * 9]
+    assert built(tmp_path / "none", ["", ""]).search(["one"], 1).rows.tolist() == [[-1]]
+    with pytest.raises(UsageError, match="at least 1"):
+        index.search(["one"], 0)
+
+
+def test_bad_parameters_and_files(tmp_path):
+    for options in ({"method": "tfidf"}, {"k1": 0}, {"b": 1.5}):
+        with pytest.raises(UsageError):
+            build_bm25(["x"], tmp_path / "bad", **options)
+    part = build_bm25(["a b", "b c"], tmp_path / "ix")
+    with pytest.raises(IndexFileError, match="expected 3 passages"):
+        BM25(tmp_path / "ix", part | {"count": 3})
+    (tmp_path / "ix" / "params.index.json").write_text("{")
+    with pytest.raises(IndexFileError, match="not a BM25 index"):
+        BM25(tmp_path / "ix", part)
+    with pytest.raises(StorageError):
+        BM25(tmp_path / "nowhere", part)
+
+
+def test_a_full_disk_is_an_error_not_a_crash(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StorageError, match=r"No space left.*free some disk space"):
+        build_bm25(["a b", "b c"], tmp_path / "ix")
+
+
+def test_words():
+    assert words("Größe: ﬁve 7-fold, U.K.!") == ["größe", "five", "7", "fold", "u", "k"]
