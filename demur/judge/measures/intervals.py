@@ -157,9 +157,7 @@ def _distinct(sums: Floats) -> tuple[Floats, Codes]:
     joint = np.zeros(len(sums), dtype=np.int64)
     for column in sums.T:
         values, codes = np.unique(column, return_inverse=True)
-        joint = np.unique(joint * len(values) + codes, return_inverse=True)[
-            1
-        ]  # kept dense: the product never overflows
+        joint = np.unique(joint * len(values) + codes, return_inverse=True)[1]  # dense: no overflow
     _, first, counts = np.unique(joint, return_index=True, return_counts=True)
     return sums[first], counts.astype(np.int64)
 

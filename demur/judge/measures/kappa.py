@@ -73,7 +73,7 @@ def highest_kappa(agreement: float, labels: int) -> float:
     covers every agreement worth reporting). A printed kappa above this bound is an error of arithmetic.
 
     >>> [round(highest_kappa(a, 3), 3) for a in (0.911, 0.924, 0.94, 0.93)]
-    [0.867, 0.887, 0.911, 0.896]
+    [0.867, 0.886, 0.91, 0.895]
     """
     if not 0 <= agreement <= 1 or labels < 2:
         raise DataError(

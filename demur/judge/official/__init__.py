@@ -1,0 +1,39 @@
+"""The sources' own metrics, beside the judge: so that the number a paper prints can be printed too.
+
+Each is ``score(answers, prediction) -> float`` in [0, 1] (or None where the metric is undefined), named by the rule of
+the source. They follow their publications to the letter, faults included; a fault is said in its file and tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from demur.errors import UnknownPart
+from demur.records import AnswerSpec
+
+Metric = Callable[[AnswerSpec, str], float | None]
+
+METRICS = {
+    "infoseek": "infoseek:score",
+    "evqa": "evqa:score",
+    "webqa": "webqa:score",
+    "mmdocrag": "mmdocrag:score",
+    "mragbench": "mragbench:score",
+    "viquae-em": "viquae:exact",
+    "viquae-f1": "viquae:f1",
+}
+"""Name of the rule -> file and function in this folder."""
+
+
+def metric(name: str) -> Metric:
+    """The official metric of that name.
+
+    Raises:
+        UnknownPart: no such metric; the message lists those that exist.
+    """
+    if name not in METRICS:
+        raise UnknownPart("official metric", name, list(METRICS), hint="give one of these names")
+    module, _, function = METRICS[name].partition(":")
+    found: Metric = getattr(import_module(f"{__name__}.{module}"), function)
+    return found

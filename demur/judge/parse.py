@@ -1,0 +1,85 @@
+"""Reading the reply of a model that grades with SimpleQA's three labels.
+
+A published grader takes the first capital A, B or C anywhere in the reply and C when there is none, so that
+NOT_ATTEMPTED reads as correct and an outage as an abstention. Here the whole reply is read first, then whole words,
+longest first; what says nothing, or two things, is None: the verdict is *ungraded* and counted beside every rate.
+"""
+
+from __future__ import annotations
+
+import re
+
+from demur.records import Outcome, Status, Verdict
+
+LETTERS = {"A": Outcome.CORRECT, "B": Outcome.INCORRECT, "C": Outcome.DEFLECTED}
+WORDS = {"NOT_ATTEMPTED": Outcome.DEFLECTED, "INCORRECT": Outcome.INCORRECT, "CORRECT": Outcome.CORRECT}
+"""Longest first: CORRECT stands inside INCORRECT."""
+
+_WORD = re.compile(r"(?<![A-Z_])(NOT[ _-]ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])", re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:NOT|NEVER|NEITHER|NOR|ISN'T|N'T)\s+(?:\w+\s+)?(?:IN)?CORRECT\b", re.IGNORECASE)
+_NAMED = re.compile(
+    r"(?:(?:ANSWER|GRADE|VERDICT|LABEL|CHOICE|OPTION|TARGET|LETTER|RESULT|RATING)[\"'*]*\s*(?:IS|:|=|->)\s*[\"'(*\[]*([ABC])(?![A-Za-z'])"
+    r"|^\W*([ABC])\s*[):.=-]|[:\n]\s*[\"'(*\[]*([ABC])\W*$)",
+    re.IGNORECASE,
+)
+
+
+def parse(reply: str) -> Outcome | None:
+    """The label that a reply states; None when it states none, or more than one.
+
+    >>> [parse(r).value for r in ("A", "CORRECT", "INCORRECT", "NOT_ATTEMPTED", "Answer: B", "b")]
+    ['correct', 'correct', 'incorrect', 'deflected', 'incorrect', 'incorrect']
+    >>> parse("A or B"), parse("I cannot grade this."), parse("not correct")
+    (None, None, None)
+    """
+    whole = re.sub(r"^[\W_]+|[\W_]+$", "", reply).upper()
+    if whole in LETTERS:
+        return LETTERS[whole]
+    word = re.sub(r"[ -]", "_", whole)
+    if word in WORDS:
+        return WORDS[word]
+    if _NEGATED.search(reply):
+        return None
+    said = {WORDS[re.sub(r"[ -]", "_", found.upper())] for found in _WORD.findall(reply)}
+    # a letter counts in the place of a label only; lower case is an article more often than a label
+    said |= {LETTERS[letter] for found in _NAMED.findall(reply) for letter in found if letter in LETTERS}
+    return said.pop() if len(said) == 1 else None
+
+
+def literal(reply: str) -> Outcome:
+    """The published parser, faults and all: the first capital A, B or C anywhere; C when there is none.
+
+    For reproducing published numbers only. "CORRECT" and "INCORRECT" read as C, "NOT_ATTEMPTED" as A.
+
+    >>> [literal(r).value for r in ("CORRECT", "INCORRECT", "NOT_ATTEMPTED", "Answer: B", "b")]
+    ['deflected', 'deflected', 'correct', 'correct', 'deflected']
+    """
+    found = re.search(r"[ABC]", reply)
+    return LETTERS[found.group() if found else "C"]
+
+
+def verdict(ask: str, reply: str, *, judge: str, model: str, prompt_sha256: str, mode: str = "strict") -> Verdict:
+    """The verdict of a model's reply, with what is needed to repeat it.
+
+    Args:
+        ask: id of the ask that was graded.
+        reply: the model's reply, kept as ``raw``.
+        judge: id of the judge.
+        model: the model's name and revision.
+        prompt_sha256: hash of the prompt's text.
+        mode: ``strict``, or ``literal`` for the published parser.
+
+    Returns:
+        Graded, or ungraded where the strict parser reads no label.
+    """
+    outcome = literal(reply) if mode == "literal" else parse(reply)
+    return Verdict(
+        id=ask,
+        status=Status.UNGRADED if outcome is None else Status.GRADED,
+        outcome=outcome,
+        reason="the judge's reply states no single label" if outcome is None else f"{mode} parse of the judge's reply",
+        judge=judge,
+        model=model,
+        prompt_sha256=prompt_sha256,
+        raw=reply,
+    )
