@@ -1,0 +1,233 @@
+"""EVA-CLIP-8B and 18B, whose model code is not in any library but comes with the weights. Off unless asked for.
+
+    evaclip:BAAI/EVA-CLIP-8B?trust_remote_code=yes&revision=COMMIT      about 17 GB in half precision
+    evaclip:BAAI/EVA-CLIP-18B?trust_remote_code=yes&revision=COMMIT     about 36 GB
+    evaclip:/path/to/folder?trust_remote_code=yes
+
+Loading such a repository runs its Python files with all your rights, and a repository can change over night: hence the
+option, the warning, and the advice to pin the commit whose code was read. That code was written for transformers 4;
+where it does not run with the one installed, the error says so. open_clip has the smaller models of the family,
+without foreign code.
+
+Options: ``trust_remote_code=yes``, ``revision``, ``precision`` and ``batch``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demur.errors import DataError, MissingExtra, UsageError
+from demur.indexing.encoders import Role, named, space_of
+from demur.indexing.encoders.torch_models import (
+    Batches,
+    mend_torchvision,
+    pick_device,
+    require_torch,
+    together,
+    weights_digest,
+)
+from demur.store import digest
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+VERSION = "1"
+"""Changes whenever this file makes other vectors from the same weights."""
+
+MEAN = (0.48145466, 0.4578275, 0.40821073)
+STD = (0.26862954, 0.26130258, 0.27577711)
+"""Of CLIP's training pictures, per channel in [0, 1] (Radford et al. 2021); EVA-CLIP keeps them."""
+
+_OPTIONS = {
+    "trust_remote_code": "yes, to run the repository's own Python files",
+    "revision": "the commit to take, so that its code cannot change behind you",
+    "precision": "fp16 (default on CUDA) or fp32 (default elsewhere)",
+    "batch": "items per batch to begin with; halved when memory runs out",
+}
+_PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
+_CONTEXT = 77
+
+
+class EvaClipEncoder:
+    """A model that comes with its own code; ``joint``, ``text`` and ``look`` are one space."""
+
+    similarity: Literal["cosine", "dot"] = "cosine"
+
+    def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
+        """Load the model.
+
+        Args:
+            argument: what follows ``evaclip:``, see the module's head.
+            allow_random: let weights through that the checkpoint does not hold, which are random.
+            device: see `pick_device`.
+
+        Raises:
+            UsageError: remote code was not allowed, unknown repository, no network, random weights, or a wrong option.
+            DataError: the repository's code or weights cannot be loaded.
+            MissingExtra: transformers is not installed.
+        """
+        self.name = f"evaclip:{argument}"
+        source, options = named("evaclip", argument, _OPTIONS)
+        if not source:
+            raise UsageError("no repository is named", item=self.name, cure="e.g. evaclip:BAAI/EVA-CLIP-8B")
+        if options.get("trust_remote_code") != "yes":
+            raise UsageError(
+                f"loading it runs Python code from {source}, which was not allowed",
+                item=self.name,
+                cure=f"read that code, then give evaclip:{source}?trust_remote_code=yes&revision=COMMIT; "
+                "open_clip:EVA02-E-14-plus/laion2b_s9b_b144k needs no foreign code",
+            )
+        require_torch("the evaclip encoder")
+        self._device = pick_device(device, self.name)
+        on_gpu = self._device.type == "cuda"
+        precision = options.get("precision", "fp16" if on_gpu else "fp32")
+        size = options.get("batch", "64" if on_gpu else "8")
+        if precision not in ("fp16", "fp32"):
+            raise UsageError(f"precision={precision!r} is not known", item=self.name, cure=_OPTIONS["precision"])
+        if not size.isdecimal() or int(size) < 1:
+            raise UsageError(f"batch={size!r} is not a number of items", item=self.name, cure="give 1 or more")
+        warnings.warn(
+            f"running Python code from {source}"
+            + (
+                ""
+                if options.get("revision") or Path(source).expanduser().is_dir()
+                else ", which is not pinned to a commit"
+            ),
+            stacklevel=2,
+        )
+        self._model, self._tokenizer, missing = _load(source, options.get("revision"), precision, self.name)
+        if missing and not allow_random:
+            raise UsageError(
+                f"the checkpoint lacks {len(missing)} of the model's weights, which are now random: {missing[0]} ...",
+                item=self.name,
+                cure="check that it is a checkpoint of this very model",
+            )
+        self._model.to(self._device).eval()
+        self._side = int(self._model.config.vision_config.image_size)
+        self._batches = Batches(int(size), self.name)
+        self.note = f"{source} by its own code, {precision}" + (", RANDOM weights" if missing else "")
+        width = self._texts(["a"]).shape[1]
+        self.dims: Mapping[str, int] = {"joint": width, "text": width, "look": width}
+
+    @property
+    def batch(self) -> int:
+        """Items that it likes to be given at once."""
+        return self._batches.size
+
+    def fingerprint(self) -> str:
+        """Hash of weights, the repository's model code, preprocessing, tokenizer and this file's version."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> str:
+        code = digest(inspect.getsource(type(self._model)).encode())
+        tokens = self._tokenizer(_PROBE)["input_ids"]
+        preprocessing = [self._side, MEAN, STD]
+        return digest(["evaclip", VERSION, weights_digest(self._model.state_dict()), code, preprocessing, list(tokens)])
+
+    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> NDArray[np.float32]:
+        """Unit rows, (n, d) float32; texts are cut at 77 tokens; ``role`` makes no difference.
+
+        Raises:
+            UsageError: no such space.
+        """
+        width = space_of(self, space, "texts")
+        return together(self._batches.run(list(texts), self._texts), width)
+
+    def _texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import torch
+
+        tokens = self._tokenizer(
+            list(texts), return_tensors="pt", padding="max_length", truncation=True, max_length=_CONTEXT
+        )
+        with torch.inference_mode():
+            return _unit(self._model.encode_text(tokens["input_ids"].to(self._device)))
+
+    def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
+        """Unit rows, (n, d) float32.
+
+        Raises:
+            UsageError: no such space.
+        """
+        return self.images_prepared([self.prepared(image, space) for image in images], space)
+
+    def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
+        """CLIP's preprocessing: the shorter side to the model's, its middle square, normalised; (3, side, side) float32."""
+        from PIL import Image as Pillow
+
+        side, shorter = self._side, min(image.size)
+        # Sizes are cut to whole pixels, as CLIP's own processor does.
+        wide, high = (max(side, int(side * length / shorter)) for length in image.size)
+        left, top = (wide - side) // 2, (high - side) // 2
+        middle = image.convert("RGB").resize((wide, high), Pillow.Resampling.BICUBIC)
+        pixels = np.asarray(middle.crop((left, top, left + side, top + side)), np.float32) / 255
+        return ((pixels - np.float32(MEAN)) / np.float32(STD)).transpose(2, 0, 1)
+
+    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
+        """`images` of what `prepared` gave."""
+        width = space_of(self, space, "images")
+        return together(self._batches.run(prepared, self._images), width)
+
+    def _images(self, prepared: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+        import torch
+
+        with torch.inference_mode():
+            pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._model.dtype)
+            return _unit(self._model.encode_image(pixels))
+
+
+def _unit(rows: Any) -> NDArray[np.float32]:
+    import torch
+
+    unit: NDArray[np.float32] = torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
+    return unit
+
+
+def _load(source: str, revision: str | None, precision: str, item: str) -> tuple[Any, Any, list[str]]:
+    """(model, tokenizer, weights that the checkpoint lacks)."""
+    mend_torchvision()
+    try:
+        import torch
+        import transformers
+    except ModuleNotFoundError as error:
+        raise MissingExtra("the evaclip encoder", extra="clip", module=str(error.name)) from error
+
+    path = Path(source).expanduser()
+    place = str(path) if path.is_dir() else source
+    try:
+        model, report = transformers.AutoModel.from_pretrained(
+            place,
+            revision=revision or "main",
+            dtype=torch.float16 if precision == "fp16" else torch.float32,
+            trust_remote_code=True,
+            output_loading_info=True,
+        )
+        tokenizer = transformers.CLIPTokenizer.from_pretrained(place, revision=revision or "main")
+    except Exception as error:  # the repository's own code may fail in any way
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        if isinstance(error, OSError) and not path.is_dir():
+            raise UsageError(
+                f"the model cannot be had: {reason}",
+                item=item,
+                cure="check the name and the network, or give a local folder",
+            ) from error
+        raise DataError(
+            f"its code or weights cannot be loaded with transformers {transformers.__version__}: {reason}",
+            item=item,
+            cure="such code was written for transformers 4: try it in an environment with 'transformers<5'",
+        ) from error
+    if not (hasattr(model, "encode_image") and hasattr(model, "encode_text")):
+        raise DataError(
+            f"{type(model).__name__} has no encode_image and encode_text",
+            item=item,
+            cure="choose an EVA-CLIP repository",
+        )
+    return model, tokenizer, sorted(report["missing_keys"])
