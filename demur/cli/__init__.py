@@ -37,7 +37,12 @@ VERBS = (
     Verb("calls", "ask a model; look into the ledger of paid replies", "demur calls stats calls.sqlite"),
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),
+    Verb("run", "ask systems from a release, judge them", "demur run demo-out/release --system reader --out runs"),
+    Verb(
+        "sweep", "distractors, strictness, modality", "demur sweep demo-out/release --system reader --distractors 0:10"
+    ),
     Verb("release", "show or verify a release folder", "demur release verify demo-out/release"),
+    Verb("audit", "check published tables for arithmetic", "demur audit table8.csv table4.csv"),
 )
 
 

@@ -18,9 +18,11 @@ from demur.records import ImageRef, Sample
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.contexts import Recipe
 from demur.scenarios.systems import Kit, open_system
+from demur.scenarios.systems.model import ModelSystem
 from demur.store import seed_of
 
 if TYPE_CHECKING:
+    from demur.calls import Budget, Plan
     from demur.indexing.encoders import Encoder
 
 NEEDS_ENCODER = ("reader", "prior")
@@ -106,6 +108,9 @@ def ask(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     ledger: Path | None = None,
     alongside: int = ALONGSIDE,
+    concurrency: int = 8,
+    budget: Budget | None = None,
+    prices: Path | None = None,
     steps: Steps = QUIET,
 ) -> list[Path]:
     """Run systems over a release, one run folder each under ``out``; what was begun goes on.
@@ -126,6 +131,9 @@ def ask(
         options: system -> sampling, layout, ``name``, ``note``.
         ledger: where model calls are kept.
         alongside: asks in flight at once.
+        concurrency: calls in flight per endpoint.
+        budget: stops the run, resumable, before its money is passed.
+        prices: price table that overlays the shipped one.
         steps: told what happens.
 
     Returns:
@@ -148,7 +156,10 @@ def ask(
     folders = []
     for name in systems:
         given = dict((options or {}).get(name, {}))
-        kit = kit_of(release, encoder, everything, prompts, ledger=ledger or out / "calls.sqlite", options=given)
+        kit = kit_of(
+            release, encoder, everything, prompts, ledger=ledger or out / "calls.sqlite", options=given,
+            concurrency=concurrency, budget=budget, prices=prices,
+        )  # fmt: skip
         system = open_system(name, kit)
         label = str(given.get("name") or system.id)
         folders.append(
@@ -159,7 +170,57 @@ def ask(
                 tasks=tasks,
                 about=about,
                 progress=lambda n, label=label: steps.count(f"answers of {label}", n, len(tasks)),  # type: ignore[misc]
-                alongside=alongside,
+                alongside=max(alongside, concurrency),
             )
         )
     return folders
+
+
+def planned(
+    release: Release,
+    systems: Sequence[str],
+    *,
+    recipes: Sequence[Recipe],
+    conditions: Sequence[Condition],
+    seed: int = 0,
+    limit: int | None = None,
+    text_only: bool = False,
+    prompts: Prompts | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    ledger: Path,
+    prices: Path | None = None,
+    per_second: float | None = None,
+) -> Plan:
+    """What `ask` would cost with the same arguments: a line per model; systems that call no model cost nothing.
+
+    Args:
+        release: opened.
+        systems: by name.
+        recipes: context sets to ask in.
+        conditions: prompting conditions.
+        seed: of whatever is drawn.
+        limit: as for `ask`.
+        text_only: as for `ask`.
+        prompts: texts; the package's when None.
+        options: as for `ask`.
+        ledger: what is kept there is not paid again.
+        prices: price table that overlays the shipped one.
+        per_second: replies a second, for the time.
+    """
+    from demur.calls import Plan
+    from demur.calls import plan as calls_plan
+
+    prompts = prompts or Prompts()
+    samples = drawn(list(release.samples()), limit, seed, text_only=text_only)
+    tasks = tasks_of(samples, recipes, conditions, prompts, seed)
+    total = Plan()
+    for name in systems:
+        if name.partition(":")[0] != "model":
+            continue
+        system = ModelSystem(
+            name.partition(":")[2],
+            Kit(read_image=release.read_image, prompts=prompts, options=dict((options or {}).get(name, {}))),
+        )
+        requests = (system.request(t.ask) for t in tasks if not system.takes(t.ask))
+        total += calls_plan("run", system.addresses[0], requests, ledger=ledger, prices=prices, per_second=per_second)
+    return total

@@ -33,8 +33,8 @@ SMALL = "SmolLM2-135M"
 SMALL_NOTE = (
     "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
 )
-SMALL_SAMPLES = 8
-LAYOUT = Layout(images="none", max_tokens=900)
+SMALL_SAMPLES = 6
+LAYOUT = Layout(images="none", max_tokens=600)
 OWN = ("release", "runs", "build", "index", "report.html", "summary.json", "demo.json")
 """What the demo writes into its folder."""
 

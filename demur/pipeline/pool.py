@@ -83,7 +83,7 @@ def _opened(spec: SourceSpec, base: Path, problems: Problems) -> Source:
         except TypeError as error:
             raise UsageError("this source needs a folder", item=spec.name, cure="give it a path") from error
         return source
-    return open_source(spec.name, base / spec.path, problems, **{k: str(v) for k, v in spec.options.items()})
+    return open_source(spec.name, base / spec.path, problems, {k: str(v) for k, v in spec.options.items()})
 
 
 def _link(link: Path, target: Path) -> None:

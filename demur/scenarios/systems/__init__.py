@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from demur.calls import Budget
+
 
 class System(Protocol):
     """The whole contract of a system under test."""
@@ -60,6 +62,11 @@ class Kit:
     ledger: Path | None = None
     """Where model calls are kept and paid for once."""
     concurrency: int = 8
+    """Calls in flight per endpoint."""
+    budget: Budget | None = None
+    """Money that all models of a command share."""
+    prices: Path | None = None
+    """A price table that overlays the shipped one."""
     options: dict[str, Any] = field(default_factory=dict)
     """Sampling of models (temperature, max_tokens ...) and layout, as the recipe or command gave them."""
 

@@ -29,7 +29,7 @@ class ModelSystem:
     """An endpoint or local model asked through the ledger, so that no answer is paid for twice.
 
     Args:
-        argument: a model string of `demur.calls`.
+        argument: a model string of `demur.calls`, or several of one model joined by commas.
         kit: ``options`` may hold sampling (temperature, max_tokens ...) and layout (images, captions, max_tokens).
     """
 
@@ -48,12 +48,14 @@ class ModelSystem:
                 f"unknown option(s) {', '.join(sorted(unknown))}", cure=f"known: {', '.join(sorted(SAMPLING))}"
             )
         self.sampling = options
-        self.address = argument
+        # Several addresses of one model, joined by commas, are a fleet.
+        self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
         self._kit = kit
         self._model: Model | None = None
         self._closing: Any = None
         # The identity leaves the address out: the same model behind another port is the same system.
-        self.id = name or f"model:{argument.partition('#')[2] or argument}"
+        first = self.addresses[0]
+        self.id = name or f"model:{first.partition('#')[2] or first}"
 
     def takes(self, ask: Ask) -> str:
         """A text-only model is not asked about an image that it cannot see, nor shown visual evidence."""
@@ -64,15 +66,28 @@ class ModelSystem:
                 return "text-only model"
         return ""
 
+    def request(self, ask: Ask) -> Request:
+        """The call that an ask becomes; nothing is opened or sent."""
+        from demur.calls import model_id
+
+        rendered = render(ask, condition(ask.condition), self._kit.prompts, self.layout)
+        return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **self.sampling)
+
+    def cuts(self, ask: Ask) -> tuple[str, ...]:
+        """What the layout leaves out of an ask: one line for each piece of evidence."""
+        return render(ask, condition(ask.condition), self._kit.prompts, self.layout).cuts
+
     async def _opened(self) -> Model:
         if self._model is None:
             from demur.calls import open_model
 
             self._closing = open_model(
-                self.address,
+                self.addresses,
                 ledger=self._kit.ledger,
                 concurrency=self._kit.concurrency,
                 read_image=self._kit.read_image,
+                budget=self._kit.budget,
+                prices=self._kit.prices,
             )
             self._model = await self._closing.__aenter__()
         return self._model
@@ -80,11 +95,9 @@ class ModelSystem:
     async def answer(self, ask: Ask) -> Response:
         """Render, call, read the reply."""
         how = condition(ask.condition)
-        rendered = render(ask, how, self._kit.prompts, self.layout)
         model = await self._opened()
-        request = Request(model=model.id, messages=rendered.messages, item=ask.id, **self.sampling)
         try:
-            reply = await model.complete(request)
+            reply = await model.complete(self.request(ask))
         except (ItemError, TransientError) as error:  # this item's failure, not the system's
             return Response(error=str(error))
         return read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)

@@ -176,21 +176,15 @@ class Reader:
 
         with Images.open(io.BytesIO(self._read_image(ref))) as opened:
             picture = opened.convert("RGB").resize((60, 45))
-        names = [_colour_name(p) for p in _part(picture, question)]
-        common = Counter(names).most_common()
+        common = _colours(_part(picture, question))
         if re.search(r"\b(star|crescent|disk|disc|circle|sun|cross|diamond|triangle|emblem|moon)\b", question):
-            whole = Counter(_colour_name(p) for p in _pixels(picture)).most_common(1)[0][0]
-            common = [c for c in common if c[0] != whole] or common
-        return common[0][0]
+            field = _colours(picture)[0]
+            common = [c for c in common if c != field] or common
+        return common[0]
 
 
-def _pixels(picture: Image) -> list[tuple[int, int, int]]:
-    data = picture.tobytes()
-    return [(data[i], data[i + 1], data[i + 2]) for i in range(0, len(data), 3)]
-
-
-def _part(picture: Image, question: str) -> list[tuple[int, int, int]]:
-    """Pixels of the band that the question names; the middle of the picture when it names an emblem."""
+def _part(picture: Image, question: str) -> Image:
+    """The band that the question names; the middle of the picture when it names an emblem."""
     width, height = picture.size
     third_w, third_h = width // 3, height // 3
     boxes = {
@@ -207,15 +201,20 @@ def _part(picture: Image, question: str) -> list[tuple[int, int, int]]:
     }
     for words, box in boxes.items():
         if words in question:
-            return _pixels(picture.crop(box))
-    return _pixels(picture.crop((width // 4, height // 4, 3 * width // 4, 3 * height // 4)))
+            return picture.crop(box)
+    return picture.crop((width // 4, height // 4, 3 * width // 4, 3 * height // 4))
 
 
-def _colour_name(pixel: tuple[int, int, int]) -> str:
-    def far(colour: tuple[int, int, int]) -> int:
-        return sum((a - b) ** 2 for a, b in zip(pixel, colour, strict=True))
+def _colours(picture: Image) -> list[str]:
+    """Names of a picture's colours, the commonest first; each pixel has the name of the nearest known shade."""
+    import numpy as np
 
-    return min(_COLOURS, key=lambda name: min(map(far, _COLOURS[name])))
+    names = [name for name, shades in _COLOURS.items() for _ in shades]
+    shades = np.array([shade for known in _COLOURS.values() for shade in known], dtype=np.int32)
+    pixels = np.asarray(picture, dtype=np.int32).reshape(-1, 1, 3)
+    nearest = ((pixels - shades) ** 2).sum(axis=2).argmin(axis=1)
+    counts = Counter(names[i] for i in nearest.tolist())
+    return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 def _subject(title: str) -> str:

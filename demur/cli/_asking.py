@@ -1,0 +1,114 @@
+"""What `demur run` and `demur sweep` share: the arguments about systems, and the printing of results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.errors import UsageError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Release, systems, judge, sampling, layout, folders."""
+    parser.add_argument("release", type=Path, help="release folder (see 'demur demo' or 'demur build')")
+    parser.add_argument(
+        "--system", "--systems", "--models", dest="systems", nargs="+", required=True, metavar="SYSTEM",
+        help="who is asked: reader, reader:min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
+        "answers:FILE, python:module:function, module:Class; several take the same questions",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs"), help="folder of the run folders (default: %(default)s)"
+    )
+    parser.add_argument("--judge", default="rules", help="who grades (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of every draw and order (default: %(default)s)")
+    parser.add_argument("--limit", type=int, metavar="N", help="ask N samples drawn by the seed instead of all")
+    parser.add_argument("--text-only", action="store_true", help="ask only what a model without images can be asked")
+    parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
+    parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
+    parser.add_argument(
+        "--concurrency", type=int, default=8, help="calls in flight per endpoint (default: %(default)s)"
+    )
+    model = parser.add_argument_group("models (systems that begin with model:)")
+    model.add_argument("--temperature", type=float, help="sampling temperature")
+    model.add_argument("--top-p", type=float, help="nucleus sampling")
+    model.add_argument("--max-tokens", type=int, help="longest answer, in tokens")
+    model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
+    model.add_argument("--extra", type=json.loads, metavar="JSON", help="""more body fields, e.g. '{"top_k": 20}'""")
+    model.add_argument(
+        "--images", choices=("many", "one", "none"), default="many", help="images the model takes at once"
+    )
+    model.add_argument(
+        "--captions", choices=("with", "without", "only"), default="with", help="image evidence with its caption or not"
+    )
+    model.add_argument("--prompt-tokens", type=int, metavar="N", help="budget of the whole prompt; cuts are recorded")
+    money = parser.add_argument_group("money")
+    money.add_argument("--plan", action="store_true", help="print calls, cached calls, tokens, money, time; ask nobody")
+    money.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
+    money.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
+    money.add_argument("--per-second", type=float, metavar="R", help="replies a second, for the planned time")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+
+
+def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any]) -> int:
+    """Plan or run, then print."""
+    from demur.calls import Budget
+    from demur.curation.release import Release
+    from demur.pipeline.asking import ask, planned
+    from demur.pipeline.steps import Shown
+    from demur.report.data import load
+    from demur.report.terminal import print_data, summarised
+    from demur.scenarios.conditions import Prompts
+    from demur.scenarios.render import Layout
+
+    if args.limit is not None and args.limit < 1:
+        raise UsageError("--limit must be at least 1")
+    if len(set(args.systems)) != len(args.systems):
+        raise UsageError("a system is named twice", item=" ".join(args.systems), cure="name each once")
+    release = Release.open(args.release)
+    prompts = Prompts(args.prompts)
+    sampling = {
+        "temperature": args.temperature,
+        "top_p": args.top_p,
+        "max_tokens": args.max_tokens,
+        "seed": args.sampling_seed,
+        "extra": args.extra,
+    }
+    options = {k: v for k, v in sampling.items() if v is not None}
+    layout = Layout(args.images, args.captions, args.prompt_tokens)
+    given = {s: {**options, "layout": layout} for s in args.systems if s.startswith("model:")}
+    common: dict[str, Any] = {
+        "recipes": recipes,
+        "conditions": conditions,
+        "seed": args.seed,
+        "limit": args.limit,
+        "text_only": args.text_only,
+        "prompts": prompts,
+        "options": given,
+        "prices": args.prices,
+    }
+    if args.plan:
+        ledger = args.out / "calls.sqlite"
+        found = planned(release, args.systems, ledger=ledger, per_second=args.per_second, **common)
+        sys.stdout.write((found.model_dump_json() if args.json else found.text()) + "\n")
+        return 0
+    with Shown() as steps:
+        steps.stage("ask")
+        folders = ask(
+            release, args.systems, args.out, judge=args.judge, encoder_name=args.encoder, steps=steps,
+            concurrency=args.concurrency, budget=None if args.budget is None else Budget(args.budget), **common,
+        )  # fmt: skip
+        steps.stage("sum up")
+        data = load(folders, args.release)
+    if args.json:
+        sys.stdout.write(json.dumps(summarised(data), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    else:
+        print_data(data)
+        sys.stdout.write("\n".join(str(f) for f in folders) + "\n")
+        sys.stderr.write(
+            f"\nnext: demur report {' '.join(map(str, folders))} --release {args.release} -o report.html\n"
+        )
+    return 0
