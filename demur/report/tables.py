@@ -86,8 +86,8 @@ class Table:
 
 def plain(text: str) -> str:
     """Untrusted text on one line, without control, format or bidirectional-override characters."""
-    flat = " ".join(text.split())
-    return "".join(c for c in flat if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+    spaced = " ".join(text.split())  # before the control characters go: a line feed is one, and parts two words
+    return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")).split())
 
 
 def shown(cell: Cell, column: Column) -> str:
@@ -213,6 +213,7 @@ _LATEX = str.maketrans(
         "_": r"\_",
         "%": r"\%",
         "~": r"\textasciitilde{}",
+        "|": r"\textbar{}",
         "^": r"\textasciicircum{}",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
@@ -254,6 +255,8 @@ def to_latex(table: Table) -> str:
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
             text = _tex(shown(cell, column))
+            if text.startswith(("[", "*")) and not place:
+                text = "{}" + text  # else the row break before it would take it for its own argument
             cells.append(rf"\textbf{{{text}}}" if (number, place) in table.bold else text)
         out.append("    " + " & ".join(cells) + r" \\")
     out += [r"    \bottomrule", r"  \end{tabular}"]

@@ -1,0 +1,132 @@
+"""The table model: golden files of its four forms, and text that tries to break each of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.records import Measure
+from demur.report.tables import FORMS, Column, Table, plain, shown, spans
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def rate(value: float | None, n: int = 200, **rest: float | int) -> Measure:
+    return Measure(name="accuracy", value=value, n=n, **rest)  # type: ignore[arg-type]
+
+
+EXAMPLE = Table(
+    "example",
+    "Two systems, 100 % made up",
+    (
+        Column("System", align="left"),
+        Column("Acc", "Oracle", interval=True),
+        Column("Hall", "Oracle"),
+        Column("n", "Oracle"),
+        Column("Kappa", decimals=2),
+    ),
+    (
+        ("reader_v1 & co", rate(0.56, low=0.531, high=0.588, ungraded=2, failed=1), rate(0.2), 1646, 0.9),
+        ("small|lm <b>", rate(None, 0), rate(1.0, 3), 3, None),
+        ("Total", rate(0.5), rate(0.25), 1649, 0.5),
+    ),
+    rules=frozenset({2}),
+    notes=("Per cent of graded asks.", "2 ungraded, 1 failed."),
+    bold=frozenset({(2, 0), (2, 1)}),
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_golden(form: str) -> None:
+    path = GOLDEN / f"example{FORMS[form]}"
+    text = EXAMPLE.render(form)  # type: ignore[arg-type]
+    if os.environ.get("DEMUR_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), (
+        "if meant: DEMUR_UPDATE_GOLDEN=1 pytest tests/report, then read the diff"
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_that_cannot_be_filled_says_what_would_fill_it(form: str) -> None:
+    empty = Table("table5", "Modality", (Column("System"), Column("Acc")), missing="demur sweep --modality grid")
+    if form == "csv":
+        assert empty.render("csv") == "System,Acc\n"  # a reader of numbers gets the head and no rows
+    else:
+        assert "demur sweep" in empty.render(form)  # type: ignore[arg-type]
+
+
+def test_an_undefined_rate_is_a_dash_and_an_empty_field_never_zero() -> None:
+    table = Table("t", "c", (Column("Acc"),), ((rate(None, 0, failed=4),),))
+    assert shown(rate(None, 0), Column("Acc")) == "–"
+    assert table.render("csv").splitlines()[1] == ",,,0,0,4"
+
+
+def test_each_rate_is_rounded_on_its_own() -> None:
+    thirds = [shown(rate(1 / 3), Column("x")) for _ in range(3)]
+    assert thirds == ["33.3"] * 3  # 99.9 in all; nothing is forced to 100
+
+
+def test_a_row_of_the_wrong_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="row 0 has 2 cells for 1 columns"):
+        Table("t", "c", (Column("a"),), ((1, 2),))
+
+
+def test_spans() -> None:
+    assert spans(EXAMPLE.columns) == [("", 1), ("Oracle", 3), ("", 1)]
+
+
+def test_csv_holds_everything_and_parses_back() -> None:
+    rows = list(csv.DictReader(io.StringIO(EXAMPLE.render("csv"))))
+    assert rows[0]["Oracle Acc"] == "0.56"
+    assert rows[0]["Oracle Acc low"] == "0.531"
+    assert rows[0]["Oracle Acc ungraded"] == "2"
+    assert [r["System"] for r in rows] == ["reader_v1 & co", "small|lm <b>", "Total"]
+
+
+def one_cell(text: str) -> Table:
+    return Table("t", "c", (Column("System", align="left"), Column("n")), ((text, 7), ("last", 8)))
+
+
+@given(st.text(max_size=60))
+def test_no_name_breaks_markdown(text: str) -> None:
+    lines = one_cell(text).render("markdown").splitlines()
+    body = lines[4:6]
+    assert len(lines) == 6
+    assert all(len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 3 for line in body)
+    assert not re.search(r"<[a-zA-Z/!]", "\n".join(body))
+
+
+@given(st.text(max_size=60))
+def test_no_name_breaks_latex(text: str) -> None:
+    body = [line for line in one_cell(text).render("latex").splitlines() if line.rstrip().endswith(r"\\")]
+    assert len(body) == 3  # head and two rows
+    inner = body[1].rstrip()[:-2]
+    assert len(re.findall(r"(?<!\\)&", inner)) == 1
+    assert not re.search(r"(?<!\\)[%#_]", inner)
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", inner):
+        depth += 1 if brace == "{" else -1
+        assert depth >= 0
+    assert depth == 0
+
+
+@given(st.text(max_size=60))
+def test_no_name_becomes_a_formula_or_another_row(text: str) -> None:
+    rows = list(csv.reader(io.StringIO(one_cell(text).render("csv"))))
+    assert [len(r) for r in rows] == [2, 2, 2]
+    assert not re.match(r"[=+\-@]", rows[1][0])
+
+
+@given(st.text(max_size=200))
+def test_the_terminal_gets_no_control_characters(text: str) -> None:
+    drawn = one_cell(text).render("terminal", width=400)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", drawn)
+    assert plain(plain(text)) == plain(text)

@@ -1,0 +1,118 @@
+"""Reading runs: what is wrong is named, with the file and the cure."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from demur.errors import BadInput, DataError, UsageError
+from demur.report.data import find_runs, load, read_rows
+
+Demo = tuple[Path, list[Path]]
+
+
+@pytest.fixture
+def run(demo: Demo, tmp_path: Path) -> Path:
+    """A copy of one run that a test may spoil."""
+    return Path(shutil.copytree(demo[1][0], tmp_path / "spoilt"))
+
+
+def test_a_folder_stands_for_the_runs_in_it(demo: Demo) -> None:
+    release, runs = demo
+    assert find_runs([release.parent]) == find_runs([release.parent / "runs"]) == sorted(runs)
+
+
+def test_the_release_beside_the_runs_is_found(demo: Demo) -> None:
+    data = load([demo[1][0]])
+    assert data.release is not None
+    assert data.release.manifest["name"] == "tiny-atlas"
+    assert len(data.samples) == 48
+
+
+def test_without_a_release_there_are_still_numbers(run: Path) -> None:
+    data = load([run])
+    assert data.release is None
+    assert not data.samples
+    assert data.runs[0].judges == ("rules",)
+    assert data.runs[0].usage["responses"] == len(data.runs[0].rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("release", "this is a release, not a run"), ("empty", "no rows.parquet"), ("nowhere", "no such folder")],
+)
+def test_what_is_no_run_is_refused(demo: Demo, tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "empty").mkdir()
+    path = demo[0] if name == "release" else tmp_path / name
+    with pytest.raises(UsageError, match=message) as caught:
+        find_runs([path])
+    assert str(path) in str(caught.value)
+    assert caught.value.cure
+
+
+def test_the_same_run_twice_is_refused(demo: Demo) -> None:
+    with pytest.raises(UsageError, match="named twice"):
+        find_runs([demo[1][0], demo[1][0] / "." / ""])
+
+
+def test_runs_of_one_name_are_told_apart(demo: Demo, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(demo[1][0], tmp_path / "later" / demo[1][0].name))
+    names = [r.name for r in load([demo[1][0], other], demo[0]).runs]
+    assert len(set(names)) == 2
+    assert all(n.endswith("/reader") for n in names)
+
+
+def test_a_file_that_is_no_parquet(run: Path) -> None:
+    (run / "rows.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(DataError, match="not a Parquet file"):
+        load([run])
+
+
+def test_other_columns_are_named(run: Path) -> None:
+    table = pq.read_table(run / "rows.parquet")
+    pq.write_table(table.drop_columns(["cluster"]).append_column("extra", table["ask"]), run / "rows.parquet")
+    with pytest.raises(DataError, match="lacks cluster, has extra"):
+        read_rows(run / "rows.parquet")
+
+
+def test_all_invalid_rows_are_told_with_their_place(run: Path) -> None:
+    table = pq.read_table(run / "rows.parquet")
+    rows = table.to_pylist()
+    rows[0]["scenario"], rows[2]["status"] = "dream", "maybe"
+    pq.write_table(type(table).from_pylist(rows, schema=table.schema), run / "rows.parquet")
+    with pytest.raises(BadInput) as caught:
+        read_rows(run / "rows.parquet")
+    assert [p.split(" ")[0] for p in caught.value.problems] == ["rows.parquet:1", "rows.parquet:3"]
+
+
+def test_no_rows(run: Path) -> None:
+    table = pq.read_table(run / "rows.parquet")
+    pq.write_table(table.slice(0, 0), run / "rows.parquet")
+    with pytest.raises(DataError, match="no rows"):
+        load([run])
+
+
+def test_a_torn_context_line_is_named(run: Path) -> None:
+    with (run / "contexts.jsonl").open("a") as handle:
+        handle.write('{"id": "x"')
+    with pytest.raises(BadInput, match=r"contexts\.jsonl:\d+"):
+        load([run])
+
+
+def test_a_run_on_another_release_is_refused(demo: Demo, run: Path) -> None:
+    table = pq.read_table(run / "rows.parquet")
+    rows = table.to_pylist()
+    rows[0]["sample"] = "q-elsewhere"
+    pq.write_table(type(table).from_pylist(rows, schema=table.schema), run / "rows.parquet")
+    with pytest.raises(DataError, match="q-elsewhere"):
+        load([run], demo[0])
+
+
+def test_a_manifest_that_is_no_object(run: Path) -> None:
+    (run / "manifest.json").write_text(json.dumps([1]))
+    with pytest.raises(DataError, match="not a JSON object"):
+        load([run])

@@ -1,0 +1,107 @@
+"""Figures: well-formed, deterministic, safe, and told apart without colour."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.records import Measure
+from demur.report import figures as f
+
+NASTY = '</svg><script>alert("1")</script>&<x y="'
+
+
+def rate(value: float | None, n: int = 50) -> Measure:
+    ends = {"low": max(0.0, value - 0.1), "high": min(1.0, value + 0.1)} if value is not None else {}
+    return Measure(name="r", value=value, n=n, failed=2, interval="wilson(0.95)", **ends)
+
+
+def panels(label: str) -> dict[str, f.Panel]:
+    curve = f.Curve(label, tuple(f.Point(k, 0.5 - k / 30, 0.3, 0.7, label) for k in range(11)), 1)
+    return {
+        "bars": f.outcome_bars(label, [f.OutcomeRow(label, rate(0.5), rate(0.2), rate(0.3))], key="k", ideal=label),
+        "curves": f.curves(label, [curve, curve._replace(style=2)], x_label=label, y_label=label),
+        "legend": f.series_legend([(label, 0), ("b", 9)]),
+        "outcomes": f.outcome_legend("l"),
+        "heat": f.heat(label, [label], [label, "none"], [[rate(0.9), None]]),
+        "funnel": f.funnel(label, [(label, 100, 60), ("last", 60, 0)]),
+        "pairs": f.paired_bars(label, [(label, 0.4, 0.6)], first=label, second="after"),
+    }
+
+
+@pytest.mark.parametrize("name", panels("a"))
+def test_panels_are_whole_xml_and_nothing_in_them_runs(name: str) -> None:
+    panel = panels(NASTY)[name]
+    for text in (panel.svg(), f.standalone([panel], title=NASTY)):
+        root = ET.fromstring(text)
+        tags = {e.tag.rpartition("}")[2] for e in root.iter()}
+        assert "script" not in tags
+        assert not [a for e in root.iter() for a in e.attrib if a.startswith("on") or a == "style"]
+
+
+@given(st.text(max_size=40))
+def test_any_label_gives_whole_xml(label: str) -> None:
+    for panel in panels(label).values():
+        ET.fromstring(panel.svg())
+
+
+def test_the_same_numbers_give_the_same_bytes() -> None:
+    first = f.standalone(list(panels("a").values()), title="t")
+    assert first == f.standalone(list(panels("a").values()), title="t")
+    assert "NaN" not in first
+    assert not re.search(r"\d{4}-\d\d-\d\d|e-\d\d", first)
+
+
+def test_every_number_is_a_mark_with_its_words() -> None:
+    bars = panels("reader")["bars"].body
+    assert bars.count('class="mark"') == 3
+    assert "Accuracy 50.0 % [40.0, 60.0], n = 50, 2 failed" in bars
+    assert panels("a")["curves"].body.count('class="mark"') == 22
+    assert panels("a")["heat"].body.count('class="mark"') == 1  # the missing cell is a dash, not a zero
+
+
+def test_bars_are_as_long_as_their_rates() -> None:
+    body = panels("reader")["bars"].body
+    widths = [float(w) for w in re.findall(r'width="([\d.]+)" height="16" class="o-', body)]
+    assert widths == [pytest.approx(f.WIDTH * share, abs=0.01) for share in (0.5, 0.2, 0.3)]
+
+
+def test_nothing_graded_is_said_and_not_drawn() -> None:
+    row = f.OutcomeRow("reader", rate(None, 0), rate(None, 0), rate(None, 0))
+    panel = f.outcome_bars("Oracle", [row], key="k")
+    assert "nothing graded" in panel.body
+    assert 'class="mark"' not in panel.body
+
+
+def test_series_differ_without_colour() -> None:
+    looks = [(f.DASHES[i], f.MARKERS[i]) for i in range(len(f.SERIES))]
+    assert len(set(f.DASHES)) == len(set(f.MARKERS)) == len(f.SERIES) == len(set(looks))
+
+
+def test_numbers_on_heat_cells_can_be_read() -> None:
+    for step in range(101):
+        ground, ink = f._ramp(step / 100)
+        pair = sorted((f._luminance([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for c in (ground, ink)), reverse=True)
+        assert (pair[0] + 0.05) / (pair[1] + 0.05) > 3.9, step
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 1, [0, 0.25, 0.5, 0.75, 1]), (0, 10, [0, 2.5, 5, 7.5, 10]), (3, 3, [3]), (0, 2744, [0, 1000, 2000])],
+)
+def test_ticks(low: float, high: float, expected: list[float]) -> None:
+    assert f._ticks(low, high, 4) == expected
+
+
+def test_curves_without_points_say_so() -> None:
+    assert "no data" in f.curves("Accuracy", [f.Curve("a", ())], x_label="k").body
+
+
+def test_one_point_is_drawn() -> None:
+    panel = f.curves("Accuracy", [f.Curve("a", (f.Point(2, 0.5),))], x_label="k")
+    ET.fromstring(panel.svg())
+    assert panel.body.count('class="mark"') == 1
