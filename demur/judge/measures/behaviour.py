@@ -34,7 +34,7 @@ class Behaviour(NamedTuple):
     under_deflection: Measure
     """Of rows that expect deflection: answered all the same."""
     balanced: float | None
-    """Mean of ``answered`` and ``deflected``: at most 0.5 for always or never deflecting; None when one is undefined."""
+    """Mean of ``answered`` and ``deflected``: at most 0.5 for always or never deflecting; None if one is undefined."""
 
 
 def behaviour(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto") -> Behaviour:

@@ -24,7 +24,7 @@ class RiskCoverage(NamedTuple):
     risk: Floats
     """float64 [points] in [0, 1]: the share of wrong ones among those."""
     area: float | None
-    """Mean risk over coverages 1/n .. 1 (AURC; Geifman and El-Yaniv 2017); ties share their mean. None without items."""
+    """Mean risk over coverages 1/n .. 1 (AURC; Geifman and El-Yaniv 2017), ties shared; None without items."""
     excess: float | None
     """``area`` minus the area of a perfect ranking with as many errors: 0 is the best (E-AURC)."""
     n: int

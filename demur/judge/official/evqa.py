@@ -14,13 +14,13 @@ from demur.records import AnswerSpec
 
 _DROP = str.maketrans("", "", string.punctuation + "\u2018\u2019\u201c\u201d\u00b4`_")
 _WORDS = {
-    "none": "0", "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8",
-    "nine": "9", "ten": "10", "true": "yes", "entailment": "yes", "false": "no", "contradiction": "no",
+    "none": "0", "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6",
+    "seven": "7", "eight": "8",    "nine": "9", "ten": "10", "true": "yes", "entailment": "yes", "false": "no", "contradiction": "no",
 }  # fmt: skip
 
 
 def normalise(text: str) -> str:
-    """Lower case, punctuation deleted, "the answer is" and articles deleted, number words to digits, true/false to yes/no.
+    """Lower case; punctuation, "the answer is" and articles deleted; number words to digits, true/false to yes/no.
 
     The source also restores the apostrophes of contractions, which it has just deleted: the same change on both sides
     of every comparison, so it is left out.

@@ -2,8 +2,7 @@
 
 Words are compared after normalisation: for colours, shapes, yes/no and numbers the F1 of the words within a fixed
 vocabulary, for every other category the recall of the reference's words. Three things of the source are not here and
-said so: its lemmas (they need a spaCy model; plural and inflected forms therefore differ), its fluency half (BARTScore),
-and its exact word lists - ours hold the common colours and shapes, and ``vocabulary`` takes others. On the public
+said so: its lemmas (they need a spaCy model; inflected forms therefore differ), its fluency half (BARTScore), and its exact word lists - ours hold the common colours and shapes, and ``vocabulary`` takes others. On the public
 splits the reference is the full answer, for the keywords are not published.
 """
 
@@ -16,14 +15,14 @@ from demur.answers.numbers import SMALL
 from demur.records import AnswerSpec
 
 _COLOURS = (
-    "aqua beige black blonde blue bronze brown chrome gold golden gray green grey ivory maroon orange pink purple rainbow red "
-    "rust silver tan teal transparent turquoise violet white yellow"
+    "aqua beige black blonde blue bronze brown chrome gold golden gray green grey ivory maroon orange pink purple rainbow "
+    "red rust silver tan teal transparent turquoise violet white yellow"
 )
 _SHAPES = (
-    "arch ball bell bow circle circular concave cone conical convex crescent cross cube cuboid curve cylinder cylindrical "
-    "diamond dome dot flat flower globe heart hexagon hexagonal hook obelisk octagon octagonal oval pentagon pyramid pyramidal "
-    "rectangle rectangular ring round rounded semicircle sphere spherical spiral square star straight teardrop torus triangle "
-    "triangular tube wavy"
+    "arch ball bell bow circle circular concave cone conical convex crescent cross cube cuboid curve cylinder "
+    "cylindrical diamond dome dot flat flower globe heart hexagon hexagonal hook obelisk octagon octagonal oval pentagon pyramid "
+    "pyramidal rectangle rectangular ring round rounded semicircle sphere spherical spiral square star straight teardrop torus "
+    "triangle triangular tube wavy"
 )
 VOCABULARY = {
     "color": frozenset(_COLOURS.split()),
@@ -34,7 +33,7 @@ VOCABULARY = {
 
 
 def normalise(text: str) -> str:
-    """Lower case, punctuation dropped but for decimal points, articles dropped, number words to digits; single characters stay.
+    """Lower case, no punctuation but decimal points, no articles, number words to digits; single characters stay.
 
     >>> normalise('"The two towers, 3.5 m"')
     '2 towers 3.5 m'

@@ -1,0 +1,44 @@
+"""`demur audit`: check published tables for arithmetic."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb; the layout of the table stands below them."""
+    from demur.judge.audit import LAYOUT
+
+    parser.add_argument("tables", nargs="+", type=Path, metavar="TABLE.csv", help="tables, audited together")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out lines that cannot be read, and count them")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.epilog = f"{LAYOUT}\nexit 1 when there is a defect\n\n{parser.epilog or ''}"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read all tables, audit them together, print the findings; 1 when there is a defect."""
+    from demur.judge.audit import audit, read_lines
+    from demur.store import Problems
+
+    problems = Problems()
+    lines = [line for path in args.tables for line in read_lines(path, problems)]
+    problems.settle(skip_bad=args.skip_bad)
+    findings = audit(lines)
+    defects = sum(f.severity == "defect" for f in findings)
+    if args.json:
+        report = {
+            "lines": len(lines),
+            "skipped": problems.skipped,
+            "defects": defects,
+            "findings": [f._asdict() for f in findings],
+        }
+        sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
+        return int(defects > 0)
+    for finding in sorted(findings, key=lambda f: f.severity != "defect"):
+        sys.stdout.write(f"{finding.severity:<6}  {finding.kind:<8}  {finding.where}: {finding.message}\n")
+    skipped = f", {problems.skipped} skipped" if problems.skipped else ""
+    sys.stdout.write(f"{len(lines)} lines{skipped}: {defects} defects, {len(findings) - defects} notes\n")
+    return int(defects > 0)

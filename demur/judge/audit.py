@@ -1,0 +1,315 @@
+"""Is a published table possible? Arithmetic that its own figures must obey.
+
+A table is CSV with one line per model, condition, part and scenario; see `LAYOUT`. Found are
+
+    sum         accuracy, deflection and hallucination that do not make 100 %
+    total       a Total that is not the mean of its parts weighted by n, an Average that is not their plain mean
+    n           a Total whose n is not the sum of its parts'
+    disagree    one model under one condition with different figures in different tables
+    count       a percentage that no whole number of n items gives
+    kappa       a kappa that no table of labels with the stated agreement can have
+
+A *defect* cannot be explained by rounding. A *note* can: a last figure that is 100 minus the two others.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from demur.judge.measures.kappa import highest_kappa
+from demur.judge.measures.totals import macro, weighted
+from demur.store import Problems, storage_errors
+
+LAYOUT = """\
+columns (any order; those a line does not need stay empty or are left out):
+  table         where it was printed; default: the file's name
+  model         whose figures they are
+  condition     what they were measured under (prompt strictness ...); tables are compared within one condition
+  part          the subset (a source); 'Total' is checked against the n-weighted parts, 'Average' against their mean
+  n             items behind the line
+  scenario      parametric, oracle, realistic, adversarial, or any other name
+  accuracy, deflection, hallucination   percentages; when all three are given they must make 100
+  agreement, kappa, labels              raw agreement in percent, Cohen's kappa, number of labels
+
+example:
+  table,model,condition,part,n,scenario,accuracy,deflection,hallucination
+  8,Some-VLM,moderate,WebQA,826,oracle,79.5,4.4,16.1
+  8,Some-VLM,moderate,ViQuAE,15,oracle,46.7,40.0,13.3
+  8,Some-VLM,moderate,Total,841,oracle,78.9,5.0,16.1
+"""
+RATES = ("accuracy", "deflection", "hallucination")
+_TEXTS = ("table", "model", "condition", "part", "scenario")
+_NUMBERS = ("n", *RATES, "agreement", "kappa", "labels")
+TOTAL, AVERAGE = "total", "average"
+
+
+class Line(NamedTuple):
+    """One line of a published table."""
+
+    place: str
+    """File and line, for messages."""
+    table: str
+    model: str
+    condition: str
+    part: str
+    scenario: str
+    n: int | None
+    accuracy: float | None
+    deflection: float | None
+    hallucination: float | None
+    agreement: float | None
+    kappa: float | None
+    labels: int | None
+    digits: int
+    """Decimals of the most exact percentage printed."""
+
+    @property
+    def name(self) -> str:
+        """What the line is about, for people."""
+        words = (f"table {self.table}", self.model, self.condition, self.part, self.scenario)
+        return ", ".join(w for w in words if w)
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it sums up other lines."""
+        return self.part.lower() in (TOTAL, AVERAGE)
+
+    def rates(self) -> dict[str, float]:
+        """The rates that are given."""
+        return {name: v for name in RATES if (v := getattr(self, name)) is not None}
+
+
+class Finding(NamedTuple):
+    """One impossibility."""
+
+    kind: Literal["sum", "total", "n", "disagree", "count", "kappa"]
+    severity: Literal["defect", "note"]
+    where: str
+    message: str
+
+
+class Tolerance(NamedTuple):
+    """Percentage points that rounding may explain."""
+
+    rows: float = 0.2
+    """Three rates against 100."""
+    total: float = 0.15
+    """Parts and total are both rounded, and the parts' n may hide ungraded items."""
+    disagree: float = 0.1
+    """The same figure in two tables."""
+    count: float = 0.1
+    """A rate against the nearest share of n items that exists."""
+    kappa: float = 0.005
+    """Kappa (not in points) as printed with two decimals."""
+
+
+def read_lines(path: Path, problems: Problems) -> list[Line]:
+    """The lines of one CSV file; what cannot be read goes to ``problems`` with file and line.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    with storage_errors(path):
+        text = path.read_bytes().decode("utf-8-sig", errors="replace")
+    reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
+    names = [(n or "").strip().lower() for n in reader.fieldnames or []]
+    unknown = sorted(set(names) - {*_TEXTS, *_NUMBERS})
+    if unknown or "model" not in names:
+        what = f"unknown column {unknown[0]!r}" if unknown else "no column named 'model'"
+        problems.add(path.name, f"{what}; known: {', '.join((*_TEXTS, *_NUMBERS))}")
+        return []
+    reader.fieldnames = names
+    found = []
+    try:
+        for row in reader:
+            line = _line(f"{path.name}:{reader.line_num}", path.stem, row, problems)
+            if line:
+                found.append(line)
+    except csv.Error as error:
+        problems.add(f"{path.name}:{reader.line_num}", f"not CSV: {error}")
+    if not found and not len(problems):
+        problems.add(path.name, "no lines below the header")
+    return found
+
+
+def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Line | None:
+    if None in row:
+        problems.add(place, "more values than columns")
+        return None
+    texts = {name: (row.get(name) or "").strip() for name in _TEXTS}
+    values: dict[str, float | None] = {}
+    digits = 0
+    for name in _NUMBERS:
+        written = (row.get(name) or "").strip().rstrip("%").replace(",", "" if name == "n" else ",")
+        try:
+            values[name] = float(written) if written else None
+        except ValueError:
+            problems.add(place, f"{name} is {written!r}, expected a number")
+            return None
+        value, top = values[name], {"n": 1e12, "labels": 1e6, "kappa": 1.0}.get(name, 100.0)
+        least = -1.0 if name == "kappa" else 0.0
+        if value is not None and not least <= value <= top:
+            problems.add(place, f"{name} is {written}, expected {least:g} to {top:g}")
+            return None
+        if name in (*RATES, "agreement"):
+            digits = max(digits, len(written.partition(".")[2]))
+    if not texts["model"]:
+        problems.add(place, "model is empty")
+        return None
+    n, labels = values["n"], values["labels"]
+    return Line(
+        place=place,
+        table=texts["table"] or stem,
+        model=texts["model"],
+        condition=texts["condition"],
+        part=texts["part"],
+        scenario=texts["scenario"],
+        n=None if n is None else int(n),
+        accuracy=values["accuracy"],
+        deflection=values["deflection"],
+        hallucination=values["hallucination"],
+        agreement=values["agreement"],
+        kappa=values["kappa"],
+        labels=None if labels is None else int(labels),
+        digits=digits,
+    )
+
+
+def audit(lines: Iterable[Line], tolerance: Tolerance = Tolerance()) -> list[Finding]:  # noqa: B008 - immutable
+    """Every impossibility among the lines, in the order of `Finding.kind` above."""
+    given = list(lines)
+    sums = [f for line in given if (f := _sum(line, tolerance))]
+    broken = {f.where for f in sums}
+    return [
+        *sums,
+        *_totals(given, tolerance),
+        *_disagreements(given, tolerance),
+        # a row that does not sum is told once: its wrong figure need not be a possible count as well
+        *(f for line in given if line.name not in broken for f in _counts(line, tolerance)),
+        *(f for line in given if (f := _kappa(line, tolerance))),
+    ]
+
+
+def _sum(line: Line, tolerance: Tolerance) -> Finding | None:
+    rates = line.rates()
+    total = sum(rates.values())
+    if len(rates) < 3 or abs(total - 100) <= tolerance.rows + 1e-9:
+        return None
+    said = " + ".join(f"{v:g}" for v in rates.values())
+    return Finding("sum", "defect", line.name, f"{said} = {total:.1f}, not 100")
+
+
+def _totals(lines: Sequence[Line], tolerance: Tolerance) -> list[Finding]:
+    groups: defaultdict[tuple[str, ...], list[Line]] = defaultdict(list)
+    for line in lines:
+        # an average of agreements runs over models, a total of rates over the parts of one model
+        over_models = line.agreement is not None
+        key = (line.table, "" if over_models else line.model, line.condition, line.scenario)
+        groups[key].append(line)
+    found = []
+    for group in groups.values():
+        parts = [line for line in group if not line.is_total]
+        for line in (line for line in group if line.is_total and parts):
+            found += _one_total(line, parts, tolerance)
+    return found
+
+
+def _one_total(line: Line, parts: Sequence[Line], tolerance: Tolerance) -> list[Finding]:
+    is_mean = line.part.lower() == AVERAGE
+    found = []
+    sizes = [p.n for p in parts]
+    if not is_mean and line.n is not None and None not in sizes and sum(s or 0 for s in sizes) != line.n:
+        found.append(Finding("n", "defect", line.name, f"n is {line.n}, its parts have {sum(s or 0 for s in sizes)}"))
+    off = []
+    for name in (*RATES, "agreement", "kappa"):
+        printed = getattr(line, name)
+        values = [(getattr(p, name), float(p.n or 0)) for p in parts]
+        computed = macro(v for v, _ in values) if is_mean else weighted(values)
+        slack = tolerance.kappa if name == "kappa" else tolerance.total
+        if printed is not None and computed is not None and abs(printed - computed) > slack + 1e-9:
+            off.append(f"{name} {printed:g} is printed, {computed:.{2 if name == 'kappa' else 1}f} follows")
+    if off:
+        kind = "plain mean" if is_mean else "mean weighted by n"
+        found.append(
+            Finding("total", "defect", line.name, f"not the {kind} of its {len(parts)} parts: " + "; ".join(off))
+        )
+    return found
+
+
+def _disagreements(lines: Sequence[Line], tolerance: Tolerance) -> list[Finding]:
+    """One finding per model and condition: which tables say one thing, which another."""
+    cells: defaultdict[tuple[str, str, str], dict[tuple[str, str], list[Line]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        if line.rates():
+            cells[line.model, line.condition, line.part][line.scenario, ""].append(line)
+    found = []
+    for (model, condition, part), scenarios in cells.items():
+        worst, against, where = 0.0, set(), []
+        for (scenario, _), said in scenarios.items():
+            gaps = [
+                (abs(value - other.rates()[name]), {one.table, other.table})
+                for i, one in enumerate(said)
+                for other in said[i + 1 :]
+                for name, value in one.rates().items()
+                if name in other.rates()
+            ]
+            wrong = [(gap, tables) for gap, tables in gaps if gap > tolerance.disagree + 1e-9]
+            if wrong:
+                where.append(scenario)
+                worst = max(worst, *(gap for gap, _ in wrong))
+                against |= {frozenset(tables) for _, tables in wrong}
+        if where:
+            found.append(_disagreement(", ".join(w for w in (model, condition, part) if w), against, where, worst))
+    return found
+
+
+def _disagreement(name: str, against: set[frozenset[str]], scenarios: list[str], worst: float) -> Finding:
+    tables = sorted({t for pair in against for t in pair})
+    # the table that stands in every disagreement is the odd one out, when there are others to agree
+    odd = [t for t in tables if all(t in pair for pair in against)] if len(tables) > 2 else []
+    who = (
+        f"table {odd[0]} against {', '.join(t for t in tables if t != odd[0])}"
+        if odd
+        else f"tables {' and '.join(tables)}"
+    )
+    told = ", ".join(s or "all" for s in scenarios)
+    return Finding("disagree", "defect", name, f"{who} differ in {told}, by up to {worst:.1f} points")
+
+
+def _counts(line: Line, tolerance: Tolerance) -> list[Finding]:
+    found = []
+    given = {
+        **line.rates(),
+        **({"agreement": line.agreement} if line.agreement is not None and not line.is_total else {}),
+    }
+    for name, value in given.items():
+        if not line.n or line.n > 10 ** (line.digits + 2):
+            continue  # every percentage of that many decimals is possible
+        count = round(value * line.n / 100)
+        gap = abs(100 * count / line.n - value)
+        half = 0.5 * 10.0**-line.digits
+        if gap <= half + 1e-9:
+            continue
+        # three rounded shares need not make 100, and some tables force them to
+        severity: Literal["defect", "note"] = "note" if name in RATES and gap <= tolerance.count + 1e-9 else "defect"
+        near = f"{count} of {line.n} is {100 * count / line.n:.{line.digits + 1}f}"
+        found.append(Finding("count", severity, line.name, f"{name} {value:g} is no share of {line.n}: {near}"))
+    return found
+
+
+def _kappa(line: Line, tolerance: Tolerance) -> Finding | None:
+    if line.kappa is None or line.agreement is None or not line.labels or line.is_total:
+        return None
+    agreed = min(1.0, (line.agreement + 0.5 * 10.0**-line.digits) / 100)  # the most that rounding allows
+    bound = highest_kappa(agreed, line.labels)
+    if line.kappa - tolerance.kappa <= bound + 1e-9:
+        return None
+    message = (
+        f"kappa {line.kappa:g} with agreement {line.agreement:g} %: {line.labels} labels allow {bound:.3f} at most"
+    )
+    return Finding("kappa", "defect", line.name, message)
