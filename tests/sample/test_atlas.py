@@ -325,14 +325,29 @@ def test_checks_find_what_is_planted(tmp_path):
     assert len(check(folder)) == 7
 
 
-@given(st.text(alphabet='ab (),;."', max_size=200), st.integers(1, 60))
-def test_fit_never_cuts_inside_a_statement(text, limit):
+@given(st.lists(st.sampled_from(["word", "(", ")", '"', ", ", "; ", ". ", "A"]), max_size=40), st.integers(1, 60))
+def test_fit_never_cuts_inside_a_statement(pieces, limit):
+    text = "".join(pieces)
     cut = fit(text, limit)
     assert text.startswith(cut)
     if cut != text:
         assert cut.count("(") == cut.count(")")
         assert cut.count('"') % 2 == 0
         assert cut.endswith(".") or text[len(cut)] in ",;."
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "kept"),
+    [
+        ("alpha (one, two), beta, gamma", 12, "alpha (one, two)"),
+        ("alpha (one, two), beta, gamma", 24, "alpha (one, two), beta"),
+        ('the "first, last" one, beta', 15, 'the "first, last" one'),
+        ("It joined the U.S. Army. Then it left. The end came.", 40, "It joined the U.S. Army. Then it left."),
+        ("a single statement without an end", 9, "a single statement without an end"),
+    ],
+)
+def test_fit_by_example(text, limit, kept):
+    assert fit(text, limit) == kept
 
 
 @given(st.text(max_size=80))

@@ -74,14 +74,14 @@ def fit(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
+    first = len(text)
     for joint in (". ", "; ", ", "):
         ends = [match.start() for match in re.finditer(re.escape(joint), text) if _is_end(text, match.start(), joint)]
         inside = [end for end in ends if end <= limit]
-        if inside and (inside[-1] > limit * 0.4 or joint == ", "):
+        if inside and (inside[-1] > limit * 0.4 or joint != ". "):
             return text[: inside[-1] + (joint == ". ")]
-        if joint == "; " and inside:
-            return text[: inside[-1]]
-    return text
+        first = min(first, *ends) if ends else first
+    return text[:first]
 
 
 def _is_end(text: str, at: int, joint: str) -> bool:
