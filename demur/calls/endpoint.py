@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import secrets
+from collections.abc import Mapping
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -119,7 +120,9 @@ class Endpoint:
                     size += len(chunk)
                     if size > _MOST_REPLY:
                         raise Fault(f"the reply is larger than {_MOST_REPLY:,} bytes", kind="broken", paid=True)
-                raw = b"".join(chunks)
+                # a server may echo the key: no local of this frame, which tracebacks show, keeps the raw bytes
+                text = self._clean(b"".join(chunks))
+                chunks.clear()
                 headers = reply.headers
         except TimeoutError as error:
             kind = "connect" if isinstance(error, aiohttp.ConnectionTimeoutError) else "timeout"
@@ -130,18 +133,18 @@ class Endpoint:
             # the reason, without the request that aiohttp's errors carry
             raise Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=begun) from error
         if status == 200:
-            return self._clean(raw)
-        raise await self._refused(status, headers, raw)
+            return text
+        raise await self._refused(status, headers, text)
 
     def _clean(self, raw: bytes) -> str:
         text = raw.decode("utf-8", "replace")
         return self._key.scrub(text) if self._key else text
 
-    async def _refused(self, status: int, headers: object, raw: bytes) -> CallError:
+    async def _refused(self, status: int, headers: Mapping[str, str], text: str) -> CallError:
         error = wire.refusal(
             status,
-            headers if isinstance(headers, dict) else dict(headers),  # type: ignore[call-overload]
-            self._clean(raw),
+            headers,
+            text,
             key_env=self._key_env,
             wire_model=self.wire_model,
         )

@@ -47,7 +47,11 @@ def test_model_and_revision_are_in_the_key_and_the_rest_is_not():
     assert request_key(BASE, "m", "r1") != KEY
     moved = ImagePart(image=REF.model_copy(update={"uri": "elsewhere.png", "media_type": "image/webp"}))
     same = BASE.model_copy(
-        update={"item": "2", "model": "http://x/v1#m", "messages": (Message(role="user", parts=(BASE.messages[0].parts[0], moved)),)}
+        update={
+            "item": "2",
+            "model": "http://x/v1#m",
+            "messages": (Message(role="user", parts=(BASE.messages[0].parts[0], moved)),),
+        }
     )
     assert request_key(same, "m") == KEY
 

@@ -148,11 +148,15 @@ def test_an_answer_withheld_by_the_filter_belongs_to_its_item():
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["choices", "message", "content", "finish_reason", "logprobs", "usage", "token", "logprob", "x"]),
-        inner,
-        max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "message", "content", "finish_reason", "logprobs", "usage", "token", "logprob", "x"]
+            ),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=12,
 )
