@@ -1,4 +1,5 @@
 import tracemalloc
+from itertools import pairwise
 
 import faiss
 import numpy as np
@@ -71,7 +72,7 @@ def test_nothing_depends_on_the_shards(data, shards):
     whole = exact_top(queries, vectors, 10, largest_norm=1.000001)
     cuts = np.linspace(0, len(vectors), shards + 1).astype(int)
     parts = []
-    for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, end in pairwise(cuts):
         found = exact_top(queries, vectors[start:end], 10, largest_norm=1.000001)
         parts.append(Found(found.scores, found.rows + start))
     merged = merge(parts, 10)
@@ -155,7 +156,7 @@ def test_merged_shards_are_the_whole(data, tmp_path, kind, monkeypatch):
     for shards in (1, 2, 8):
         cuts = [round(len(vectors) * i / shards / 512) * 512 for i in range(shards)] + [len(vectors)]
         files = []
-        for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, end in pairwise(cuts):
             index = faiss.clone_index(trained)
             ivf.add(index, vectors, centroids, start, end)
             files.append(tmp_path / f"{shards}-{len(files)}.faiss")

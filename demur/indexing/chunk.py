@@ -1,0 +1,216 @@
+"""Articles to passages: 250 tokens, 32 of them shared with the passage before, on sentence boundaries.
+
+VLM-DeflectionBench (appendix H) cuts pages so for Contriever. What a token is says the tokenizer of the model that will
+rank the passages (a `tokenizers.Tokenizer`), or, where there is none, a plain rule (a run of letters or digits, or
+one other character).
+
+The rules, in this order:
+
+1. No passage has more than ``size`` tokens: the cap is hard. A sentence longer than that is cut (at the end of a word,
+   where there is one in the last quarter) and counted.
+2. A passage ends where a sentence ends.
+3. A passage begins with the last whole sentences of the one before, as many as fit ``overlap`` tokens; where not even
+   one fits, with the end of it, from a token that begins a word. It begins with less where the next sentence would else
+   have to be cut.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from demur.errors import UsageError
+from demur.records import Document
+
+Offsets = Callable[[Sequence[str]], list[list[tuple[int, int]]]]
+"""Texts to the (start, end) character offsets of their tokens, ascending; special tokens left out."""
+
+_TOKEN = re.compile(r"[^\W_]+|[^\s]", re.UNICODE)
+_END = re.compile(r"(?<=[.!?\u2026\u3002])[\"'\u201d\u2019)\]]*\s+(?=[^\s a-z])|\n\s*\n+")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Gen|Col|Sgt|Lt|Capt|Sen|Rep|Gov|Jr|Sr|vs|no|No|vol|pp|cf|ca|approx|est|"
+    r"Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec|Inc|Ltd|Co|Corp|fig|Fig)|\b(?:e\.g|i\.e|U\.S|U\.K|a\.m|p\.m|"
+    r"[A-Z]\.[A-Z]))\.$"
+)
+
+
+def plain_offsets(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """Tokens by rule: a run of letters or digits, or one other character that is not a blank."""
+    return [[match.span() for match in _TOKEN.finditer(text)] for text in texts]
+
+
+def tokenizer_offsets(tokenizer: Any) -> Offsets:
+    """Tokens of a `tokenizers.Tokenizer`, in batches (twice the speed of one call per text, the same offsets).
+
+    Args:
+        tokenizer: its padding and truncation are switched off.
+    """
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+
+    def of(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [[span for span in encoding.offsets if span[1] > span[0]] for encoding in encodings]
+
+    return of
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the sentences of a text, blanks at their edges left out; every other character is in one.
+
+    >>> text = "Dr. A. Mason built it. It is 3.5 m high! Really?"
+    >>> [text[start:end] for start, end in sentences(text)]
+    ['Dr. A. Mason built it.', 'It is 3.5 m high!', 'Really?']
+    """
+    spans, start = [], 0
+    for match in _END.finditer(text):
+        head = text[max(start, match.start() - 12) : match.start()]
+        if "\n" not in match.group() and _ABBREVIATED.search(head):
+            continue
+        spans.append((start, match.end()))
+        start = match.end()
+    spans.append((start, len(text)))
+    trimmed = []
+    for a, b in spans:
+        piece = text[a:b]
+        stripped = piece.strip()
+        if stripped:
+            left = a + len(piece) - len(piece.lstrip())
+            trimmed.append((left, left + len(stripped)))
+    return trimmed
+
+
+class Passage(NamedTuple):
+    """A run of a text."""
+
+    start: int
+    end: int
+    """Character offsets into the text."""
+    tokens: int
+
+
+@dataclass
+class Counts:
+    """What chunking met, to be told at the end."""
+
+    articles: int = 0
+    passages: int = 0
+    cut_sentences: int = 0
+    """Places where a sentence longer than a passage was cut."""
+    empty: int = 0
+    """Articles without a token."""
+
+
+@dataclass
+class Chunker:
+    """Cuts texts into passages.
+
+    Args:
+        size: most tokens in a passage, at least 2.
+        overlap: tokens shared with the passage before, below half of ``size``.
+        offsets: the tokenizer, see `tokenizer_offsets`.
+    """
+
+    size: int = 250
+    overlap: int = 32
+    offsets: Offsets = plain_offsets
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        if self.size < 2 or not 0 <= self.overlap * 2 < self.size:
+            raise UsageError(
+                f"passages of {self.size} tokens cannot share {self.overlap}",
+                cure="size must be 2 or more, overlap less than half of it",
+            )
+
+    def cut(self, texts: Sequence[str]) -> list[list[Passage]]:
+        """The passages of each text, in order; a text without tokens has none."""
+        return [list(self._passages(text, spans)) for text, spans in zip(texts, self.offsets(texts), strict=True)]
+
+    def _passages(self, text: str, tokens: list[tuple[int, int]]) -> Iterator[Passage]:
+        self.counts.articles += 1
+        if not tokens:
+            self.counts.empty += 1
+            return
+        starts = [start for start, _ in tokens]
+        ends = self._sentence_ends(text, starts)
+        first = done = 0
+        while done < len(tokens):
+            limit = min(first + self.size, len(tokens))
+            stop = ends[bisect_right(ends, limit) - 1] if ends[0] <= limit else 0
+            if stop <= done:  # the next sentence alone is too long: cut it
+                self.counts.cut_sentences += 1
+                stop = self._word_end(text, tokens, max(done + 1, limit - self.size // 4), limit)
+            self.counts.passages += 1
+            yield Passage(tokens[first][0], tokens[stop - 1][1], stop - first)
+            done = stop
+            if done < len(tokens):
+                first = self._next_start(text, tokens, ends, first, done)
+
+    def _sentence_ends(self, text: str, starts: list[int]) -> list[int]:
+        """Token counts at which sentences end, ascending; the last is the number of tokens."""
+        found = {bisect_left(starts, end) for _, end in sentences(text)}
+        return sorted(end for end in found | {len(starts)} if end)
+
+    def _next_start(self, text: str, tokens: list[tuple[int, int]], ends: list[int], first: int, done: int) -> int:
+        """Where the passage after ``done`` tokens begins: rule 3, as far as rule 2 leaves room for it."""
+        earliest = max(first + 1, done - self.overlap)
+        following = ends[bisect_right(ends, done)]
+        if following - done <= self.size:  # the next sentence fits a passage: no overlap may push it out
+            earliest = max(earliest, following - self.size)
+        whole = ends[bisect_left(ends, earliest)]
+        if whole < done:
+            return whole
+        return next((at for at in range(earliest, done) if _begins_word(text, tokens, at)), done)
+
+    def _word_end(self, text: str, tokens: list[tuple[int, int]], least: int, most: int) -> int:
+        """The last place in [least, most] at which a word ends; ``most`` when there is none."""
+        return next((at for at in range(most, least - 1, -1) if _begins_word(text, tokens, at)), most)
+
+    def documents(self, articles: Iterable[Document], *, batch: int = 64) -> Iterator[Document]:
+        """The passages of articles as documents: ``<id>#<n>`` from 0, on the article's page, with its title.
+
+        The first passage carries the article's attributes (its summary among them), so that the page is described once;
+        an article's image becomes a document of its own, ``<id>#image``. Documents without text pass through.
+
+        Args:
+            articles: streamed; ``batch`` are held at once.
+            batch: articles tokenized together.
+        """
+        held: list[Document] = []
+        for article in articles:
+            held.append(article)
+            if len(held) >= batch:
+                yield from self._cut_documents(held)
+                held = []
+        yield from self._cut_documents(held)
+
+    def _cut_documents(self, articles: list[Document]) -> Iterator[Document]:
+        cut = iter(self.cut([a.text for a in articles if a.text is not None]))
+        for article in articles:
+            if article.text is None:
+                yield article
+                continue
+            passages = next(cut)
+            of_article = {
+                "title": article.title,
+                "page": article.page or article.id,
+                "source": article.source,
+                "licence": article.licence,
+            }
+            for number, passage in enumerate(passages):
+                yield Document(
+                    id=f"{article.id}#{number}",
+                    text=article.text[passage.start : passage.end],
+                    attributes={} if number else article.attributes,
+                    **of_article,
+                )
+            if article.image is not None:
+                yield Document(id=f"{article.id}#image", image=article.image, **of_article)
+
+
+def _begins_word(text: str, tokens: list[tuple[int, int]], at: int) -> bool:
+    return at >= len(tokens) or tokens[at][0] > tokens[at - 1][1] or text[tokens[at][0]].isspace()

@@ -1,0 +1,136 @@
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur.errors import UsageError
+from demur.indexing.chunk import Chunker, plain_offsets, sentences, tokenizer_offsets
+from demur.records import Document, ImageRef
+
+
+def prose(seed, sentences=40, longest=60):
+    rng = random.Random(seed)
+    made = []
+    for _ in range(sentences):
+        words = ["w" * rng.randint(1, 9) for _ in range(rng.randint(2, longest))]
+        made.append(" ".join(["The", *words]) + rng.choice([".", "!", "?"]))
+    return " ".join(made)
+
+
+def tokens_of(text):
+    return plain_offsets([text])[0]
+
+
+texts = st.text(st.sampled_from("aB.! ?\n1,é中"), max_size=300)
+
+
+@settings(deadline=None, max_examples=200)
+@given(texts, st.integers(2, 30), st.data())
+def test_rules_hold_for_any_text(text, size, data):
+    overlap = data.draw(st.integers(0, (size - 1) // 2))
+    chunker = Chunker(size, overlap)
+    passages = chunker.cut([text])[0]
+    tokens = tokens_of(text)
+    assert bool(passages) == bool(tokens)
+    covered, before = 0, None
+    for passage in passages:
+        inside = [i for i, (a, b) in enumerate(tokens) if a >= passage.start and b <= passage.end]
+        assert len(inside) == passage.tokens <= size  # the cap is hard
+        assert inside[0] <= covered  # nothing is lost
+        assert covered - inside[0] <= overlap
+        assert inside[-1] + 1 > covered  # each passage brings something new
+        if before is not None:
+            assert passage.start > before
+        covered, before = inside[-1] + 1, passage.start
+    assert covered == len(tokens)
+    assert chunker.counts.passages == len(passages)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_passages_end_at_sentences_and_overlap(seed):
+    text = prose(seed)
+    chunker = Chunker(250, 32)
+    passages = chunker.cut([text])[0]
+    ends = {end for _, end in sentences(text)}
+    assert chunker.counts.cut_sentences == 0
+    assert all(passage.end in ends for passage in passages)
+    tokens = tokens_of(text)
+    for one, other in pairwise(passages):
+        shared = sum(other.start <= a and b <= one.end for a, b in tokens)
+        assert 0 < shared <= 32
+
+
+def test_a_long_sentence_is_cut_at_words_and_counted():
+    text = "Short one. " + "word-like " * 400 + "end. And more."
+    chunker = Chunker(250, 32)
+    passages = chunker.cut([text])[0]
+    assert chunker.counts.cut_sentences >= 4
+    assert max(p.tokens for p in passages) <= 250
+    for passage in passages:
+        assert text[passage.start - 1 : passage.start] in ("", " ")
+        assert text[passage.end : passage.end + 1] in ("", " ")
+
+
+def test_a_sentence_that_fits_is_never_cut_for_the_overlap():
+    text = "One two three four five. Then " + "word " * 244 + "end. Fin."
+    chunker = Chunker(250, 32)
+    assert [p.tokens for p in chunker.cut([text])[0]][1] >= 247
+    assert chunker.counts.cut_sentences == 0
+
+
+def test_sentences():
+    text = (
+        'The U.S. Army paid $3.5 m. Mr. Smith left at 5 p.m. "Why?" he asked. No. 7 won\n\nA heading\n\nJan. was cold.'
+    )
+    assert [text[a:b] for a, b in sentences(text)] == [
+        "The U.S. Army paid $3.5 m.", "Mr. Smith left at 5 p.m. \"Why?\" he asked.", "No. 7 won", "A heading",
+        "Jan. was cold.",
+    ]  # fmt: skip
+
+
+def test_with_a_tokenizer_batched_equals_one_by_one():
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece({"[UNK]": 0, "w": 1, "##w": 2, "the": 3, ".": 4}))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    tokenizer.enable_truncation(5)
+    tokenizer.enable_padding(length=12)
+    offsets = tokenizer_offsets(tokenizer)
+    made = [prose(seed, 20) for seed in range(6)]
+    together = Chunker(100, 12, offsets).cut(made)
+    alone = [Chunker(100, 12, offsets).cut([text])[0] for text in made]
+    assert together == alone
+    assert max(p.tokens for ps in together for p in ps) <= 100
+    for passage in together[0]:
+        count = len(tokenizer.encode(made[0][passage.start : passage.end], add_special_tokens=False).ids)
+        assert count == passage.tokens
+
+
+def test_articles_become_passages():
+    image = ImageRef(sha256="0" * 64, uri="a.png", width=3, height=4)
+    articles = [
+        Document(
+            id="Q1", title="Bridge", text=prose(1, 30), image=image, attributes={"summary": "A bridge."}, source="kb"
+        ),
+        Document(id="Q2", title="Empty", text=" "),
+        Document(id="pic", title="caption", image=image, page="Q1"),
+    ]
+    chunker = Chunker(100, 10)
+    made = list(chunker.documents(articles, batch=2))
+    passages = [d for d in made if d.text is not None]
+    assert [d.id for d in passages] == [f"Q1#{n}" for n in range(len(passages))]
+    assert {d.page for d in made} == {"Q1"}
+    assert {d.title for d in passages} == {"Bridge"}
+    assert passages[0].attributes == {"summary": "A bridge."}
+    assert not passages[1].attributes
+    assert [d.id for d in made if d.image is not None] == ["Q1#image", "pic"]
+    assert chunker.counts.empty == 1
+    assert list(Chunker(100, 10).documents(articles, batch=1)) == made
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(1, 0), (10, 5), (10, -1)])
+def test_impossible_sizes(size, overlap):
+    with pytest.raises(UsageError, match="cannot share"):
+        Chunker(size, overlap)
