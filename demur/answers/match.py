@@ -280,7 +280,8 @@ _LOOKALIKES = frozenset(
     ]
 )
 _SPELLINGS = {
-    "grey": "gray", "colour": "color", "colours": "colors", "centre": "center", "harbour": "harbor", "theatre": "theater",
+    "grey": "gray", "colour": "color", "colours": "colors", "centre": "center",
+    "harbour": "harbor", "theatre": "theater",
     "metre": "meter", "metres": "meters", "kilometre": "kilometer", "kilometres": "kilometers", "litre": "liter",
     "saint": "st", "mount": "mt", "doctor": "dr", "favourite": "favorite", "aluminium": "aluminum", "sulphur": "sulfur",
     "vs": "versus", "okay": "ok",
@@ -423,13 +424,16 @@ def final_part(answer: str) -> str:
 
 
 _DENIAL = re.compile(
-    r"(?:\b(?:not|never|neither|nor|without|except|excluding|unlike)|n't|\b(?:rather than|instead of|other than|no longer|apart from|as opposed to))"
-    r"(?:\s+(?:in|at|on|by|from|the|a|an|really|actually|necessarily|to|be|called|located|named|it|is))*\s*[\"'(*]*\s*$",
+    r"(?:\b(?:not|never|neither|nor|without|except|excluding|unlike)|n't|\b(?:rather than|instead of|"
+    r"other than|no longer|apart from|as opposed to))"
+    r"(?:\s+(?:in|at|on|by|from|the|a|an|really|actually|necessarily|to|be|called|located|named|it|"
+    r"is))*\s*[\"'(*]*\s*$",
     re.IGNORECASE,
 )
 _DENIED_AFTER = re.compile(
-    r"^\W*(?:is|was|are|were|would be|seems|looks)\s+(?:not\b(?! only)|n't|wrong|incorrect|false)|^\W*(?:is|was|are|were)n't\b",
-    re.I,
+    r"^\W*(?:is|was|are|were|would be|seems|looks)\s+(?:not\b(?! only)|n't|wrong|incorrect|false)|"
+    r"^\W*(?:is|was|are|were)n't\b",
+    re.IGNORECASE,
 )
 
 
@@ -440,20 +444,25 @@ def _denied(text: str, span: Span) -> bool:
 
 
 _OR_AFTER = re.compile(
-    r"^[\"'*)]*(?P<others>(?:\s*,\s*(?!or\b)[^,.;\n]{1,40})*),?\s+or\s+(?:maybe|possibly|perhaps|even|else|alternatively|it could be|it is)?\s*(?P<rival>[^,.;?!\n]{1,80})",
+    r"^[\"'*)]*(?:(?:\s*,\s*(?!or\b)[^,.;\n]{1,40})*),?\s+or\s+(?:maybe|possibly|perhaps|even|else|"
+    r"alternatively|it could be|it is)?\s*(?P<rival>[^,.;?!\n]{1,80})",
     re.IGNORECASE,
 )
 _OR_BEFORE = re.compile(
-    r"(?:^|[.;:?!\n,]|\b(?:either|is|was|be|are|were|in|perhaps|maybe|possibly|likely|probably))\s*(?P<rival>[^,.;:?!\n]{1,60}?)(?:,[^,.;\n]{1,40})*,?\s+or\s+(?:maybe|possibly|perhaps|in|on|at|the|a|an|it is|it's)?\s*(?:the|a|an)?\s*[\"'*(]*$",
-    re.I,
+    r"(?:^|[.;:?!\n,]|\b(?:either|is|was|be|are|were|in|perhaps|maybe|possibly|likely|"
+    r"probably))\s*(?P<rival>[^,.;:?!\n]{1,60}?)(?:,[^,.;\n]{1,40})*,?\s+or\s+(?:maybe|possibly|perhaps|in|"
+    r"on|at|the|a|an|it is|it's)?\s*(?:the|a|an)?\s*[\"'*(]*$",
+    re.IGNORECASE,
 )
 _OR_NOT_RIVAL = re.compile(
-    r"^(?:so|more|less|thereabouts|not|even|rather|simply|just|another|other|something|similar|fewer|later|earlier|older|above|below|both)\b",
-    re.I,
+    r"^(?:so|more|less|thereabouts|not|even|rather|simply|just|another|other|something|similar|fewer|later|"
+    r"earlier|older|above|below|both)\b",
+    re.IGNORECASE,
 )
 _NAMED_ALSO = re.compile(
-    r"\b(?:also known|also called|in other words|known as|aka|i\.e\.|called|spelled|simply|locally|formerly|officially)\b",
-    re.I,
+    r"\b(?:also known|also called|in other words|known as|aka|i\.e\.|called|spelled|simply|locally|"
+    r"formerly|officially)\b",
+    re.IGNORECASE,
 )
 
 
@@ -484,8 +493,9 @@ def _same_amount(one: str, other: str) -> bool:
 
 
 _TAKEN_BACK = re.compile(
-    r"(?:^|[.!?;\n-])\s*(?:(?:no|oh|hmm|sorry)[,.]\s*)?(?:wait|correction|scratch that|on second thought|actually,? no|let me correct)\b[^\w]*(.*)",
-    re.I | re.S,
+    r"(?:^|[.!?;\n-])\s*(?:(?:no|oh|hmm|sorry)[,.]\s*)?(?:wait|correction|scratch that|on second thought|"
+    r"actually,? no|let me correct)\b[^\w]*(.*)",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -517,19 +527,24 @@ def _surplus(spec: AnswerSpec, form: tuple[str, ...], text: str) -> str:
 # --- yes and no ----------------------------------------------------------------------------------
 
 _YES_NO = re.compile(
-    r"(?:^|[.!?:\n]\s*|\bis\s+)[\"'*]*(yes|no|true|false|yeah|nope)\b(?![ -](?:one|longer|data|information|evidence|mention|other|such|more|way))",
-    re.I,
+    r"(?:^|[.!?:\n]\s*|\bis\s+)[\"'*]*(yes|no|true|false|yeah|nope)\b(?![ -](?:one|longer|data|information|"
+    r"evidence|mention|other|such|more|way))",
+    re.IGNORECASE,
 )
 _SIDE = {"yes": "yes", "yeah": "yes", "true": "yes", "no": "no", "nope": "no", "false": "no"}
 
 
 def _polarity(spec: AnswerSpec) -> str:
-    """ "yes" or "no" when that is what the accepted forms come to; "" otherwise."""
+    """What the accepted forms come to, "yes" or "no"; "" when they are something else."""
     sides = {
         _SIDE.get(normalise(form[0]).split()[0], "") if len(form) == 1 and normalise(form[0]) else ""
         for form in spec.accepted
     }
-    opens = [re.match(r"\W*(yes|no|true|false)\b\W*(?:$|,)", form[0], re.I) for form in spec.accepted if len(form) == 1]
+    opens = [
+        re.match(r"\W*(yes|no|true|false)\b\W*(?:$|,)", form[0], re.IGNORECASE)
+        for form in spec.accepted
+        if len(form) == 1
+    ]
     return sides.pop() if len(sides) == 1 and spec.accepted and all(opens) else ""
 
 

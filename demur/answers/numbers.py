@@ -49,10 +49,12 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
         ("mm|millimet(?:er|re)s?", 1e-3), ("cm|centimet(?:er|re)s?", 1e-2), ("m|met(?:er|re)s?", 1.0),
         ("km|kms|kilomet(?:er|re)s?", 1e3), ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
         ("ft|feet|foot|'(?!s)", 0.3048), ("yd|yds|yards?", 0.9144), ("mi|miles?", 1609.344),
-        ("nmi|nautical miles?", 1852.0), ("ly|light[ -]years?", 9.4607304725808e15), ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6),
+        ("nmi|nautical miles?", 1852.0), ("ly|light[ -]years?", 9.4607304725808e15),
+        ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6),
     ],
     "area": [
-        ("km2|km\\^2|sq\\.? ?km|square (?:kilomet(?:er|re)s?|km)", 1e6), ("m2|m\\^2|sq\\.? ?m|square (?:met(?:er|re)s?|m)", 1.0),
+        ("km2|km\\^2|sq\\.? ?km|square (?:kilomet(?:er|re)s?|km)", 1e6),
+        ("m2|m\\^2|sq\\.? ?m|square (?:met(?:er|re)s?|m)", 1.0),
         ("ha|hectares?", 1e4), ("acres?", 4046.8564224), ("mi2|sq\\.? ?mi|square miles?", 2589988.110336),
         ("ft2|sq\\.? ?ft|square f(?:ee|oo)t", 0.09290304),
     ],
@@ -62,14 +64,18 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
     ],
     "mass": [
         ("mg|milligrams?", 1e-6), ("g|grams?|grammes?", 1e-3), ("kg|kgs|kilograms?|kilos?", 1.0),
-        ("t|tonnes?|metric tons?", 1e3), ("lb|lbs|pounds?", 0.45359237), ("oz|ounces?", 0.028349523125), ("tons?", 907.18474),
+        ("t|tonnes?|metric tons?", 1e3), ("lb|lbs|pounds?", 0.45359237), ("oz|ounces?", 0.028349523125),
+        ("tons?", 907.18474),
     ],
     "time": [
         ("ms|milliseconds?", 1e-3), ("s|secs?|seconds?", 1.0), ("mins?|minutes?", 60.0), ("h|hrs?|hours?", 3600.0),
         ("days?", 86400.0), ("weeks?", 604800.0),
     ],
     "months": [("months?", 1.0), ("yrs?|years?", 12.0), ("decades?", 120.0), ("century|centuries", 1200.0)],
-    "power": [("W|watts?", 1.0), ("kW|kilowatts?", 1e3), ("MW|megawatts?", 1e6), ("GW|gigawatts?", 1e9), ("hp|horsepower", 745.69987158)],
+    "power": [
+        ("W|watts?", 1.0), ("kW|kilowatts?", 1e3), ("MW|megawatts?", 1e6), ("GW|gigawatts?", 1e9),
+        ("hp|horsepower", 745.69987158),
+    ],
     "ratio": [("%|per ?cent|percent|percentage points?", 1.0)],
     "dollar": [("USD|US\\$|dollars?", 1.0), ("cents?", 0.01)],
     "euro": [("EUR|euros?", 1.0)],
@@ -105,10 +111,12 @@ _WRITTEN, _NAMES = _define()
 _BEFORE = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _SCALES = {
     "hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m.": 1e6,
-    "M": 1e6, "billion": 1e9, "billions": 1e9, "bn": 1e9, "B": 1e9, "trillion": 1e12, "tn": 1e12, "lakh": 1e5, "crore": 1e7, "dozen": 12.0,
+    "M": 1e6, "billion": 1e9, "billions": 1e9, "bn": 1e9, "B": 1e9,
+    "trillion": 1e12, "tn": 1e12, "lakh": 1e5, "crore": 1e7, "dozen": 12.0,
 }  # fmt: skip
 _SCALE = re.compile(
-    r"[ -]?(hundred|thousand|millions?|billions?|trillion|bn|mn|mio|tn|lakh|crore|dozen|[kKMB](?=[\s,.;)%]|$))(?![^\W_])"
+    r"[ -]?(hundred|thousand|millions?|billions?|trillion|bn|mn|mio|tn|lakh|crore|dozen|[kKMB](?=[\s,.;)%]|"
+    r"$))(?![^\W_])"
 )
 _ONES = dict(
     zip(
@@ -176,13 +184,15 @@ SMALL = {word: str(value) for word, value in (_ONES | _TENS).items()}
 _DIGITS = re.compile(
     r"(?P<skip>\d+(?:\.\d+){2,}|\d+:\d+(?::\d+)?)"
     r"|(?P<fraction>(?<![\w/.,])\d{1,3}/\d{1,3}(?![\w/]))"
-    r"|(?P<num>\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,3}(?: \d{3})+(?!\d)(?:\.\d+)?|\d+,\d{1,2}(?= ?[a-z%°])(?!,)|\d+(?:\.\d+)?|(?<!\d)\.\d+)"
+    r"|(?P<num>\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d{1,3}(?: \d{3})+(?!\d)(?:\.\d+)?|"
+    r"\d+,\d{1,2}(?= ?[a-z%°])(?!,)|\d+(?:\.\d+)?|(?<!\d)\.\d+)"
     r"(?P<power> ?(?:x|×|\*) ?10\^?(?P<exp>-?\d{1,2}))?"
     r"(?P<ord>(?:st|nd|rd|th)(?![^\W_]))?"
 )
 _NUMBER_WORD = "|".join(sorted([*_ONES, *_TENS, *_MULTIPLES, *_ORDINALS], key=len, reverse=True))
 _SPELT = re.compile(
-    rf"(?<![^\W_])(?:a (?=hundred|thousand|million|billion|dozen))?(?:{_NUMBER_WORD})(?:(?:[ -]| and )(?:{_NUMBER_WORD})(?![^\W_]))*(?![^\W_])",
+    rf"(?<![^\W_])(?:a (?=hundred|thousand|million|billion|dozen))?(?:{_NUMBER_WORD})(?:(?:[ -]|"
+    rf" and )(?:{_NUMBER_WORD})(?![^\W_]))*(?![^\W_])",
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(

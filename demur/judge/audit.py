@@ -102,7 +102,7 @@ class Tolerance(NamedTuple):
     """Parts and total are both rounded, and the parts' n may hide ungraded items."""
     disagree: float = 0.1
     """The same figure in two tables."""
-    count: float = 0.1
+    share: float = 0.1
     """A rate against the nearest share of n items that exists."""
     kappa: float = 0.005
     """Kappa (not in points) as printed with two decimals."""
@@ -296,7 +296,7 @@ def _counts(line: Line, tolerance: Tolerance) -> list[Finding]:
         if gap <= half + 1e-9:
             continue
         # three rounded shares need not make 100, and some tables force them to
-        severity: Literal["defect", "note"] = "note" if name in RATES and gap <= tolerance.count + 1e-9 else "defect"
+        severity: Literal["defect", "note"] = "note" if name in RATES and gap <= tolerance.share + 1e-9 else "defect"
         near = f"{count} of {line.n} is {100 * count / line.n:.{line.digits + 1}f}"
         found.append(Finding("count", severity, line.name, f"{name} {value:g} is no share of {line.n}: {near}"))
     return found

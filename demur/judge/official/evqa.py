@@ -15,7 +15,8 @@ from demur.records import AnswerSpec
 _DROP = str.maketrans("", "", string.punctuation + "\u2018\u2019\u201c\u201d\u00b4`_")
 _WORDS = {
     "none": "0", "zero": "0", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6",
-    "seven": "7", "eight": "8",    "nine": "9", "ten": "10", "true": "yes", "entailment": "yes", "false": "no", "contradiction": "no",
+    "seven": "7", "eight": "8", "nine": "9", "ten": "10", "true": "yes", "entailment": "yes",
+    "false": "no", "contradiction": "no",
 }  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 Words are compared after normalisation: for colours, shapes, yes/no and numbers the F1 of the words within a fixed
 vocabulary, for every other category the recall of the reference's words. Three things of the source are not here and
-said so: its lemmas (they need a spaCy model; inflected forms therefore differ), its fluency half (BARTScore), and its exact word lists - ours hold the common colours and shapes, and ``vocabulary`` takes others. On the public
+said so: its lemmas (they need a spaCy model; inflected forms therefore differ), its fluency half (BARTScore), and its
+exact word lists - ours hold the common colours and shapes, and ``vocabulary`` takes others. On the public
 splits the reference is the full answer, for the keywords are not published.
 """
 
@@ -15,13 +16,16 @@ from demur.answers.numbers import SMALL
 from demur.records import AnswerSpec
 
 _COLOURS = (
-    "aqua beige black blonde blue bronze brown chrome gold golden gray green grey ivory maroon orange pink purple rainbow "
+    "aqua beige black blonde blue bronze brown chrome gold golden gray green grey ivory maroon orange "
+    "pink purple rainbow "
     "red rust silver tan teal transparent turquoise violet white yellow"
 )
 _SHAPES = (
     "arch ball bell bow circle circular concave cone conical convex crescent cross cube cuboid curve cylinder "
-    "cylindrical diamond dome dot flat flower globe heart hexagon hexagonal hook obelisk octagon octagonal oval pentagon pyramid "
-    "pyramidal rectangle rectangular ring round rounded semicircle sphere spherical spiral square star straight teardrop torus "
+    "cylindrical diamond dome dot flat flower globe heart hexagon hexagonal hook obelisk octagon "
+    "octagonal oval pentagon pyramid "
+    "pyramidal rectangle rectangular ring round rounded semicircle sphere spherical spiral square star "
+    "straight teardrop torus "
     "triangle triangular tube wavy"
 )
 VOCABULARY = {
