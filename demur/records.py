@@ -397,6 +397,8 @@ class Response(Record):
     served_by: str = ""
     latency_s: float = 0.0
     cached: bool = False
+    cuts: tuple[str, ...] = ()
+    """What the model could not be shown: one line per piece of evidence, beginning with its id."""
     error: str = ""
     """One line, naming the cause; "" when the answer is there."""
 

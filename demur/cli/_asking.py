@@ -44,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--captions", choices=("with", "without", "only"), default="with", help="image evidence with its caption or not"
     )
+    model.add_argument("--max-side", type=int, metavar="PIXELS", help="scale images down to this longest side")
     model.add_argument("--prompt-tokens", type=int, metavar="N", help="budget of the whole prompt; cuts are recorded")
     money = parser.add_argument_group("money")
     money.add_argument("--plan", action="store_true", help="print calls, cached calls, tokens, money, time; ask nobody")
@@ -78,7 +79,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         "extra": args.extra,
     }
     options = {k: v for k, v in sampling.items() if v is not None}
-    layout = Layout(args.images, args.captions, args.prompt_tokens)
+    layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
     given = {s: {**options, "layout": layout} for s in args.systems if s.startswith("model:")}
     common: dict[str, Any] = {
         "recipes": recipes,

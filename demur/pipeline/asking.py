@@ -106,6 +106,7 @@ def ask(
     encoder: Encoder | None = None,
     encoder_name: str = "",
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    notes: Mapping[str, str] | None = None,
     ledger: Path | None = None,
     alongside: int = ALONGSIDE,
     concurrency: int = 8,
@@ -129,6 +130,7 @@ def ask(
         encoder: for systems that read with embeddings; opened by ``encoder_name`` when they need one.
         encoder_name: the release's own encoder when empty.
         options: system -> sampling, layout, ``name``, ``note``.
+        notes: system -> what a reader of its figures must know besides its own note.
         ledger: where model calls are kept.
         alongside: asks in flight at once.
         concurrency: calls in flight per endpoint.
@@ -168,7 +170,7 @@ def ask(
                 system=system,
                 judge=grader,
                 tasks=tasks,
-                about=about,
+                about={**about, "caveat": (notes or {}).get(name, "")},
                 progress=lambda n, label=label: steps.count(f"answers of {label}", n, len(tasks)),  # type: ignore[misc]
                 alongside=max(alongside, concurrency),
             )

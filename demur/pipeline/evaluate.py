@@ -241,10 +241,10 @@ def run(
         else:
             taken.append(task)
     identity = {
-        **about,
+        **{k: v for k, v in about.items() if k != "caveat"},
         "demur": __version__,
         "system": system.id,
-        "note": system.note,
+        "note": "; ".join(filter(None, (system.note, str(about.get("caveat", ""))))),
         "judge": judge.id,
         "plan": digest([t.ask.id for t in taken]),
         "asks": len(taken),
@@ -293,11 +293,19 @@ def run(
         "ungraded": sum(g.verdict.status is Status.UNGRADED for g in graded),
         "failed": sum(g.verdict.status is Status.FAILED for g in graded),
         **{o.value: sum(g.verdict.outcome is o for g in graded) for o in Outcome},
+        "cut": sum(bool(g.response.cuts) for g in graded),
+        "gold_cut": sum(_gold_cut(g) for g in graded),
     }
     write_json(manifest_path, identity | {"files": files, "counts": counts})
     with storage_errors(out):
         (out / "journal.jsonl").unlink()
     return out
+
+
+def _gold_cut(graded: Graded) -> bool:
+    """Whether gold evidence was not shown whole: such an answer says little about the model."""
+    gold = set(graded.task.context.gold)
+    return any(line.partition(":")[0] in gold for line in graded.response.cuts)
 
 
 def _plain(value: dict[str, Any]) -> Any:

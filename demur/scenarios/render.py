@@ -37,12 +37,14 @@ class Layout(NamedTuple):
         captions: image evidence with its caption, without it, or as the caption alone.
         max_tokens: budget for the whole prompt, in estimated tokens; None for no limit.
         image_tokens: estimated tokens of one image.
+        max_side: longest side in pixels of an image that is sent; larger ones are scaled down.
     """
 
     images: Images = "many"
     captions: Captions = "with"
     max_tokens: int | None = None
     image_tokens: int = 1000
+    max_side: int | None = None
 
 
 EVERYTHING = Layout()
@@ -149,7 +151,8 @@ def render(
             parts += [TextPart(text=f"[{number}] {caption}\n"), ImagePart(image=scale(evidence.image))]
         else:
             if layout.captions != "only":
-                cuts.append(f"{evidence.id}: the model takes {layout.images} image(s), its caption alone is shown")
+                takes = "no images" if layout.images == "none" else "one image"
+                cuts.append(f"{evidence.id}: the model takes {takes}, its caption alone is shown")
             parts.append(TextPart(text=f"[{number}] (an image, described by its caption) {evidence.title}\n\n"))
     if query_images:
         which = "The image that the question is about:\n" if len(query_images) == 1 else "The images of the question:\n"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from demur.errors import ItemError, TransientError, UsageError
 from demur.records import Ask, Modality, Request, Response
 from demur.scenarios.conditions import condition
-from demur.scenarios.render import Layout, render
+from demur.scenarios.render import Layout, Rendered, render
+from demur.scenarios.scale import Scaler
 
 if TYPE_CHECKING:
     from demur.calls import Model
@@ -51,6 +52,7 @@ class ModelSystem:
         # Several addresses of one model, joined by commas, are a fleet.
         self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
         self._kit = kit
+        self._images = Scaler(kit.read_image, self.layout.max_side)
         self._model: Model | None = None
         self._closing: Any = None
         # The identity leaves the address out: the same model behind another port is the same system.
@@ -68,14 +70,16 @@ class ModelSystem:
 
     def request(self, ask: Ask) -> Request:
         """The call that an ask becomes; nothing is opened or sent."""
+        return self._request(ask, self._rendered(ask))
+
+    def _rendered(self, ask: Ask) -> Rendered:
+        how = condition(ask.condition)
+        return render(ask, how, self._kit.prompts, self.layout, scale=self._images.scale)
+
+    def _request(self, ask: Ask, rendered: Rendered) -> Request:
         from demur.calls import model_id
 
-        rendered = render(ask, condition(ask.condition), self._kit.prompts, self.layout)
         return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **self.sampling)
-
-    def cuts(self, ask: Ask) -> tuple[str, ...]:
-        """What the layout leaves out of an ask: one line for each piece of evidence."""
-        return render(ask, condition(ask.condition), self._kit.prompts, self.layout).cuts
 
     async def _opened(self) -> Model:
         if self._model is None:
@@ -85,7 +89,7 @@ class ModelSystem:
                 self.addresses,
                 ledger=self._kit.ledger,
                 concurrency=self._kit.concurrency,
-                read_image=self._kit.read_image,
+                read_image=self._images.read,
                 budget=self._kit.budget,
                 prices=self._kit.prices,
             )
@@ -96,11 +100,13 @@ class ModelSystem:
         """Render, call, read the reply."""
         how = condition(ask.condition)
         model = await self._opened()
+        rendered = self._rendered(ask)
         try:
-            reply = await model.complete(self.request(ask))
+            reply = await model.complete(self._request(ask, rendered))
         except (ItemError, TransientError) as error:  # this item's failure, not the system's
-            return Response(error=str(error))
-        return read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
+            return Response(error=str(error), cuts=rendered.cuts)
+        read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
+        return read.model_copy(update={"cuts": rendered.cuts})
 
     async def close(self) -> None:
         """Close the connection and the ledger."""

@@ -1,0 +1,73 @@
+"""Down-scaling of images before they are sent: a model is paid by the pixel and limited in them."""
+
+from __future__ import annotations
+
+import io
+from collections import OrderedDict
+from collections.abc import Callable
+
+from demur.records import ImageRef
+from demur.store import digest
+
+REMEMBERED = 64_000_000
+"""Bytes of scaled images that are kept in memory; more are made again when they are sent."""
+
+
+class Scaler:
+    """Gives a smaller image in place of a large one, and the bytes of either.
+
+    The smaller one is a function of the larger one's bytes and of ``max_side``, so a request has the same
+    identity on every run.
+
+    Args:
+        read: gives the bytes of an original.
+        max_side: longest side in pixels of what is sent; None sends every image as it is.
+    """
+
+    def __init__(self, read: Callable[[ImageRef], bytes], max_side: int | None) -> None:
+        self._read_original = read
+        self._max_side = max_side
+        self._original: dict[str, ImageRef] = {}
+        self._small: dict[str, ImageRef] = {}
+        self._bytes: OrderedDict[str, bytes] = OrderedDict()
+        self._held = 0
+
+    def scale(self, ref: ImageRef) -> ImageRef:
+        """The image to send in place of ``ref``; ``ref`` itself when it is small enough."""
+        if self._max_side is None or max(ref.width, ref.height) <= self._max_side:
+            return ref
+        if ref.sha256 not in self._small:
+            data, width, height = self._shrink(ref)
+            small = ImageRef(
+                sha256=digest(data), uri=f"scaled:{ref.uri}", width=width, height=height, media_type="image/png"
+            )
+            self._small[ref.sha256], self._original[small.sha256] = small, ref
+            self._keep(small.sha256, data)
+        return self._small[ref.sha256]
+
+    def read(self, ref: ImageRef) -> bytes:
+        """Bytes of an original, or of what `scale` gave."""
+        original = self._original.get(ref.sha256)
+        if original is None:
+            return self._read_original(ref)
+        if ref.sha256 not in self._bytes:
+            self._keep(ref.sha256, self._shrink(original)[0])
+        return self._bytes[ref.sha256]
+
+    def _shrink(self, ref: ImageRef) -> tuple[bytes, int, int]:
+        from PIL import Image, ImageOps
+
+        with Image.open(io.BytesIO(self._read_original(ref))) as opened:
+            picture = ImageOps.exif_transpose(opened).convert("RGB")
+        side = self._max_side or max(ref.width, ref.height)
+        picture.thumbnail((side, side), Image.Resampling.LANCZOS)
+        out = io.BytesIO()
+        picture.save(out, "PNG")
+        return out.getvalue(), picture.width, picture.height
+
+    def _keep(self, sha256: str, data: bytes) -> None:
+        self._bytes[sha256] = data
+        self._held += len(data)
+        while self._held > REMEMBERED and len(self._bytes) > 1:
+            _, dropped = self._bytes.popitem(last=False)
+            self._held -= len(dropped)
