@@ -19,8 +19,13 @@ from PIL import Image
 def png(seed=0, size=(8, 6)):
     """A small image that differs from every other seed in its pixels, left to right."""
     image = Image.new("RGB", size)
-    image.putdata([((seed * 37 + x * 29 * (seed + 1)) % 256, (y * 31 + seed * 11) % 256, seed % 256)
-                   for y in range(size[1]) for x in range(size[0])])  # fmt: skip
+    image.putdata(
+        [
+            ((seed * 37 + x * 29 * (seed + 1)) % 256, (y * 31 + seed * 11) % 256, seed % 256)
+            for y in range(size[1])
+            for x in range(size[0])
+        ]
+    )
     out = io.BytesIO()
     image.save(out, "PNG")
     return out.getvalue()
@@ -39,23 +44,49 @@ def lines(path: Path, rows):
 
 # --- InfoSeek ---
 
-BRIDGE = "Old Mill Bridge is a bridge over the Sample.\nIt is 120 metres long and was built in 1901.\nIt has two towers."
+BRIDGE = (
+    "Old Mill Bridge is a bridge over the Sample.\nIt is 120 metres long and was built in 1901.\nIt has two towers."
+)
 
 
 def infoseek(folder: Path):
     lines(
         folder / "infoseek_val.jsonl",
         [
-            {"data_id": "infoseek_val_00000007", "image_id": "oven_00000042", "question": "What is the length of this bridge?",
-             "answer": ["120"], "answer_eval": [{"wikidata": 120.0, "range": [108.0, 132.0]}], "data_split": "val_unseen_entity"},
-            {"data_id": "infoseek_val_00000008", "image_id": "oven_01000043", "question": "Which country is this animal endemic to?",
-             "answer": ["Freedonia"], "answer_eval": ["Freedonia", "Republic of Freedonia", "FRD"], "data_split": "val_unseen_question"},
-            {"data_id": "infoseek_val_00000009", "image_id": "oven_02000044", "question": "In what year was this built?",
-             "answer": ["1901"], "answer_eval": ["1900", "1901", "1902"], "data_split": "val_unseen_question"},
-            {"data_id": "infoseek_val_00000010", "image_id": "oven_03000045", "question": "How tall is this?",
-             "answer": 77, "answer_eval": {"wikidata": [77], "range": [70, 80, 99]}, "data_split": "val_unseen_question"},
+            {
+                "data_id": "infoseek_val_00000007",
+                "image_id": "oven_00000042",
+                "question": "What is the length of this bridge?",
+                "answer": ["120"],
+                "answer_eval": [{"wikidata": 120.0, "range": [108.0, 132.0]}],
+                "data_split": "val_unseen_entity",
+            },
+            {
+                "data_id": "infoseek_val_00000008",
+                "image_id": "oven_01000043",
+                "question": "Which country is this animal endemic to?",
+                "answer": ["Freedonia"],
+                "answer_eval": ["Freedonia", "Republic of Freedonia", "FRD"],
+                "data_split": "val_unseen_question",
+            },
+            {
+                "data_id": "infoseek_val_00000009",
+                "image_id": "oven_02000044",
+                "question": "In what year was this built?",
+                "answer": ["1901"],
+                "answer_eval": ["1900", "1901", "1902"],
+                "data_split": "val_unseen_question",
+            },
+            {
+                "data_id": "infoseek_val_00000010",
+                "image_id": "oven_03000045",
+                "question": "How tall is this?",
+                "answer": 77,
+                "answer_eval": {"wikidata": [77], "range": [70, 80, 99]},
+                "data_split": "val_unseen_question",
+            },
         ],
-    )  # fmt: skip
+    )
     lines(
         folder / "infoseek_val_withkb.jsonl",
         [
@@ -76,16 +107,34 @@ def infoseek(folder: Path):
     lines(
         folder / "Wiki6M_ver_1_0.jsonl.gz",
         [
-            {"wikidata_id": "Q1", "wikipedia_title": "Other", "wikipedia_content": "Other text.", "wikipedia_summary": "Other",
-             "wikipedia_image_url": None},
-            {"wikidata_id": "Q999001", "wikipedia_title": "Old Mill Bridge", "wikipedia_content": BRIDGE,
-             "wikipedia_summary": "Old Mill Bridge is a bridge.", "wikipedia_image_url": None},
-            {"wikidata_id": "Q999001", "wikipedia_title": "Old Mill Bridge", "wikipedia_content": "A later twin.",
-             "wikipedia_image_url": "https://upload.wikimedia.org/x.jpg"},
-            {"wikidata_id": "Q999002", "wikipedia_title": "Sample newt", "wikipedia_summary": "A newt of the far north."},
+            {
+                "wikidata_id": "Q1",
+                "wikipedia_title": "Other",
+                "wikipedia_content": "Other text.",
+                "wikipedia_summary": "Other",
+                "wikipedia_image_url": None,
+            },
+            {
+                "wikidata_id": "Q999001",
+                "wikipedia_title": "Old Mill Bridge",
+                "wikipedia_content": BRIDGE,
+                "wikipedia_summary": "Old Mill Bridge is a bridge.",
+                "wikipedia_image_url": None,
+            },
+            {
+                "wikidata_id": "Q999001",
+                "wikipedia_title": "Old Mill Bridge",
+                "wikipedia_content": "A later twin.",
+                "wikipedia_image_url": "https://upload.wikimedia.org/x.jpg",
+            },
+            {
+                "wikidata_id": "Q999002",
+                "wikipedia_title": "Sample newt",
+                "wikipedia_summary": "A newt of the far north.",
+            },
             {"wikidata_id": "Q999003", "wikipedia_title": "Tall thing", "wikipedia_content": "It is 77 m tall."},
         ],
-    )  # fmt: skip
+    )
     put(folder / "oven_images/00/oven_00000042.jpg", png(1))
     put(folder / "oven_images/01/oven_01000043.JPEG", png(2))
     put(folder / "oven_images/oven_02000044.png", png(3))
@@ -97,35 +146,68 @@ def infoseek(folder: Path):
 # --- Encyclopedic-VQA ---
 
 EVQA_COLUMNS = (
-    "question", "question_original", "answer", "dataset_image_ids", "dataset_name", "dataset_category_id", "question_type",
-    "wikipedia_url", "wikipedia_title", "evidence", "evidence_section_id", "evidence_section_title", "encyclopedic_vqa_split",
+    "question",
+    "question_original",
+    "answer",
+    "dataset_image_ids",
+    "dataset_name",
+    "dataset_category_id",
+    "question_type",
+    "wikipedia_url",
+    "wikipedia_title",
+    "evidence",
+    "evidence_section_id",
+    "evidence_section_title",
+    "encyclopedic_vqa_split",
     "wikipedia_url_used_in_train",
-)  # fmt: skip
+)
 WIKI = "https://en.wikipedia.org/wiki/"
 
 
 def evqa_row(**changes):
     row = dict.fromkeys(EVQA_COLUMNS, "") | {
-        "question": "How tall can this plant grow?", "question_original": "How tall can Fictia alba grow?", "answer": "2 m|two metres",
-        "dataset_image_ids": "100001|100002", "dataset_name": "inaturalist", "dataset_category_id": "4711", "question_type": "automatic",
-        "wikipedia_url": WIKI + "Fictia_alba", "wikipedia_title": "Fictia alba", "evidence_section_id": "1",
-        "evidence_section_title": "Description", "encyclopedic_vqa_split": "test", "wikipedia_url_used_in_train": "False",
-    }  # fmt: skip
+        "question": "How tall can this plant grow?",
+        "question_original": "How tall can Fictia alba grow?",
+        "answer": "2 m|two metres",
+        "dataset_image_ids": "100001|100002",
+        "dataset_name": "inaturalist",
+        "dataset_category_id": "4711",
+        "question_type": "automatic",
+        "wikipedia_url": WIKI + "Fictia_alba",
+        "wikipedia_title": "Fictia alba",
+        "evidence_section_id": "1",
+        "evidence_section_title": "Description",
+        "encyclopedic_vqa_split": "test",
+        "wikipedia_url_used_in_train": "False",
+    }
     return row | changes
 
 
 def evqa(folder: Path, rows=None, *, zipped=False):
     rows = rows or [
         evqa_row(),
-        evqa_row(question="What colours are its flowers,\nseen close?", answer="red&&blue|blue&&crimson",
-                 dataset_image_ids="100003", question_type="multi_answer"),
-        evqa_row(question="Who designed the seat of the diocese of this church?", answer="A. Mason",
-                 dataset_image_ids="00ab12cd34ef5678", dataset_name="landmarks", question_type="2_hop",
-                 wikipedia_url=f"{WIKI}X|{WIKI}Y", wikipedia_title="X|Y", evidence_section_id="0|2",
-                 evidence_section_title="X|Architecture"),
-        evqa_row(question="What is it?", answer="A plant", question_type="templated", evidence="A shrub of the plains."),
+        evqa_row(
+            question="What colours are its flowers,\nseen close?",
+            answer="red&&blue|blue&&crimson",
+            dataset_image_ids="100003",
+            question_type="multi_answer",
+        ),
+        evqa_row(
+            question="Who designed the seat of the diocese of this church?",
+            answer="A. Mason",
+            dataset_image_ids="00ab12cd34ef5678",
+            dataset_name="landmarks",
+            question_type="2_hop",
+            wikipedia_url=f"{WIKI}X|{WIKI}Y",
+            wikipedia_title="X|Y",
+            evidence_section_id="0|2",
+            evidence_section_title="X|Architecture",
+        ),
+        evqa_row(
+            question="What is it?", answer="A plant", question_type="templated", evidence="A shrub of the plains."
+        ),
         evqa_row(question="Where?", answer="Here", evidence_section_id=""),
-    ]  # fmt: skip
+    ]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "test.csv").open("w", newline="", encoding="utf-8") as handle:
         writer = csv.DictWriter(handle, EVQA_COLUMNS[::-1])  # the order of the columns is not promised
@@ -133,17 +215,33 @@ def evqa(folder: Path, rows=None, *, zipped=False):
         writer.writerows(rows)
     kb = {
         WIKI + "Fictia_alba": {
-            "title": "Fictia alba", "section_titles": ["Fictia alba", "Description"],
+            "title": "Fictia alba",
+            "section_titles": ["Fictia alba", "Description"],
             "section_texts": ["Fictia alba is a shrub.", "It grows up to 2 m, with red and blue flowers."],
-            "image_urls": ["https://upload.wikimedia.org/x.jpg"], "image_reference_descriptions": [None],
-            "image_section_indices": [0], "url": WIKI + "Fictia_alba",
+            "image_urls": ["https://upload.wikimedia.org/x.jpg"],
+            "image_reference_descriptions": [None],
+            "image_section_indices": [0],
+            "url": WIKI + "Fictia_alba",
         },
-        WIKI + "X": {"title": "X", "section_titles": ["X"], "section_texts": ["X is the church of the diocese of Y."],
-                     "image_urls": [], "image_reference_descriptions": [], "image_section_indices": [], "url": WIKI + "X"},
-        WIKI + "Y": {"title": "Y", "section_titles": ["Y", "History", "Architecture"],
-                     "section_texts": ["Y.", "", "Designed by A. Mason."], "image_urls": [],
-                     "image_reference_descriptions": [], "image_section_indices": [], "url": WIKI + "Y"},
-    }  # fmt: skip
+        WIKI + "X": {
+            "title": "X",
+            "section_titles": ["X"],
+            "section_texts": ["X is the church of the diocese of Y."],
+            "image_urls": [],
+            "image_reference_descriptions": [],
+            "image_section_indices": [],
+            "url": WIKI + "X",
+        },
+        WIKI + "Y": {
+            "title": "Y",
+            "section_titles": ["Y", "History", "Architecture"],
+            "section_texts": ["Y.", "", "Designed by A. Mason."],
+            "image_urls": [],
+            "image_reference_descriptions": [],
+            "image_section_indices": [],
+            "url": WIKI + "Y",
+        },
+    }
     text = json.dumps(kb, indent=0)
     if zipped:
         with zipfile.ZipFile(folder / "encyclopedic_kb_wiki.zip", "w", zipfile.ZIP_DEFLATED) as out:
@@ -167,25 +265,57 @@ TEXT_GUID = "b1b2c3d40dba11ecb1e81171463288e9"
 
 def webqa_rows():
     def picture(number, title):
-        return {"image_id": number, "title": title, "caption": f"{title} in 2010",
-                "url": f"https://commons.wikimedia.org/wiki/File:{number}.jpg", "imgUrl": "https://x"}  # fmt: skip
+        return {
+            "image_id": number,
+            "title": title,
+            "caption": f"{title} in 2010",
+            "url": f"https://commons.wikimedia.org/wiki/File:{number}.jpg",
+            "imgUrl": "https://x",
+        }
 
     def snippet(guid, n, title, fact):
         return {"title": title, "fact": fact, "url": "https://en.wikipedia.org/wiki/T", "snippet_id": f"{guid}_{n}"}
 
     return {
-        GUID: {"Q": '"Are both towers round?"', "A": ['"Yes, both towers are round."'], "topic": "towers", "split": "val",
-               "Qcate": "YesNo", "Guid": GUID, "img_posFacts": [picture(30000001, "Tower One")],
-               "img_negFacts": [picture(30000002, "Mill")], "txt_posFacts": [],
-               "txt_negFacts": [snippet(GUID, 0, "Tower One", "[1] Tower One is old.")]},
-        TEXT_GUID: {"Q": 'Who wrote "The Sample"?', "A": ["Ada Sample wrote it."], "topic": "books", "split": "val", "Qcate": "text",
-                    "Guid": TEXT_GUID, "img_posFacts": [], "img_negFacts": [picture(30000003, "Book")],
-                    "txt_posFacts": [snippet(TEXT_GUID, 0, "The Sample", "Ada Sample wrote The Sample.")],
-                    "txt_negFacts": [snippet(TEXT_GUID, 1, "Tower One", "Tower One is  OLD."),
-                                     snippet(TEXT_GUID, 2, "The Sample", "ada sample wrote the sample.")]},
-        "c1": {"Q": "Train?", "A": ["Yes."], "split": "train", "Qcate": "text", "Guid": "c1", "img_posFacts": [], "img_negFacts": [],
-               "txt_posFacts": [snippet("c1", 0, "T", "Train it is.")], "txt_negFacts": []},
-    }  # fmt: skip
+        GUID: {
+            "Q": '"Are both towers round?"',
+            "A": ['"Yes, both towers are round."'],
+            "topic": "towers",
+            "split": "val",
+            "Qcate": "YesNo",
+            "Guid": GUID,
+            "img_posFacts": [picture(30000001, "Tower One")],
+            "img_negFacts": [picture(30000002, "Mill")],
+            "txt_posFacts": [],
+            "txt_negFacts": [snippet(GUID, 0, "Tower One", "[1] Tower One is old.")],
+        },
+        TEXT_GUID: {
+            "Q": 'Who wrote "The Sample"?',
+            "A": ["Ada Sample wrote it."],
+            "topic": "books",
+            "split": "val",
+            "Qcate": "text",
+            "Guid": TEXT_GUID,
+            "img_posFacts": [],
+            "img_negFacts": [picture(30000003, "Book")],
+            "txt_posFacts": [snippet(TEXT_GUID, 0, "The Sample", "Ada Sample wrote The Sample.")],
+            "txt_negFacts": [
+                snippet(TEXT_GUID, 1, "Tower One", "Tower One is  OLD."),
+                snippet(TEXT_GUID, 2, "The Sample", "ada sample wrote the sample."),
+            ],
+        },
+        "c1": {
+            "Q": "Train?",
+            "A": ["Yes."],
+            "split": "train",
+            "Qcate": "text",
+            "Guid": "c1",
+            "img_posFacts": [],
+            "img_negFacts": [],
+            "txt_posFacts": [snippet("c1", 0, "T", "Train it is.")],
+            "txt_negFacts": [],
+        },
+    }
 
 
 def webqa(folder: Path, rows=None, pictures=(30000000, 30000001, 30000002, 30000003)):
@@ -205,24 +335,47 @@ def webqa(folder: Path, rows=None, pictures=(30000000, 30000001, 30000002, 30000
 
 def mmdocrag_row(**changes):
     row = {
-        "q_id": 0, "doc_name": "Sample-Brochure", "domain": "Brochure", "question": "How many boats are shown in the harbour picture?",
-        "evidence_modality_type": ["figure"], "question_type": "Descriptive",
-        "text_quotes": [{"quote_id": "text1", "type": "text", "text": "The harbour opened in 1901.", "page_id": 3, "layout_id": 17}],
+        "q_id": 0,
+        "doc_name": "Sample-Brochure",
+        "domain": "Brochure",
+        "question": "How many boats are shown in the harbour picture?",
+        "evidence_modality_type": ["figure"],
+        "question_type": "Descriptive",
+        "text_quotes": [
+            {"quote_id": "text1", "type": "text", "text": "The harbour opened in 1901.", "page_id": 3, "layout_id": 17}
+        ],
         "img_quotes": [
-            {"quote_id": "image1", "type": "image", "img_path": "images/Sample-Brochure_image4.jpg",
-             "img_description": "Three boats at a pier.", "page_id": 4, "layout_id": 22},
-            {"quote_id": "image2", "type": "table", "img_path": "images/Sample-Brochure_image9.jpg",
-             "img_description": "A city map.", "page_id": 8, "layout_id": 40}],
-        "gold_quotes": ["image1"], "answer_short": "3",
-        "answer_interleaved": "The picture shows three boats.\n\n![Three boats](image1)", "old_id": 12,
-    }  # fmt: skip
+            {
+                "quote_id": "image1",
+                "type": "image",
+                "img_path": "images/Sample-Brochure_image4.jpg",
+                "img_description": "Three boats at a pier.",
+                "page_id": 4,
+                "layout_id": 22,
+            },
+            {
+                "quote_id": "image2",
+                "type": "table",
+                "img_path": "images/Sample-Brochure_image9.jpg",
+                "img_description": "A city map.",
+                "page_id": 8,
+                "layout_id": 40,
+            },
+        ],
+        "gold_quotes": ["image1"],
+        "answer_short": "3",
+        "answer_interleaved": "The picture shows three boats.\n\n![Three boats](image1)",
+        "old_id": 12,
+    }
     return row | changes
 
 
 def mmdocrag(folder: Path, rows=None, *, zipped=False):
     rows = rows or [
         mmdocrag_row(),
-        mmdocrag_row(q_id=1, question="Which two numbers?", answer_short="['46','27']", gold_quotes=["text1", "image2"]),
+        mmdocrag_row(
+            q_id=1, question="Which two numbers?", answer_short="['46','27']", gold_quotes=["text1", "image2"]
+        ),
     ]
     lines(folder / "evaluation_20.jsonl", rows)
     lines(folder / "dev_20.jsonl", [mmdocrag_row(question="A question of dev?")])
@@ -246,10 +399,22 @@ def cell(seed):
 
 def mrag_row(**changes):
     row = {
-        "id": "1", "aspect": "perspective", "scenario": "Angle", "image": cell(40), "gt_images": [cell(41), cell(42)],
-        "question": "Can you identify this animal?", "A": "Wolf", "B": "Fox", "C": "Jackal", "D": "Coyote", "answer_choice": "B",
-        "answer": "Fox", "image_type": "animal", "source": "synthetic", "retrieved_images": [cell(43), cell(41), cell(40), cell(44)],
-    }  # fmt: skip
+        "id": "1",
+        "aspect": "perspective",
+        "scenario": "Angle",
+        "image": cell(40),
+        "gt_images": [cell(41), cell(42)],
+        "question": "Can you identify this animal?",
+        "A": "Wolf",
+        "B": "Fox",
+        "C": "Jackal",
+        "D": "Coyote",
+        "answer_choice": "B",
+        "answer": "Fox",
+        "image_type": "animal",
+        "source": "synthetic",
+        "retrieved_images": [cell(43), cell(41), cell(40), cell(44)],
+    }
     return row | changes
 
 
@@ -257,10 +422,15 @@ def mrag(folder: Path, shards=None):
     shards = shards or {
         "test-00009-of-000011.parquet": [mrag_row()],
         "test-000010-of-000011.parquet": [
-            mrag_row(id="02", scenario="Incomplete", image=cell(50), gt_images=[cell(51), cell(52)],
-                     retrieved_images=[cell(53), cell(54)]),
+            mrag_row(
+                id="02",
+                scenario="Incomplete",
+                image=cell(50),
+                gt_images=[cell(51), cell(52)],
+                retrieved_images=[cell(53), cell(54)],
+            ),
         ],
-    }  # fmt: skip
+    }
     (folder / "data").mkdir(parents=True)
     for name, rows in shards.items():
         pq.write_table(pa.Table.from_pylist(rows), folder / "data" / name)
@@ -272,31 +442,60 @@ def mrag(folder: Path, shards=None):
 
 def viquae_row(**changes):
     row = {
-        "id": "0f1e2d3c", "kilt_id": "tc_1", "image": "512px-Ad%C3%A9_Sample_(1).jpg", "url": "http://upload.wikimedia.org/x.jpg",
-        "wikidata_id": "Q999002", "input": "In which city was this inventor born?",
-        "original_question": "In which city was Adé Sample born?", "meta": {},
-        "output": {"original_answer": "Springfield", "answer": ["Springfield", "City of Springfield"],
-                   "provenance": [{"title": ["Absent page"], "wikipedia_id": ["1"]},
-                                  {"title": ["Adé Sample"], "wikipedia_id": ["12345"]}]},
-    }  # fmt: skip
+        "id": "0f1e2d3c",
+        "kilt_id": "tc_1",
+        "image": "512px-Ad%C3%A9_Sample_(1).jpg",
+        "url": "http://upload.wikimedia.org/x.jpg",
+        "wikidata_id": "Q999002",
+        "input": "In which city was this inventor born?",
+        "original_question": "In which city was Adé Sample born?",
+        "meta": {},
+        "output": {
+            "original_answer": "Springfield",
+            "answer": ["Springfield", "City of Springfield"],
+            "provenance": [
+                {"title": ["Absent page"], "wikipedia_id": ["1"]},
+                {"title": ["Adé Sample"], "wikipedia_id": ["12345"]},
+            ],
+        },
+    }
     return row | changes
 
 
 def viquae(folder: Path, rows=None):
     rows = rows or [
         viquae_row(),
-        viquae_row(id="raw", wikidata_id="Q999009", output=[{"answer": "1901", "provenance": [{"title": "No such page"}]}]),
+        viquae_row(
+            id="raw", wikidata_id="Q999009", output=[{"answer": "1901", "provenance": [{"title": "No such page"}]}]
+        ),
     ]
     lines(folder / "validation.jsonl", rows)
     person = {
-        "wikipedia_id": "12345", "wikipedia_title": "Adé Sample", "kilt_id": "12345", "url": WIKI + "Adé_Sample",
-        "image": "512px-Adé Sample 2.jpg", "categories": "Inventors", "anchors": {},
-        "text": {"paragraph": ["Adé Sample\n", "Adé Sample was an inventor born in Springfield.\n", "Section::::Life.\n",
-                               "BULLET::::- 1901\n", "He died elsewhere.\n"]},
+        "wikipedia_id": "12345",
+        "wikipedia_title": "Adé Sample",
+        "kilt_id": "12345",
+        "url": WIKI + "Adé_Sample",
+        "image": "512px-Adé Sample 2.jpg",
+        "categories": "Inventors",
+        "anchors": {},
+        "text": {
+            "paragraph": [
+                "Adé Sample\n",
+                "Adé Sample was an inventor born in Springfield.\n",
+                "Section::::Life.\n",
+                "BULLET::::- 1901\n",
+                "He died elsewhere.\n",
+            ]
+        },
         "wikidata_info": {"wikidata_id": "Q999002", "wikipedia_title": "Adé Sample"},
-    }  # fmt: skip
-    thing = person | {"wikipedia_id": "77", "wikipedia_title": "The Thing", "image": "missing.jpg",
-                      "text": ["The Thing\n", "It was made in 1901.\n"], "wikidata_info": {"wikidata_id": "Q999009"}}  # fmt: skip
+    }
+    thing = person | {
+        "wikipedia_id": "77",
+        "wikipedia_title": "The Thing",
+        "image": "missing.jpg",
+        "text": ["The Thing\n", "It was made in 1901.\n"],
+        "wikidata_info": {"wikidata_id": "Q999009"},
+    }
     lines(folder / "humans_with_faces.jsonl.gz", [person])
     lines(folder / "humans_without_faces.jsonl.gz", [])
     lines(folder / "non_humans.jsonl", [thing])
@@ -309,21 +508,47 @@ def viquae(folder: Path, rows=None):
 
 
 def mmmu(folder: Path, rows=None):
-    row = {"id": "validation_Math_1", "question": "Find x in <image 1>.", "options": "['1', '2', '3', '4']", "explanation": "",
-           "image_1": cell(70), "image_2": None, "img_type": "['Diagrams']", "answer": "B", "topic_difficulty": "Easy",
-           "question_type": "multiple-choice", "subfield": "Algebra"}  # fmt: skip
-    rows = rows or [row, row | {"id": "validation_Math_2", "options": "[]", "answer": "['24/7','3.429']", "question_type": "open"}]
+    row = {
+        "id": "validation_Math_1",
+        "question": "Find x in <image 1>.",
+        "options": "['1', '2', '3', '4']",
+        "explanation": "",
+        "image_1": cell(70),
+        "image_2": None,
+        "img_type": "['Diagrams']",
+        "answer": "B",
+        "topic_difficulty": "Easy",
+        "question_type": "multiple-choice",
+        "subfield": "Algebra",
+    }
+    rows = rows or [
+        row,
+        row | {"id": "validation_Math_2", "options": "[]", "answer": "['24/7','3.429']", "question_type": "open"},
+    ]
     (folder / "Math").mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows), folder / "Math/validation-00000-of-00001.parquet")
     return folder
 
 
 def mmlongbench(folder: Path, rows=None):
-    row = {"doc_id": "sample.pdf", "doc_type": "Guidebook", "question": "How many trails are listed?", "answer": "['North','South']",
-           "evidence_pages": "[2, 7]", "evidence_sources": "['Table']", "answer_format": "List"}  # fmt: skip
+    row = {
+        "doc_id": "sample.pdf",
+        "doc_type": "Guidebook",
+        "question": "How many trails are listed?",
+        "answer": "['North','South']",
+        "evidence_pages": "[2, 7]",
+        "evidence_sources": "['Table']",
+        "answer_format": "List",
+    }
     rows = rows or [
         row,
-        row | {"question": "When does it open?", "answer": "Not answerable", "evidence_pages": "[2]", "answer_format": "None"},
+        row
+        | {
+            "question": "When does it open?",
+            "answer": "Not answerable",
+            "evidence_pages": "[2]",
+            "answer_format": "None",
+        },
         row | {"question": "At what time?", "answer": "14:04 CET", "evidence_pages": "[]", "answer_format": "Int"},
         row | {"question": "What share?", "answer": "18.29%", "evidence_pages": "[0, 2]", "answer_format": "Float"},
     ]
@@ -337,25 +562,39 @@ def simpleqa(folder: Path):
     put(
         folder / "simple_qa_test_set.csv",
         "metadata,problem,answer\n"
-        "\"{'topic': 'Art', 'answer_type': 'Date', 'urls': ['https://a.example/1']}\",\"In what year was the Sample Prize, "
-        'the ""old"" one, founded?","1931"\n'
+        "\"{'topic': 'Art', 'answer_type': 'Date', 'urls': ['https://a.example/1']}\","
+        '"In what year was the Sample Prize, the ""old"" one, founded?","1931"\n'
         'not a dict,"Who was it?","Ada Sample"\n',
     )
     return folder
 
 
 def beir(folder: Path):
-    lines(folder / "corpus.jsonl", [{"_id": "001", "title": "T", "text": "Gold text."}, {"_id": "d2", "text": "Other text."}])
-    lines(folder / "queries.jsonl", [
-        {"_id": "q1", "text": "Which?", "metadata": {"answers": ["Gold"]}},
-        {"_id": "q2", "text": "Unjudged?", "metadata": {"answers": ["x"]}},
-    ])  # fmt: skip
+    lines(
+        folder / "corpus.jsonl",
+        [{"_id": "001", "title": "T", "text": "Gold text."}, {"_id": "d2", "text": "Other text."}],
+    )
+    lines(
+        folder / "queries.jsonl",
+        [
+            {"_id": "q1", "text": "Which?", "metadata": {"answers": ["Gold"]}},
+            {"_id": "q2", "text": "Unjudged?", "metadata": {"answers": ["x"]}},
+        ],
+    )
     put(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\t001\t1\nq1\td2\t0\n")
     return folder
 
 
 BUILDERS = {
-    "infoseek": infoseek, "evqa": evqa, "webqa": webqa, "mmdocrag": mmdocrag, "mrag": mrag, "viquae": viquae,
-    "mmmu": mmmu, "mmlongbench": mmlongbench, "simpleqa": simpleqa, "beir": beir,
-}  # fmt: skip
+    "infoseek": infoseek,
+    "evqa": evqa,
+    "webqa": webqa,
+    "mmdocrag": mmdocrag,
+    "mrag": mrag,
+    "viquae": viquae,
+    "mmmu": mmmu,
+    "mmlongbench": mmlongbench,
+    "simpleqa": simpleqa,
+    "beir": beir,
+}
 OPTIONS = {"beir": {"answers": "metadata.answers"}}

@@ -1,0 +1,155 @@
+"""Pools: prefixed ids, images beside them, duplicates across sources, statistics, determinism."""
+
+import io
+import json
+
+import mini_sources as mini
+import pytest
+from PIL import Image
+
+from demur.cli import main
+from demur.curation.pool import Pool, build
+from demur.curation.sources import open_source
+from demur.errors import BadInput, UsageError
+from demur.records import Sample
+from demur.store import Problems, digest, read_image
+
+SIX = ("webqa", "mrag", "infoseek", "evqa", "viquae", "mmdocrag")
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("six")
+    return {name: mini.BUILDERS[name](folder / name) for name in SIX}
+
+
+def sources(folders):
+    return [open_source(name, folder, Problems()) for name, folder in folders.items()]
+
+
+def test_six_sources_make_one_pool(six, tmp_path):
+    counts = build(sources(six), tmp_path / "pool", documents=True)
+    assert [row.source for row in counts.sources] == list(SIX)
+    assert {row.source: (row.samples, row.query, row.context) for row in counts.sources} == {
+        "webqa": (2, "Textual", "Multi"), "mrag": (2, "Multi", "Visual"), "infoseek": (4, "Multi", "Textual"),
+        "evqa": (5, "Multi", "Textual"), "viquae": (2, "Multi", "Textual"), "mmdocrag": (3, "Textual", "Multi"),
+    }  # fmt: skip
+    pool = Pool(tmp_path / "pool")
+    samples = list(pool.samples())
+    assert not pool.problems.lines
+    assert counts.samples == len(samples) == len({s.id for s in samples}) == 18
+    assert all(s.id.startswith(f"{s.source}:") for s in samples)
+    documents = {d.id for d in pool.documents()}
+    assert sum(row.documents for row in counts.sources) == len(documents)
+    native = {s.id: s for source in sources(six) for s in source.samples()}
+    for sample in samples:
+        before = native[sample.id.partition(":")[2]]
+        assert (sample.question, sample.answers, sample.native) == (before.question, before.answers, before.native)
+        assert [e.text for e in sample.gold] == [e.text for e in before.gold]
+        assert [e.id for e in sample.negatives] == [f"{sample.source}:{e.id}" for e in before.negatives]
+        refs = [*sample.images, *(e.image for e in (*sample.gold, *sample.negatives) if e.image)]
+        for ref in refs:
+            assert ref.uri.startswith("images/")
+            assert digest(read_image(ref, pool.root)) == ref.sha256
+        assert {e.id for e in sample.negatives} <= documents
+    assert counts.question_words == round(sum(len(s.question.split()) for s in samples) / 18, 4)
+    assert counts.gold == round(sum(len(s.gold) for s in samples) / 18, 4)
+
+
+def test_the_same_sources_give_the_same_bytes(six, tmp_path):
+    for name in ("a", "b"):
+        build(sources(six), tmp_path / name, documents=True)
+    assert (tmp_path / "a/pool.json").read_bytes() == (tmp_path / "b/pool.json").read_bytes()
+    held = json.loads((tmp_path / "a/pool.json").read_text())["files"]
+    assert set(held) == {"samples.jsonl", "documents.jsonl", "duplicates.jsonl", "left-out.jsonl"}
+    build(sources(six), tmp_path / "a")
+    assert not (tmp_path / "a/documents.jsonl").exists()
+
+
+def test_bad_rows_stop_a_pool_unless_they_may_be_skipped(tmp_path):
+    mini.infoseek(tmp_path / "i")
+    (tmp_path / "i/oven_images/00/oven_00000042.jpg").unlink()
+    with pytest.raises(
+        BadInput, match=r"infoseek: infoseek_val.jsonl:1 \(infoseek_val_00000007\): query image missing"
+    ):
+        build(sources({"infoseek": tmp_path / "i"}), tmp_path / "pool")
+    assert not (tmp_path / "pool/samples.jsonl").exists()
+    assert [p.name for p in (tmp_path / "pool").iterdir() if p.is_file()] == []
+    counts = build(sources({"infoseek": tmp_path / "i"}), tmp_path / "pool", skip_bad=True)
+    (row,) = counts.sources
+    assert (row.read, row.samples, row.defective, row.bad) == (4, 3, 1, 1)
+    left = [json.loads(line) for line in (tmp_path / "pool/left-out.jsonl").read_text().splitlines()]
+    assert left[0]["sample"] == "infoseek:infoseek_val_00000007"
+    assert left[0]["reason"] == "query image missing: oven_00000042"
+    kept = [s.id for s in Pool(tmp_path / "pool").samples()]
+    assert kept == [f"infoseek:infoseek_val_{n:08d}" for n in (8, 9, 10)]
+
+
+def generic(folder, name, rows):
+    mini.put(folder / "demur-map.yaml", f"name: {name}\nsamples: {{files: [q.jsonl], fields: {{images: pic}}}}\n")
+    mini.lines(folder / "q.jsonl", rows)
+    return open_source("generic", folder, Problems())
+
+
+def photo(seed, kind):
+    """A smooth picture, encoded as asked."""
+    image = Image.linear_gradient("L").rotate(seed * 40).convert("RGB").resize((96, 96))
+    out = io.BytesIO()
+    image.save(out, kind, **({"quality": 70} if kind == "JPEG" else {}))
+    return out.getvalue()
+
+
+def test_duplicates_across_sources_by_question_and_picture(tmp_path):
+    mini.put(tmp_path / "a/x.png", photo(1, "PNG"))
+    mini.put(tmp_path / "b/y.jpg", photo(1, "JPEG"))  # the same picture, encoded again
+    mini.put(tmp_path / "b/z.png", photo(2, "PNG"))
+    first = generic(tmp_path / "a", "a", [{"id": "1", "question": "What is it?", "answers": ["A fox", "fox"], "pic": "x.png"},
+                                          {"id": "2", "question": "Text?", "answers": ["t"]}])  # fmt: skip
+    second_rows = [
+        {"id": "1", "question": "what is it", "answers": ["fox"], "pic": "y.jpg"},  # the same
+        {"id": "2", "question": "What is it?", "answers": ["fox"], "pic": "z.png"},  # another picture
+        {"id": "3", "question": "What is it?", "answers": ["wolf"], "pic": "y.jpg"},  # another answer
+        {"id": "4", "question": "Text?", "answers": ["t"]},
+        {"id": "5", "question": "What is it?", "answers": ["fox"]},  # no picture
+    ]
+    counts = build([first, generic(tmp_path / "b", "b", second_rows)], tmp_path / "pool", drop_duplicates=True)
+    found = [json.loads(line) for line in (tmp_path / "pool/duplicates.jsonl").read_text().splitlines()]
+    assert [(f["sample"], f["first"], f["kind"], f["dropped"]) for f in found] == [
+        ("b:1", "a:1", "same", True), ("b:3", "a:1", "conflict", False), ("b:4", "a:2", "same", True),
+    ]  # fmt: skip
+    assert [s.id for s in Pool(tmp_path / "pool").samples()] == ["a:1", "a:2", "b:2", "b:3", "b:5"]
+    assert counts.duplicate_pairs == 3
+    assert counts.sources[1].duplicates == 2
+    kept = build(
+        [generic(tmp_path / "a", "a", []), generic(tmp_path / "b", "b", second_rows)], tmp_path / "all", skip_bad=True
+    )
+    assert kept.samples == 5  # nothing is dropped unasked
+
+
+def test_two_sources_of_one_name_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="two sources are named alike"):
+        build([generic(tmp_path, "a", []), generic(tmp_path, "a", [])], tmp_path / "pool")
+
+
+def test_pool_from_the_command_line(six, tmp_path, capsys):
+    words = [f"{name}={folder}" for name, folder in six.items()]
+    out = str(tmp_path / "pool")
+    assert main(["pool", "build", *words, "--out", out, "--set", "evqa.types=automatic", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 15
+    assert main(["pool", "show", out]) == 0
+    said = capsys.readouterr().out
+    assert "evqa" in said
+    assert "unique query images" in said
+    assert main(["sources", "check", "pool", out]) == 0
+    assert main(["pool", "build", words[0], "--out", out, "--set", "evqa.types=x"]) == 2
+    assert "no source 'evqa' in this pool" in capsys.readouterr().err
+    pins = mini.put(tmp_path / "pins.yaml", "- {file: imgs.lineidx, rows: 9}\n")
+    assert main(["pool", "build", words[0], "--out", out, "--pins", f"webqa={pins}"]) == 1
+    assert "webqa: imgs.lineidx: expected rows 9, found 4" in capsys.readouterr().err
+    assert main(["pool", "show", str(tmp_path)]) == 2
+
+
+def test_a_pool_is_json_lines_of_samples(six, tmp_path):
+    build(sources({"webqa": six["webqa"]}), tmp_path / "pool", limit=1)
+    (line,) = (tmp_path / "pool/samples.jsonl").read_text().splitlines()
+    assert Sample.model_validate_json(line).id == f"webqa:{mini.GUID}"

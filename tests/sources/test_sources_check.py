@@ -1,0 +1,282 @@
+"""`demur sources`: what check prints, what makes it fail, and a source from a stranger's package."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import mini_sources as mini
+import pytest
+
+from demur.cli import main
+from demur.curation.sources import open_source
+from demur.curation.sources.cards import Pin, card_of, mismatches, rows_in
+from demur.curation.sources.check import check
+from demur.plugins import find, names
+from demur.store import Problems
+
+
+def checked(name, folder, pins=(), limit=None, **options):
+    return check(open_source(name, folder, Problems(), mini.OPTIONS.get(name, {}) | options), pins, limit)
+
+
+@pytest.mark.parametrize("name", sorted(mini.BUILDERS))
+def test_a_healthy_folder_is_sound(name, tmp_path):
+    report = checked(name, mini.BUILDERS[name](tmp_path))
+    assert report.findings == ()
+    assert report.samples == len(report.shown) or report.samples > 5
+    assert report.problems == {}
+
+
+def test_counts_are_those_of_the_folder(tmp_path):
+    report = checked("webqa", mini.webqa(tmp_path))
+    assert (report.samples, report.documents, report.images, report.splits) == (2, 6, 3, {"val": 2})
+    assert report.gold == {"image/image": 1, "text/passage": 1}
+    assert report.negatives == {"text": 2, "image": 2}
+    assert checked("mmlongbench", mini.mmlongbench(tmp_path / "m")).unanswerable == 1
+
+
+def plant_missing_picture(folder):
+    mini.infoseek(folder)
+    (folder / "oven_images/00/oven_00000042.jpg").unlink()
+    return "infoseek", "picture missing"
+
+
+def plant_broken_picture(folder):
+    mini.mmdocrag(folder)
+    (folder / "images/Sample-Brochure_image4.jpg").write_bytes(b"\x89PNG broken")
+    return "mmdocrag", "picture broken"
+
+
+def plant_empty_answer(folder):
+    mini.evqa(folder, [mini.evqa_row(answer="")])
+    return "evqa", "empty answer"
+
+
+def plant_empty_question(folder):
+    mini.viquae(folder, [mini.viquae_row(input=" ")])
+    return "viquae", "empty question"
+
+
+def plant_duplicate_id(folder):
+    mini.mrag(folder, {"test-0.parquet": [mini.mrag_row(), mini.mrag_row()]})
+    return "mrag", "duplicate id"
+
+
+def plant_lost_gold(folder):
+    mini.evqa(folder, [mini.evqa_row(wikipedia_url=mini.WIKI + "Nowhere")])
+    return "evqa", "gold not found"
+
+
+def plant_torn_row(folder):
+    mini.viquae(folder)
+    (folder / "validation.jsonl").write_text('{"id": "x", ')
+    return "viquae", "unreadable row"
+
+
+def plant_cut_base(folder):
+    mini.evqa(folder)
+    text = (folder / "encyclopedic_kb_wiki.json").read_text()
+    (folder / "encyclopedic_kb_wiki.json").write_text(text[:-30])
+    return "evqa", "file damaged"
+
+
+def plant_absent_base(folder):
+    mini.infoseek(folder)
+    (folder / "infoseek_val_withkb.jsonl").unlink()
+    return "infoseek", "file missing"
+
+
+@pytest.mark.parametrize("plant", [f for n, f in sorted(globals().items()) if n.startswith("plant_")])
+def test_check_finds_each_planted_defect(plant, tmp_path, capsys):
+    name, kind = plant(tmp_path)
+    report = checked(name, tmp_path)
+    assert report.problems.get(kind), report.problems
+    assert main(["sources", "check", name, str(tmp_path), "--no-published-pins"]) == 1
+    said = capsys.readouterr()
+    assert kind in said.out
+    assert "would change a benchmark" in said.err
+
+
+def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
+    mini.put(tmp_path / "demur-map.yaml", "samples: {files: [q.jsonl], fields: {gold: gold}}\n")
+    row = {"question": "Which?", "answers": ["x"], "gold": [{"id": "g", "text": "Text."}]}
+    mini.lines(tmp_path / "q.jsonl", [row | {"id": "1"}, row | {"id": "2", "question": "which?"}])
+    report = checked("generic", tmp_path)
+    assert report.findings == ("q.jsonl:2 (2): same question and images as 1",)
+
+    class Other:
+        name, root, problems = "other", tmp_path, Problems()
+
+        def samples(self):
+            return iter(list(open_source("generic", tmp_path, Problems()).samples())[:1])
+
+        def documents(self):
+            from demur.records import Document
+
+            yield Document(id="a", title="A", text="A.")
+            yield Document(id="a", title="A", text="A.")
+
+    assert check(Other()).findings == (
+        "document a: two documents have this id", "1: gold g is not in the knowledge base",
+    )  # fmt: skip
+    assert check(Other(), limit=1).findings == ()
+
+
+def test_an_empty_set_is_a_finding(tmp_path):
+    mini.viquae(tmp_path)
+    (tmp_path / "validation.jsonl").write_text("")
+    assert "no sample could be read" in checked("viquae", tmp_path).findings
+
+
+def test_pins_name_expected_and_actual(tmp_path):
+    mini.simpleqa(tmp_path)
+    file = "simple_qa_test_set.csv"
+    wrong = (
+        Pin(file=file, rows=3),
+        Pin(file=file, sha256="0" * 64),
+        Pin(file=file, size_bytes=1),
+        Pin(file="no", rows=1),
+    )
+    size = (tmp_path / file).stat().st_size
+    found = mismatches(tmp_path, wrong)
+    assert found[0] == f"{file}: expected rows 3, found 2"
+    assert found[1].startswith(f"{file}: expected sha256 {'0' * 64}, found ")
+    assert found[2] == f"{file}: expected size_bytes 1, found {size}"
+    assert len(found) == 3
+    assert mismatches(tmp_path, (Pin(file=file, rows=2, size_bytes=size),)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "rows"),
+    [("webqa", "WebQA_train_val.json", 3), ("mmlongbench", "data/samples.json", 4), ("mrag", "data/test-00009-of-000011.parquet", 1),
+     ("infoseek", "Wiki6M_ver_1_0.jsonl.gz", 5), ("evqa", "test.csv", 5)],
+)  # fmt: skip
+def test_rows_are_counted_by_the_kind_of_file(name, file, rows, tmp_path):
+    assert rows_in(mini.BUILDERS[name](tmp_path) / file) == rows
+
+
+def test_pins_of_a_folder_and_of_the_card(tmp_path, capsys):
+    mini.simpleqa(tmp_path)
+    assert main(["sources", "check", "simpleqa", str(tmp_path)]) == 1
+    assert "expected rows 4326, found 2" in capsys.readouterr().out
+    pins = mini.put(tmp_path / "pins.yaml", "- {file: simple_qa_test_set.csv, rows: 2}\n")
+    args = ["sources", "check", "simpleqa", str(tmp_path), "--no-published-pins", "--pins", str(pins)]
+    assert main(args) == 0
+    pins.write_text("- {file: simple_qa_test_set.csv}\n")
+    assert main(args) == 2
+    assert "a pin needs sha256, size_bytes or rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", names("sources"))
+def test_every_source_has_a_valid_card(name, capsys):
+    card = card_of(find("sources", name)[0])
+    assert card is not None
+    assert card.purpose
+    assert card.licence
+    assert main(["sources", "show", name]) == 0
+    assert card.title in capsys.readouterr().out
+
+
+def test_list_show_check_as_json(tmp_path, capsys):
+    assert main(["sources", "list", "--json"]) == 0
+    assert "infoseek" in json.loads(capsys.readouterr().out)
+    assert main(["sources", "show", "evqa", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["options"]["images"] == "first"
+    mini.webqa(tmp_path)
+    assert main(["sources", "check", "webqa", str(tmp_path), "--no-published-pins", "--json", "--limit", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["samples"], report["documents"], report["limited"]) == (1, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["show", "infosek"], 2, "did you mean 'infoseek'?"),
+        (["check", "webqa", "nowhere"], 2, "no folder 'nowhere'"),
+        (["check", "webqa", ".", "--set", "split"], 2, "expected KEY=VALUE"),
+        (["check", "webqa", ".", "--set", "problems=x"], 2, "no option problems"),
+    ],
+)
+def test_wrong_use_is_one_line(words, code, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["sources", *words]) == code
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_unpack(tmp_path, capsys):
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as out:
+        out.writestr("x/y.png", mini.png(1))
+    assert main(["sources", "unpack", str(tmp_path / "a.zip"), str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out/x/y.png").read_bytes() == mini.png(1)
+    with zipfile.ZipFile(tmp_path / "a.zip", "a") as out:
+        out.writestr("../evil.png", b"")
+    assert main(["sources", "unpack", str(tmp_path / "a.zip"), str(tmp_path / "out")]) == 1
+    assert "leads out of the folder" in capsys.readouterr().err
+
+
+# --- a stranger's package, as docs/adding-a-source.md tells it ---
+
+
+def code_blocks(text):
+    """(title, body) of the fenced blocks of a Markdown file whose first line names a file."""
+    blocks = []
+    for part in text.split("```")[1::2]:
+        first, _, body = part.partition("\n")
+        if "title=" in first:
+            blocks.append((first.split("title=")[1].strip('" '), body))
+    return blocks
+
+
+@pytest.fixture
+def strangers_package(tmp_path, request):
+    """The package of docs/adding-a-source.md, written file by file from the page and made importable."""
+    page = (request.config.rootpath / "docs/adding-a-source.md").read_text(encoding="utf-8")
+    files = dict(code_blocks(page))
+    for name, body in files.items():
+        mini.put(tmp_path / name, textwrap.dedent(body))
+    import tomllib
+
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    info = tmp_path / "demur_birds-0.1.dist-info"
+    mini.put(info / "METADATA", f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = "".join(f"{name} = {value}\n" for name, value in project["entry-points"]["demur.sources"].items())
+    mini.put(info / "entry_points.txt", f"[demur.sources]\n{points}")
+    mini.put(tmp_path / "data/oak.png", mini.png(3))
+    return tmp_path
+
+
+def demur(folder, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "demur", *words],
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_stranger_adds_a_source_by_the_page(strangers_package):
+    listed = demur(strangers_package, "sources", "list", "--json")
+    assert json.loads(listed.stdout)["birds"] == "demur_birds:Birds"
+    shown = demur(strangers_package, "sources", "show", "birds")
+    assert "Birds of the garden" in shown.stdout
+    data = str(strangers_package / "data")
+    found = demur(strangers_package, "sources", "check", "birds", data, "--json")
+    report = json.loads(found.stdout)
+    assert (found.returncode, report["samples"], report["documents"], report["findings"]) == (0, 2, 2, [])
+    pooled = demur(
+        strangers_package, "pool", "build", f"birds={data}", "--out", str(strangers_package / "pool"), "--json"
+    )
+    assert pooled.returncode == 0, pooled.stderr
+    assert json.loads(pooled.stdout)["samples"] == 2
+    (strangers_package / "data/oak.png").unlink()
+    broken = demur(strangers_package, "sources", "check", "birds", data)
+    assert broken.returncode == 1
+    assert "birds.jsonl:2 (b2)" in broken.stdout

@@ -1,0 +1,561 @@
+"""Each published format with its traps: what must be read, what must be told, what must never be shown."""
+
+import json
+import tarfile
+
+import mini_sources as mini
+import pytest
+
+from demur.curation.sources import DEFECT, open_source
+from demur.curation.sources.native import literal, unquoted
+from demur.errors import DataError, UsageError
+from demur.records import Modality
+from demur.store import Problems, digest, read_image
+
+
+def read(name, folder, **options):
+    problems = Problems()
+    source = open_source(name, folder, problems, mini.OPTIONS.get(name, {}) | options)
+    samples = {sample.id: sample for sample in source.samples()}
+    return source, samples, problems
+
+
+def only(found):
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.mark.parametrize("name", sorted(mini.BUILDERS))
+def test_a_healthy_folder_reads_without_a_word(name, tmp_path):
+    source, samples, problems = read(name, mini.BUILDERS[name](tmp_path))
+    documents = list(source.documents())
+    assert not problems.lines
+    assert samples
+    assert len({d.id for d in documents}) == len(documents)
+    for sample in samples.values():
+        assert DEFECT not in sample.attributes
+        assert sample.source == name
+        assert sample.source_ref
+        assert sample.licence or name == "beir"
+        for item in (*sample.gold, *sample.negatives):
+            assert item.text or item.image
+        refs = [*sample.images, *(e.image for e in (*sample.gold, *sample.negatives) if e.image)]
+        for ref in refs:
+            assert digest(read_image(ref, source.root)) == ref.sha256
+
+
+@pytest.mark.parametrize("name", sorted(mini.BUILDERS))
+def test_samples_survive_their_own_json(name, tmp_path):
+    from demur.records import Sample
+    from demur.store import canonical
+
+    _, samples, _ = read(name, mini.BUILDERS[name](tmp_path))
+    for sample in samples.values():
+        assert Sample.model_validate_json(canonical(sample)) == sample
+
+
+def test_an_empty_folder_is_answered_with_the_layout(tmp_path):
+    for name in mini.BUILDERS:
+        source = open_source(name, tmp_path, Problems())
+        with pytest.raises(UsageError, match=f"sources show {name}"):
+            list(source.samples())
+
+
+@pytest.mark.parametrize(
+    ("name", "split"), [("infoseek", "test"), ("infoseek", "human"), ("webqa", "test"), ("mmmu", "test")]
+)
+def test_splits_without_public_answers_are_refused(name, split, tmp_path):
+    with pytest.raises(UsageError, match="no public answers"):
+        open_source(name, tmp_path, Problems(), {"split": split})
+    with pytest.raises(UsageError, match="no split 'vall'; known"):
+        open_source(name, tmp_path, Problems(), {"split": "vall"})
+    with pytest.raises(UsageError, match=r"no option spilt; it knows .*split"):
+        open_source(name, tmp_path, Problems(), {"spilt": "val"})
+
+
+# --- InfoSeek ---
+
+
+def test_infoseek_answers_are_forms_ranges_and_years(tmp_path):
+    _, samples, _ = read("infoseek", mini.infoseek(tmp_path))
+    numeric = samples["infoseek_val_00000007"].answers
+    assert (numeric.kind, numeric.number, numeric.canonical, numeric.rule) == ("number", (108, 132), "120", "infoseek")
+    assert samples["infoseek_val_00000008"].answers.accepted == (("Freedonia",), ("Republic of Freedonia",), ("FRD",))
+    assert samples["infoseek_val_00000009"].answers.kind == "date"
+    bare = samples["infoseek_val_00000010"].answers  # a bare object, a number as answer, a third end that is not read
+    assert (bare.number, bare.canonical) == ((70, 80), "77")
+    assert samples["infoseek_val_00000010"].topic == "numerical"  # no row in the question-type file
+
+
+def test_infoseek_gold_is_the_paragraph_else_the_article(tmp_path):
+    source, samples, _ = read("infoseek", mini.infoseek(tmp_path))
+    passage = only(samples["infoseek_val_00000007"].gold)
+    assert (passage.id, passage.level) == ("Q999001#p1", "passage")
+    assert passage.text == "It is 120 metres long and was built in 1901."
+    article = only(samples["infoseek_val_00000008"].gold)
+    assert (article.id, article.level, article.text) == ("Q999002", "article", "A newt of the far north.")
+    assert [d.id for d in source.documents()] == ["Q1", "Q999001", "Q999002", "Q999003"]
+    assert source.notes["knowledge base: later rows of an entity already read"] == 1
+
+
+def test_infoseek_images_by_shard_flat_map_and_archive(tmp_path):
+    mini.infoseek(tmp_path)
+    _, samples, _ = read("infoseek", tmp_path)
+    assert [only(s.images).uri for s in samples.values()] == [
+        "oven_images/00/oven_00000042.jpg", "oven_images/01/oven_01000043.JPEG", "oven_images/oven_02000044.png",
+        "elsewhere/three.png",
+    ]  # fmt: skip
+    before = samples["infoseek_val_00000007"].images[0].sha256
+    with tarfile.open(tmp_path / "oven_images_part1.tar", "w") as out:
+        out.add(tmp_path / "oven_images/00/oven_00000042.jpg", "00/oven_00000042.jpg")
+    (tmp_path / "oven_images/00/oven_00000042.jpg").unlink()
+    source, samples, problems = read("infoseek", tmp_path)
+    ref = only(samples["infoseek_val_00000007"].images)
+    assert ref.uri.startswith("slice:oven_images_part1.tar#")
+    assert ref.sha256 == before == digest(read_image(ref, source.root))
+    assert not problems.lines
+    mini.lines(tmp_path / "id2image.jsonl", [{"image_id": "oven_00000042", "image_path": "../outside.png"}])
+    (tmp_path / "oven_images_part1.tar").unlink()
+    mini.put(tmp_path.parent / "outside.png", mini.png(1))
+    _, samples, problems = read("infoseek", tmp_path)
+    assert samples["infoseek_val_00000007"].images == ()
+    assert "query image missing" in only(problems.lines)
+
+
+def test_infoseek_says_what_it_cannot_attach(tmp_path):
+    mini.infoseek(tmp_path)
+    (tmp_path / "oven_images/oven_02000044.png").write_bytes(mini.png(3)[:40])
+    (tmp_path / "Wiki6M_ver_1_0.jsonl.gz").unlink()
+    _, samples, problems = read("infoseek", tmp_path)
+    assert len(samples) == 4
+    assert "Wiki6M_ver_1_0.jsonl.gz: not in the folder: no question can be given its gold article" in problems.lines
+    assert samples["infoseek_val_00000009"].attributes[DEFECT] == (
+        "query image unreadable: oven_images/oven_02000044.png; gold article missing: Q999001"
+    )
+
+
+def test_infoseek_broken_ranges_and_test_rows_are_named(tmp_path):
+    mini.infoseek(tmp_path)
+    row = {"data_id": "x1", "image_id": "oven_00000042", "question": "How long?", "answer": ["1"]}
+    bad = [
+        row | {"answer_eval": [{"range": [5, 1]}]},
+        row | {"data_id": "x2", "answer_eval": [{"range": ["a", 1]}]},
+        {"data_id": "x3", "image_id": "oven_00000042", "question": "A test row?"},
+        row | {"data_id": "x4", "answer_eval": ["1"], "question": " "},
+    ]
+    mini.lines(tmp_path / "infoseek_val.jsonl", bad)
+    _, samples, problems = read("infoseek", tmp_path)
+    assert not samples
+    assert [line.split(": ")[0] for line in problems.lines] == [f"infoseek_val.jsonl:{n} (x{n})" for n in (1, 2, 3, 4)]
+    for line, why in zip(problems.lines, ("runs backwards", "two numbers", "no answer", "'question'"), strict=True):
+        assert why in line
+
+
+# --- Encyclopedic-VQA ---
+
+
+def test_evqa_answers_alternatives_and_parts(tmp_path):
+    _, samples, _ = read("evqa", mini.evqa(tmp_path))
+    plain, several, *_ = samples.values()
+    assert plain.answers.accepted == (("2 m",), ("two metres",))
+    assert (several.answers.kind, several.answers.accepted) == ("parts", (("red", "blue"), ("blue", "crimson")))
+    assert several.question == "What colours are its flowers,\nseen close?"  # a quoted newline
+    assert list(samples) == ["test_2", "test_3", "test_5", "test_6", "test_7"]  # split and line
+
+
+def test_evqa_gold_by_section_hop_evidence_and_article(tmp_path):
+    source, samples, _ = read("evqa", mini.evqa(tmp_path))
+    by = {s.question.split()[0]: s for s in samples.values()}
+    assert [(g.id, g.level) for g in by["How"].gold] == [(mini.WIKI + "Fictia_alba#1", "section")]
+    assert [(g.title, g.text) for g in by["Who"].gold] == [
+        ("X", "X is the church of the diocese of Y."), ("Y: Architecture", "Designed by A. Mason."),
+    ]  # fmt: skip
+    assert [(g.id, g.text, g.level) for g in samples["test_6"].gold] == [
+        (mini.WIKI + "Fictia_alba#1#p0", "A shrub of the plains.", "passage")
+    ]
+    assert [g.level for g in by["Where?"].gold] == ["article"]
+    ids = {d.id for d in source.documents()}
+    assert {g.id.removesuffix("#p0") for s in samples.values() for g in s.gold if g.level != "article"} <= ids
+
+
+def test_evqa_never_shows_the_question_that_names_the_subject(tmp_path):
+    _, samples, _ = read("evqa", mini.evqa(tmp_path))
+    for sample in samples.values():
+        assert "Fictia" not in sample.question
+        assert "Fictia" not in json.dumps(sample.attributes)
+        assert sample.native["question_original"]
+
+
+def test_evqa_photographs_by_inat_map_and_landmark_path(tmp_path):
+    mini.evqa(tmp_path)
+    _, samples, _ = read("evqa", tmp_path)
+    uris = [only(s.images).uri for s in samples.values()]
+    assert uris[0] == "inaturalist/val/00001_Plantae/100001.jpg"
+    assert uris[2] == "landmarks/train/0/0/a/00ab12cd34ef5678.jpg"
+    (tmp_path / "inaturalist/val/00001_Plantae/100001.jpg").unlink()
+    _, samples, problems = read("evqa", tmp_path)
+    first = next(iter(samples.values()))
+    assert only(first.images).uri.endswith("100002.jpg")  # the next one of the same question, and recorded
+    assert first.attributes["images_passed_over"] == "100001 missing"
+    assert first.attributes["image_alternatives"] == "100001|100002"
+    assert not problems.lines
+    (tmp_path / "val.json").unlink()
+    mini.put(tmp_path / "inat_id2name.json", json.dumps({"100003": "inat/x.jpg"}))
+    _, samples, problems = read("evqa", tmp_path)
+    assert "no file name in any id map" in samples["test_2"].attributes[DEFECT]
+
+
+def test_evqa_each_photograph_makes_a_triplet(tmp_path):
+    _, samples, _ = read("evqa", mini.evqa(tmp_path), images="each", types="automatic")
+    assert list(samples) == ["test_2:100001", "test_2:100002", "test_7:100001", "test_7:100002"]
+
+
+def test_evqa_knowledge_base_is_read_inside_its_zip(tmp_path):
+    source, samples, problems = read("evqa", mini.evqa(tmp_path, zipped=True))
+    assert not problems.lines
+    assert all(s.gold for s in samples.values())
+    assert len(list(source.documents())) == 5
+
+
+def test_evqa_broken_rows(tmp_path):
+    rows = [
+        mini.evqa_row(wikipedia_url=mini.WIKI + "Nowhere"),
+        mini.evqa_row(evidence_section_id="9"),
+        mini.evqa_row(answer=" | "),
+        mini.evqa_row(dataset_name="unknown"),
+        mini.evqa_row(dataset_image_ids='["100001", "100002"]'),
+    ]
+    _, samples, problems = read("evqa", mini.evqa(tmp_path, rows))
+    assert list(samples) == ["test_2", "test_3", "test_6"]
+    assert samples["test_2"].attributes[DEFECT] == f"gold page missing: {mini.WIKI}Nowhere"
+    assert "has 2 sections, not '9'" in samples["test_3"].attributes[DEFECT]
+    assert len(problems) == 4
+    assert samples["test_6"].attributes["image_alternatives"] == "100001|100002"
+
+
+def test_evqa_says_which_column_is_missing(tmp_path):
+    mini.evqa(tmp_path)
+    (tmp_path / "test.csv").write_text("question,answer\na,b\n")
+    source = open_source("evqa", tmp_path, Problems())
+    with pytest.raises(DataError, match="dataset_image_ids"):
+        list(source.samples())
+
+
+# --- WebQA ---
+
+
+def test_webqa_literal_quotes_go_and_titles_stay(tmp_path):
+    _, samples, _ = read("webqa", mini.webqa(tmp_path))
+    assert samples[mini.GUID].question == "Are both towers round?"
+    assert samples[mini.GUID].answers.accepted == (("Yes, both towers are round.",),)
+    assert samples[mini.GUID].native["Q"] == '"Are both towers round?"'
+    assert samples[mini.TEXT_GUID].question == 'Who wrote "The Sample"?'
+    assert unquoted('"A" or "B"') == '"A" or "B"'
+
+
+def test_webqa_negatives_of_both_kinds_and_content_ids(tmp_path):
+    source, samples, _ = read("webqa", mini.webqa(tmp_path))
+    image, text = samples[mini.GUID], samples[mini.TEXT_GUID]
+    assert [e.modality for e in image.negatives] == [Modality.TEXT, Modality.IMAGE]
+    assert only(image.gold).title == "Tower One in 2010"  # the caption is part of the evidence
+    assert image.negatives[0].text == "Tower One is old."  # without its reference mark
+    # the same snippet in other words' clothes has one id; one that repeats the gold is no negative
+    assert text.negatives[0].id == image.negatives[0].id
+    assert len(text.negatives) == 2
+    assert source.notes["facts dropped because the same stands in the sample already"] == 1
+    ids = {d.id for d in source.documents()}
+    assert {e.id for s in samples.values() for e in (*s.gold, *s.negatives)} <= ids
+
+
+def test_webqa_pictures_are_checked_against_their_id(tmp_path):
+    mini.webqa(tmp_path, pictures=(30000000, 30000007, 30000002))
+    _, samples, problems = read("webqa", tmp_path)
+    assert samples[mini.GUID].attributes[DEFECT] == (
+        "gold picture missing: 30000001 (its row in imgs.tsv holds another id)"
+    )
+    assert "no such row" in samples[mini.TEXT_GUID].attributes["missing_negatives"]
+    assert len(problems) == 2
+
+
+def test_webqa_broken_base64_is_unreadable_not_black(tmp_path):
+    mini.webqa(tmp_path)
+    data = (tmp_path / "imgs.tsv").read_bytes()
+    (tmp_path / "imgs.tsv").write_bytes(data.replace(b"30000001\tiVBOR", b"30000001\t!!!!!"))
+    _, samples, problems = read("webqa", tmp_path)
+    assert samples[mini.GUID].attributes[DEFECT] == "gold picture unreadable: 30000001"
+    assert only(problems.lines).endswith("gold picture unreadable: 30000001")
+
+
+def test_webqa_without_pictures_says_so_once(tmp_path):
+    mini.webqa(tmp_path)
+    (tmp_path / "imgs.tsv").unlink()
+    _, samples, problems = read("webqa", tmp_path)
+    assert problems.lines.count("imgs.tsv: not in the folder: no picture can be shown") == 1
+    assert DEFECT not in samples[mini.TEXT_GUID].attributes  # its gold is text
+    assert samples[mini.TEXT_GUID].attributes["missing_negatives"]
+
+
+def test_webqa_unlabelled_and_odd_rows(tmp_path):
+    rows = mini.webqa_rows()
+    rows["t1"] = {"Q": "q?", "A": ["a"], "split": "val", "txt_Facts": [], "img_Facts": []}
+    rows["t2"] = {"Q": "q?", "A": ["a"], "split": "test"}
+    rows["t3"] = []
+    rows["t4"] = {"Q": "q?", "split": "val"}
+    rows["t5"] = {"Q": "q?", "A": [' "" '], "split": "val"}
+    _, samples, problems = read("webqa", mini.webqa(tmp_path, rows))
+    assert list(samples) == [mini.GUID, mini.TEXT_GUID]
+    assert [line.split("(")[1][:2] for line in problems.lines] == ["t1", "t2", "t3", "t4", "t5"]
+
+
+def test_webqa_builds_a_missing_line_index(tmp_path):
+    mini.webqa(tmp_path)
+    with_index = read("webqa", tmp_path)[1]
+    (tmp_path / "imgs.lineidx").unlink()
+    assert read("webqa", tmp_path)[1] == with_index
+
+
+# --- MMDocRAG ---
+
+
+def test_mmdocrag_gold_negatives_and_order(tmp_path):
+    source, samples, _ = read("mmdocrag", mini.mmdocrag(tmp_path), split="evaluation")
+    first, second = samples.values()
+    assert list(samples) == ["evaluation_20_0", "evaluation_20_1"]
+    assert only(first.gold).image
+    assert only(first.gold).level == "quote"
+    assert [e.modality for e in first.negatives] == [Modality.TEXT, Modality.IMAGE]
+    assert (second.answers.kind, second.answers.accepted) == ("parts", (("46", "27"),))
+    assert [e.modality for e in second.gold] == [Modality.TEXT, Modality.IMAGE]
+    for sample in samples.values():
+        shown = sample.model_dump_json(exclude={"native"})
+        assert "boats at a pier" not in shown  # a model's description of the picture
+        assert "![Three boats]" not in shown  # an answer that cites the gold
+    assert {d.id for d in source.documents()} == {e.id for s in samples.values() for e in (*s.gold, *s.negatives)}
+
+
+def test_mmdocrag_ids_of_dev_and_evaluation_do_not_meet(tmp_path):
+    _, samples, problems = read("mmdocrag", mini.mmdocrag(tmp_path), split="all")
+    assert list(samples) == ["dev_20_0", "evaluation_20_0", "evaluation_20_1"]
+    assert not problems.lines
+
+
+def test_mmdocrag_archive_in_place_and_captions_on_request(tmp_path):
+    source, samples, problems = read("mmdocrag", mini.mmdocrag(tmp_path, zipped=True), captions="yes")
+    ref = only(samples["evaluation_20_0"].gold)
+    assert ref.image.uri == "zip:images.zip!images/Sample-Brochure_image4.jpg"
+    assert ref.title == "Three boats at a pier."
+    assert digest(read_image(ref.image, source.root)) == ref.image.sha256
+    assert not problems.lines
+
+
+def test_mmdocrag_broken_rows(tmp_path):
+    def quote(path):
+        return [{"quote_id": "image1", "img_path": path, "page_id": 1}]
+
+    rows = [
+        mini.mmdocrag_row(gold_quotes=["image7"]),
+        mini.mmdocrag_row(q_id=1, img_quotes=quote("images/none.jpg")),
+        mini.mmdocrag_row(q_id=2, img_quotes=quote("../../etc/passwd")),
+        {"messages": [], "q_id": 3},
+        mini.mmdocrag_row(q_id=4, answer_short="[]"),
+        mini.mmdocrag_row(q_id=5, gold_quotes=[]),
+        mini.mmdocrag_row(q_id=1),
+    ]
+    source, samples, problems = read("mmdocrag", mini.mmdocrag(tmp_path, rows), split="evaluation")
+    defects = {s.id[-1]: s.attributes[DEFECT] for s in samples.values()}
+    assert defects == {
+        "0": "gold quote image7 missing: no such quote in the row",
+        "1": "gold quote image1 picture missing: images/none.jpg",
+        "2": "gold quote image1 picture missing: ../../etc/passwd",
+        "5": "gold evidence missing: gold_quotes is empty",
+    }
+    told = [line.split(" ")[0] for line in problems.lines]
+    assert sorted(told) == [f"evaluation_20.jsonl:{n}" for n in range(1, 8)]
+    assert "stands in an earlier row" in problems.lines[-1]
+    assert not source.notes["q_id differs from the 0-based line number that the official scorer relies on"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("[62, 30]", [62, 30]), ("['a'", "['a'"), ("[__import__('os')]", "[__import__('os')]"), ("3", "3"), (3, 3)],
+)  # fmt: skip
+def test_lists_written_as_text_are_parsed_never_run(text, value):
+    assert literal(text) == value
+
+
+# --- MRAG-Bench ---
+
+
+def test_mrag_open_form_keeps_the_options_aside(tmp_path):
+    _, samples, _ = read("mrag", mini.mrag(tmp_path))
+    sample = samples["1"]
+    assert (sample.answers.kind, sample.answers.accepted, sample.answers.choices) == ("string", (("Fox",),), ())
+    assert (sample.attributes["option_B"], sample.attributes["answer_choice"]) == ("Fox", "B")
+    assert list(samples) == ["1", "02"]  # shards by number; ids stay text
+    choice = read("mrag", tmp_path, form="choice")[1]["1"].answers
+    assert choice.choices == (("A", "Wolf"), ("B", "Fox"), ("C", "Jackal"), ("D", "Coyote"))
+
+
+def test_mrag_negatives_are_neither_gold_nor_the_query(tmp_path):
+    source, samples, _ = read("mrag", mini.mrag(tmp_path))
+    sample = samples["1"]
+    hashes = [digest(mini.png(seed)) for seed in (43, 44)]
+    assert [e.image.sha256 for e in sample.negatives] == hashes
+    assert sample.negatives[0].image.uri == "parquet:data/test-00009-of-000011.parquet#0/retrieved_images/0"
+    assert source.notes["retrieved pictures equal to gold or to the query"] == 2
+
+
+def test_mrag_incomplete_counts_the_first_picture_only(tmp_path):
+    _, samples, _ = read("mrag", mini.mrag(tmp_path))
+    assert [e.image.sha256 for e in samples["02"].gold] == [digest(mini.png(51))]
+    assert [e.image.sha256 for e in samples["02"].negatives] == [digest(mini.png(53))]
+
+
+def test_mrag_corpus_never_holds_a_query(tmp_path):
+    mini.mrag(tmp_path)
+    mini.put(tmp_path / "image_corpus/1_input.png", mini.png(90))
+    mini.put(tmp_path / "image_corpus/1_gt_0.png", mini.png(41))
+    mini.put(tmp_path / "image_corpus/9_fp_0.png", mini.png(40))  # the query under another name
+    mini.put(tmp_path / "image_corpus/9_fp_1.png", mini.png(41))  # a copy
+    source, _, problems = read("mrag", tmp_path)
+    assert [d.image.sha256 for d in source.documents()] == [digest(mini.png(41))]
+    assert not problems.lines
+
+
+def test_mrag_broken_rows(tmp_path):
+    rows = [
+        mini.mrag_row(id="a", answer_choice="C"),
+        mini.mrag_row(id="b", image={"bytes": b"not a picture", "path": None}),
+        mini.mrag_row(id="c", gt_images=[mini.cell(40)]),
+        mini.mrag_row(id="c"),
+        mini.mrag_row(id="", D=""),
+    ]
+    _, samples, problems = read("mrag", mini.mrag(tmp_path, {"test-00000-of-00001.parquet": rows}))
+    assert {i: s.attributes.get(DEFECT) for i, s in samples.items()} == {
+        "b": "query image unreadable",
+        "c": "gold evidence missing: every gold picture is the query itself, or there is none",
+    }
+    assert [line.split(": ")[0].partition(":")[2] for line in problems.lines] == [
+        "0 (a)",
+        "1 (b)",
+        "2 (c)",
+        "3 (c)",
+        "4 ()",
+    ]
+
+
+# --- ViQuAE ---
+
+
+def test_viquae_asks_without_the_name(tmp_path):
+    _, samples, _ = read("viquae", mini.viquae(tmp_path))
+    sample = samples["0f1e2d3c"]
+    assert sample.question == "In which city was this inventor born?"
+    assert "Adé" not in json.dumps([sample.question, sample.attributes], ensure_ascii=False)
+    assert sample.answers.accepted == (("Springfield",), ("City of Springfield",))
+    assert (sample.answers.canonical, sample.answers.rule) == ("Springfield", "viquae")
+
+
+def test_viquae_gold_by_title_else_by_entity(tmp_path):
+    source, samples, _ = read("viquae", mini.viquae(tmp_path))
+    assert [(g.id, g.text) for g in samples["0f1e2d3c"].gold] == [
+        ("12345#p0", "Adé Sample was an inventor born in Springfield.")
+    ]
+    assert [(g.id, g.level) for g in samples["raw"].gold] == [
+        ("77#p0", "passage")
+    ]  # KILT's own form of output and text
+    person, thing = source.documents()
+    assert (
+        person.text == "Adé Sample was an inventor born in Springfield.\nHe died elsewhere."
+    )  # no title, heading, bullet
+    assert person.image.uri == "images/512px-Adé_Sample_2.jpg"
+    assert thing.image is None
+
+
+def test_viquae_file_names_meet_unescaped(tmp_path):
+    import unicodedata
+
+    mini.viquae(tmp_path)
+    path = tmp_path / "images/512px-Adé_Sample_(1).jpg"
+    path.rename(path.with_name(unicodedata.normalize("NFD", path.name)))
+    _, samples, problems = read("viquae", tmp_path)
+    assert samples["0f1e2d3c"].images
+    assert not problems.lines
+
+
+def test_viquae_missing_parts_are_told(tmp_path):
+    mini.viquae(tmp_path)
+    (tmp_path / "humans_with_faces.jsonl.gz").unlink()
+    _, samples, problems = read("viquae", tmp_path)
+    assert samples["0f1e2d3c"].attributes[DEFECT] == "gold article missing: Absent page, Adé Sample"
+    assert problems.lines[0].startswith("humans_with_faces.jsonl.gz: not in the folder")
+
+
+# --- siblings ---
+
+
+def test_mmmu_options_letters_and_open_answers(tmp_path):
+    _, samples, _ = read("mmmu", mini.mmmu(tmp_path))
+    choice, open_ = samples.values()
+    assert choice.answers.choices[1] == ("B", "2")
+    assert (choice.answers.kind, choice.answers.accepted, choice.answers.shown) == ("choice", (("B",),), "(B) 2")
+    assert choice.question == "Find x in <image 1>."
+    assert len(choice.images) == 1
+    assert open_.answers.accepted == (("24/7",), ("3.429",))
+    assert choice.topic == "Math"
+
+
+def test_mmmu_a_letter_without_an_option_is_named(tmp_path):
+    import pyarrow.parquet as pq
+
+    mini.mmmu(tmp_path)
+    rows = pq.read_table(tmp_path / "Math/validation-00000-of-00001.parquet").to_pylist()
+    rows[0]["answer"] = "J"
+    (tmp_path / "b").mkdir()
+    mini.mmmu(tmp_path / "b", rows)
+    _, samples, problems = read("mmmu", tmp_path / "b")
+    assert len(samples) == 1
+    assert "the answer 'J' names none of 4 options" in only(problems.lines)
+
+
+def test_mmlongbench_marks_the_unanswerable(tmp_path):
+    _, samples, _ = read("mmlongbench", mini.mmlongbench(tmp_path))
+    many, none, odd, share = samples.values()
+    assert (many.answers.kind, many.answers.accepted) == ("parts", (("North", "South"),))
+    assert [g.id for g in many.gold] == ["sample.pdf#2", "sample.pdf#7"]
+    assert [s.answerable for s in samples.values()] == [True, False, True, True]
+    assert none.attributes["evidence_pages"] == "2"  # pages do not tell
+    assert none.gold == ()
+    assert odd.answers.kind == "string"  # 14:04 CET among the Ints
+    assert (share.answers.number, share.answers.unit) == ((18.29, 18.29), "%")
+    assert [g.id for g in share.gold] == ["sample.pdf#2"]  # page 0 is noted
+
+
+def test_simpleqa_reads_quotes_and_metadata(tmp_path):
+    _, samples, _ = read("simpleqa", mini.simpleqa(tmp_path))
+    prize, who = samples.values()
+    assert prize.question == 'In what year was the Sample Prize, the "old" one, founded?'
+    assert (prize.topic, prize.attributes["answer_type"], prize.attributes["urls"]) == (
+        "Art",
+        "Date",
+        "https://a.example/1",
+    )
+    assert who.topic == ""
+
+
+def test_beir_zero_is_unjudged_and_leading_zeros_stay(tmp_path):
+    _, samples, _ = read("beir", mini.beir(tmp_path))
+    sample = samples["q1"]
+    assert [g.id for g in sample.gold] == ["001"]
+    assert sample.negatives == ()
+    (tmp_path / "qrels/test.tsv").write_text("q1 0 001 1\nq1 Q0 d2 1.0\nq1 0 gone 2\n")  # TREC's form, no header
+    _, samples, problems = read("beir", tmp_path)
+    assert [g.id for g in samples["q1"].gold] == ["001", "d2"]
+    assert samples["q1"].attributes[DEFECT] == "gold document missing: gone"
+    assert len(problems) == 1
+
+
+def test_beir_without_answers_says_what_to_do(tmp_path):
+    _, samples, problems = read("beir", mini.beir(tmp_path), answers="answers")
+    assert not samples
+    assert "--set answers=FIELD" in only(problems.lines)
