@@ -1,0 +1,161 @@
+"""Runs: resumable, the same bytes however often they are stopped, and honest about what failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pyarrow.parquet as pq
+import pytest
+from strategies import sample
+
+from demur.errors import UsageError
+from demur.judge.rules import RuleJudge
+from demur.pipeline.evaluate import plan, run
+from demur.records import Response, Row, Scenario, Status
+from demur.scenarios.conditions import Prompts, condition
+from demur.scenarios.contexts import standard, sweep
+
+SAMPLES = [sample(f"s{i}", text=6, visual=2) for i in range(8)]
+
+
+class Echo:
+    """Answers rightly when gold is shown, and as it is told otherwise."""
+
+    def __init__(self, otherwise: str = "I cannot answer that.", die_after: int | None = None) -> None:
+        self.id, self.note = "echo", "a test's own system"
+        self.asked: list[str] = []
+        self.otherwise, self.die_after = otherwise, die_after
+        self.closed = False
+
+    def takes(self, ask) -> str:
+        return "no s7 please" if ask.sample == "s7" else ""
+
+    async def answer(self, ask):
+        if self.die_after is not None and len(self.asked) >= self.die_after:
+            raise RuntimeError("killed")
+        self.asked.append(ask.id)
+        if ask.sample == "s6":
+            return Response(error="it broke")
+        gold = any(e.id.endswith("-g0") for e in ask.evidence)
+        return Response(text="forty-two" if gold else self.otherwise, latency_s=0.1 * len(self.asked))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def tasks(recipes=None):
+    return list(plan(SAMPLES, recipes or standard(), [condition("moderate")], Prompts()))
+
+
+def go(out, system, **more):
+    return run(out, system=system, judge=RuleJudge(), tasks=tasks(), about={"seed": 0}, **more)
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+
+
+def test_a_run_holds_what_was_asked_answered_and_judged(tmp_path):
+    system = Echo()
+    out = go(tmp_path / "run", system)
+    assert system.closed
+    assert sorted(contents(out)) == [
+        "contexts.jsonl",
+        "manifest.json",
+        "responses.jsonl",
+        "rows.parquet",
+        "verdicts.jsonl",
+    ]
+    rows = [Row.model_validate(r) for r in pq.read_table(out / "rows.parquet").to_pylist()]
+    assert pq.read_schema(out / "rows.parquet").names == list(Row.model_fields)
+    assert len(rows) == 7 * 4
+    for row in rows:
+        if row.sample == "s6":
+            assert (row.status, row.outcome, row.error) == (Status.FAILED, None, "it broke")
+        else:
+            right = row.scenario in (Scenario.ORACLE, Scenario.REALISTIC)
+            assert row.outcome == ("correct" if right else "deflected")
+            assert row.expected == ("answer" if right else "deflect")
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["not_asked"] == {"no s7 please": 4}
+    assert manifest["counts"] == {
+        "correct": 12, "cut": 0, "deflected": 12, "failed": 4, "gold_cut": 0, "graded": 24, "incorrect": 0, "ungraded": 0,
+    }  # fmt: skip
+
+
+def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(tmp_path):
+    whole = contents(go(tmp_path / "whole", Echo()))
+    for stop in (0, 1, 5, 20):
+        out = tmp_path / f"stop{stop}"
+        with pytest.raises(RuntimeError, match="killed"):
+            go(out, Echo(die_after=stop), alongside=1)
+        again = Echo()
+        go(out, again)
+        assert contents(out) == whole
+        failed_again = sum(1 for a in again.asked if a)
+        assert failed_again <= 28 - stop + 4  # only what was not answered, and what had failed, is asked again
+
+
+def test_a_finished_run_asks_nobody_and_another_run_is_refused(tmp_path):
+    out = go(tmp_path / "run", Echo())
+    before = contents(out)
+    again = Echo()
+    go(out, again)
+    assert again.asked == []
+    assert contents(out) == before
+    with pytest.raises(UsageError, match="another run"):
+        run(out, system=Echo(), judge=RuleJudge(), tasks=tasks(sweep(1, 2)), about={"seed": 0})
+
+
+def test_a_torn_journal_costs_one_answer_and_no_more(tmp_path):
+    whole = contents(go(tmp_path / "whole", Echo()))
+    out = tmp_path / "torn"
+    with pytest.raises(RuntimeError):
+        go(out, Echo(die_after=9), alongside=1)
+    journal = out / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-7])
+    system = Echo()
+    go(out, system)
+    assert contents(out) == whole
+
+
+def test_the_same_recipe_named_twice_is_asked_once():
+    assert len(tasks((*standard(), *standard()))) == len(tasks())
+
+
+@pytest.mark.integration
+def test_kill_minus_nine_then_again_gives_the_same_bytes(tmp_path):
+    script = tmp_path / "go.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import asyncio, sys
+            sys.path[:0] = {sys.path!r}
+            sys.path.insert(0, {os.path.dirname(__file__)!r})
+            from pathlib import Path
+            import test_evaluate as t
+            class Slow(t.Echo):
+                async def answer(self, ask):
+                    await asyncio.sleep(0.02)
+                    return await super().answer(ask)
+            t.go(Path(sys.argv[1]), Slow(), alongside=2)
+            """
+        )
+    )
+    whole = contents(go(tmp_path / "whole", Echo()))
+    out = tmp_path / "killed"
+    for _ in range(4):
+        process = subprocess.Popen([sys.executable, str(script), str(out)])
+        try:
+            process.wait(timeout=1.2)
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    subprocess.run([sys.executable, str(script), str(out)], check=True)
+    assert contents(out) == whole

@@ -1,0 +1,213 @@
+"""Systems: each answers, declines or fails in its own way, and none can end a run."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from strategies import Images, evidence, sample
+
+from demur.errors import BadInput, ItemError, UnknownPart, UsageError
+from demur.records import AnswerSpec, Modality, Response, Role
+from demur.scenarios.conditions import Prompts, condition
+from demur.scenarios.contexts import context, recipe
+from demur.scenarios.render import Layout, ask
+from demur.scenarios.systems import Kit, open_system
+from demur.scenarios.systems.model import ModelSystem, read_reply
+
+PROMPTS = Prompts()
+
+
+def asked(s, scenario="oracle", how="moderate"):
+    return ask(s, context(s, recipe(scenario)), condition(how), PROMPTS)
+
+
+def bag(texts):
+    """Sentence vectors by shared words: enough for a reader to tell fields apart."""
+    out = np.zeros((len(texts), 4096), dtype=np.float32)
+    for i, text in enumerate(texts):
+        for word in "".join(c if c.isalnum() else " " for c in text.lower()).split():
+            out[i, hash(("w", word)) % 4096] += 1
+    return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
+
+
+def country(name, capital, gold=True, n="g"):
+    text = f"Official name: Republic of {name}. Capital: {capital}. Coastline: 1,318 km. Population: 2,000,100 (2025 est.)."
+    role = Role.GOLD if gold else Role.DISTRACTOR
+    return evidence(f"{name}-{n}", role, rank=1).model_copy(update={"title": f"{name}: state", "text": text})
+
+
+def atlas_like(question="What is the capital of Freedonia?"):
+    return sample("q").model_copy(
+        update={
+            "question": question,
+            "answers": AnswerSpec(accepted=(("Fredville",),)),
+            "gold": (country("Freedonia", "Fredville"),),
+            "negatives": (
+                country("Sylvania", "Sylvan City", gold=False),
+                country("Osterlich", "Ostburg", gold=False, n="x"),
+            ),
+        }
+    )
+
+
+async def test_the_reader_finds_the_field_in_the_right_passage():
+    reader = open_system("reader", Kit(read_image=lambda r: b"", embed=bag))
+    s = atlas_like()
+    for scenario in ("oracle", "realistic"):
+        assert (await reader.answer(asked(s, scenario))).text == "Fredville"
+    lengths = atlas_like("How long is the coastline of Freedonia, in kilometres?")
+    assert (await reader.answer(asked(lengths))).text == "1,318 km"
+
+
+async def test_the_careful_reader_declines_without_support():
+    careful = open_system("reader:min=0.5", Kit(read_image=lambda r: b"", embed=bag))
+    s = atlas_like()
+    sure, unsure = await careful.answer(asked(s)), await careful.answer(asked(s, "adversarial"))
+    assert sure.text == "Fredville"
+    assert "cannot" in unsure.text
+    assert sure.confidence > unsure.confidence
+
+
+async def test_the_reader_reads_captions_and_colours():
+    images = Images()
+    flag = images.ref((206, 17, 38), "flag.png")
+    picture = evidence("flag", Role.GOLD, Modality.IMAGE, image=flag).model_copy(update={"title": "Flag of Freedonia"})
+    s = sample("q").model_copy(
+        update={"question": "What colour is the top band of the flag of Freedonia?", "gold": (picture,)}
+    )
+    reader = open_system("reader", Kit(read_image=images.read, embed=bag))
+    assert (await reader.answer(asked(s))).text == "red"
+    named = s.model_copy(update={"question": "What is the name of this landmark in Freedonia?"})
+    assert (await reader.answer(asked(named))).text == "Freedonia"
+
+
+async def test_the_prior_answers_like_its_neighbours_never_by_itself():
+    pool = [
+        sample(f"s{i}").model_copy(
+            update={"question": f"Which top export has country {i}?", "answers": AnswerSpec(accepted=((a,),))}
+        )
+        for i, a in enumerate(["oil", "oil", "tea", "oil"])
+    ]
+    prior = open_system("prior:k=3", Kit(read_image=lambda r: b"", embed=bag, pool=pool))
+    assert (await prior.answer(asked(pool[2], "parametric"))).text == "oil"
+    assert prior.takes(asked(sample("other"))) != ""
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("reader:min=2", "reader:min=2"), ("reader:max=1", "reader:max=1"), ("prior:n=3", "prior:n=3"), ("model:", "no model named"),
+     ("python:nothing", "python:module:function"), ("python:json:nothing", "nothing"), ("answers:", "no file named")],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_with_the_right_form(name, named):
+    with pytest.raises(UsageError, match=named):
+        open_system(name, Kit(read_image=lambda r: b"", embed=bag, pool=[sample()]))
+
+
+def test_an_unknown_system_is_answered_with_those_that_exist():
+    with pytest.raises(UnknownPart, match="did you mean 'reader'"):
+        open_system("raeder", Kit(read_image=lambda r: b""))
+
+
+async def test_answers_from_a_file(tmp_path):
+    s = sample("q")
+    path = tmp_path / "mine.jsonl"
+    rows = [
+        {"sample": "q", "scenario": "oracle", "answer": "forty-two", "confidence": 0.9},
+        {"ask": asked(s, "parametric").id, "answer": ""},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    system = open_system(f"answers:{path}", Kit(read_image=lambda r: b""))
+    assert (await system.answer(asked(s))).text == "forty-two"
+    assert (await system.answer(asked(s, "parametric"))).error == ""
+    assert "no answer for sample q in adversarial" in (await system.answer(asked(s, "adversarial"))).error
+
+
+def test_a_bad_answers_file_is_told_whole(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"answer": "x"}\nnot json\n{"ask": "a", "answer": 3}\n{"ask": "a", "answer": "x", "confidence": 7}\n'
+                    '{"ask": "b", "answer": "x"}\n{"ask": "b", "answer": "y"}\n')  # fmt: skip
+    with pytest.raises(BadInput) as caught:
+        open_system(f"answers:{path}", Kit(read_image=lambda r: b""))
+    assert [line.split(":")[1] for line in caught.value.problems] == ["2", "1", "3", "4", "6"] or len(
+        caught.value.problems
+    ) == 5
+
+
+async def test_a_users_function_may_fail_without_ending_anything(tmp_path, monkeypatch):
+    (tmp_path / "mine_sys.py").write_text(
+        "def good(given):\n    return {'answer': given['evidence'][0]['title'], 'confidence': 0.5}\n"
+        "async def later(given):\n    return 'x'\n"
+        "def bad(given):\n    raise ValueError('oh no')\n"
+        "def odd(given):\n    return 7\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    kit = Kit(read_image=lambda r: b"")
+    s = sample("q")
+    good = await open_system("python:mine_sys:good", kit).answer(asked(s))
+    assert (good.text, good.confidence) == ("Title of q-g0", 0.5)
+    assert (await open_system("python:mine_sys:later", kit).answer(asked(s))).text == "x"
+    assert (await open_system("python:mine_sys:bad", kit).answer(asked(s))).error == "ValueError: oh no"
+    assert "returned int" in (await open_system("python:mine_sys:odd", kit).answer(asked(s))).error
+
+
+def test_replies_are_taken_apart_where_the_condition_asked_for_it():
+    reply = Response(text="It is hot there.\nFinal answer: Niamey\nConfidence: 5")
+    read = read_reply(reply, final=True, stated=True)
+    assert (read.text, read.confidence, read.reasoning) == ("Niamey", 1.0, "It is hot there.")
+    assert read_reply(reply, final=False, stated=False).text == reply.text
+    assert read_reply(Response(text="Niamey"), final=True, stated=True).confidence is None
+
+
+async def test_a_model_system_asks_renders_and_keeps_items_errors_apart(tmp_path, monkeypatch):
+    (tmp_path / "mine_model.py").write_text(
+        "def reply(request):\n"
+        "    text = ' '.join(p.text for m in request.messages for p in m.parts if p.type == 'text')\n"
+        "    return 'seen gold' if 'q-g0' in text else 'I cannot answer.'\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    system = open_system(
+        "model:python:mine_model:reply", Kit(read_image=lambda r: b"", ledger=tmp_path / "calls.sqlite")
+    )
+    s = sample("q")
+    try:
+        assert (await system.answer(asked(s))).text == "seen gold"
+        assert (await system.answer(asked(s, "adversarial"))).text == "I cannot answer."
+    finally:
+        await system.close()
+
+
+class Failing:
+    id = "failing"
+
+    async def complete(self, request):
+        raise ItemError("too long", item=request.item)
+
+
+async def test_an_items_failure_is_that_items_alone(monkeypatch):
+    system = ModelSystem("http://127.0.0.1:9/v1#m", Kit(read_image=lambda r: b""))
+    monkeypatch.setattr(system, "_model", Failing())
+    assert "too long" in (await system.answer(asked(sample("q")))).error
+
+
+def test_a_text_only_model_is_not_asked_about_images():
+    images = Images()
+    flag = images.ref((1, 2, 3))
+    kit = Kit(read_image=images.read, options={"layout": Layout(images="none")})
+    system = ModelSystem("http://127.0.0.1:9/v1#m", kit)
+    assert system.takes(asked(sample("q", images=(flag,)))) == "text-only model"
+    assert system.takes(asked(sample("q"))) == ""
+
+
+def test_images_are_scaled_the_same_way_every_time():
+    images = Images()
+    big = images.ref((10, 200, 30))
+    kit = Kit(read_image=images.read, options={"layout": Layout(max_side=6)})
+    one, two = (
+        ModelSystem("http://127.0.0.1:9/v1#m", kit).request(asked(sample("q", images=(big,)))) for _ in range(2)
+    )
+    assert one == two
+    sent = [p.image for m in one.messages for p in m.parts if p.type == "image"]
+    assert max(sent[0].width, sent[0].height) == 6
+    assert sent[0].sha256 != big.sha256
