@@ -160,7 +160,7 @@ class EvaClipEncoder:
         return self.images_prepared([self.prepared(image, space) for image in images], space)
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
-        """CLIP's preprocessing: the shorter side to the model's, its middle square, normalised; (3, side, side) float32."""
+        """CLIP's preprocessing: shorter side to the model's, middle square, normalised; (3, side, side) float32."""
         from PIL import Image as Pillow
 
         side, shorter = self._side, min(image.size)
@@ -169,7 +169,8 @@ class EvaClipEncoder:
         left, top = (wide - side) // 2, (high - side) // 2
         middle = image.convert("RGB").resize((wide, high), Pillow.Resampling.BICUBIC)
         pixels = np.asarray(middle.crop((left, top, left + side, top + side)), np.float32) / 255
-        return ((pixels - np.float32(MEAN)) / np.float32(STD)).transpose(2, 0, 1)
+        normal: NDArray[Any] = (pixels - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
+        return normal.transpose(2, 0, 1)
 
     def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
         """`images` of what `prepared` gave."""
