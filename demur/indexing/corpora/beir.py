@@ -1,0 +1,38 @@
+"""The layout of BEIR: a folder with ``corpus.jsonl`` (``_id``, ``title``, ``text``), or with a prefix ``<name>-``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from demur.errors import DataError
+from demur.formats import first_that_is, json_lines
+from demur.indexing.corpora import make
+from demur.records import Document
+from demur.store import Problems
+
+OPTIONS = {"prefix": "what stands before -corpus.jsonl"}
+
+
+def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+    """Documents in the order of the file."""
+    folder = Path(path)
+    name = f"{options['prefix']}-corpus.jsonl" if "prefix" in options else "corpus.jsonl"
+    file = first_that_is(folder, name, f"{name}.gz")
+    if file is None:
+        raise DataError(f"there is no {name} in the folder", item=path, cure="check the folder, or give ?prefix=")
+    for place, row in json_lines(file, problems):
+        id = str(row.get("_id", row.get("id", "")))
+        if not id:
+            problems.add(place, "there is no _id")
+            continue
+        document = make(
+            problems,
+            place,
+            id=id,
+            title=str(row.get("title") or ""),
+            text=str(row.get("text") or ""),
+            source=folder.name,
+        )
+        if document is not None:
+            yield document

@@ -1,0 +1,108 @@
+"""Encyclopedic-VQA's Wikipedia: one JSON object of about 5 GB, page URL -> title, sections, image URLs. Streamed.
+
+One document per section with text, ``<url>#<number>`` as the questions' evidence counts them, on the page of that URL;
+the page's title and the head of its first section describe the page. With ``images=MAP`` (JSON Lines or CSV with
+columns ``image_url`` and ``path``, paths relative to the map) a page's pictures become documents too: the first that
+is there (the paper compares query images with the first image of a page), or all with ``which=all``. The map is held in
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.documents import key_of
+from demur.errors import DataError, StorageError, UsageError
+from demur.formats import csv_rows, inside, json_items, json_lines
+from demur.indexing.corpora import make
+from demur.records import Document
+from demur.store import Problems, image_ref, storage_errors
+
+OPTIONS = {"images": "JSON Lines or CSV that maps image_url to path", "which": "first (image of a page) or all"}
+SUMMARY = 600
+"""Characters of the first section that stand for a page's summary."""
+
+
+def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+    """Sections and pictures, page by page; a page's URL that comes again is a problem."""
+    which = options.get("which", "first")
+    if which not in ("first", "all"):
+        raise UsageError(f"which={which!r}; known: first, all", item=path, cure="choose one of them")
+    pictures = _map(Path(options["images"]), problems) if "images" in options else {}
+    seen: set[int] = set()
+    for place, url, page in json_items(Path(path), problems):
+        if not isinstance(page, dict):
+            problems.add(f"{place} ({url})", f"expected an object, got {type(page).__name__}")
+            continue
+        if key_of(url) in seen:
+            problems.add(f"{place} ({url})", "the page stands earlier in the file")
+            continue
+        seen.add(key_of(url))
+        title, texts = str(page.get("title") or ""), _list(page, "section_texts")
+        names = _list(page, "section_titles")
+        lead = next((str(text) for text in texts if str(text or "").strip()), "")
+        for number, text in enumerate(texts):
+            if not str(text or "").strip():
+                continue
+            name = str(names[number] or "") if number < len(names) else ""
+            document = make(
+                problems, place, id=f"{url}#{number}", title=f"{title}: {name}" if name and name != title else title,
+                text=str(text), page=url, source="evqa", licence="CC-BY-SA",
+                attributes={"page_title": title, "summary": lead[:SUMMARY], "section": str(number)},
+            )  # fmt: skip
+            if document is not None:
+                yield document
+        yield from _pictures(place, url, title, page, pictures, which, problems)
+
+
+def _list(page: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = page.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _pictures(
+    place: str,
+    url: str,
+    title: str,
+    page: Mapping[str, Any],
+    files: Mapping[str, Path],
+    which: str,
+    problems: Problems,
+) -> Iterator[Document]:
+    captions = _list(page, "image_reference_descriptions")
+    for number, picture in enumerate(_list(page, "image_urls")):
+        if picture not in files:
+            continue  # a quarter of the URLs has no pixels anywhere: the next picture of the page is tried
+        file = files[picture]
+        try:
+            with storage_errors(file):
+                image = image_ref(file.read_bytes(), str(file))
+        except (DataError, StorageError) as error:
+            problems.add(f"{place} ({picture})", error.message)
+            continue
+        caption = str(captions[number] or "") if number < len(captions) else ""
+        document = make(
+            problems, place, id=f"{url}#image{number}", title=caption or title, image=image, page=url, source="evqa",
+            attributes={"page_title": title},
+        )  # fmt: skip
+        if document is not None:
+            yield document
+            if which == "first":
+                return
+
+
+def _map(path: Path, problems: Problems) -> dict[str, Path]:
+    rows: Iterator[tuple[str, dict[str, Any]]]
+    if path.suffix == ".csv":
+        rows = csv_rows(path, problems, required=("image_url", "path"))
+    else:
+        rows = json_lines(path, problems)
+    found: dict[str, Path] = {}
+    for place, row in rows:
+        try:
+            found[str(row["image_url"])] = inside(path.parent, str(row["path"]))
+        except (KeyError, DataError) as error:
+            problems.add(place, error.message if isinstance(error, DataError) else f"there is no {error}")
+    return found

@@ -1,0 +1,56 @@
+"""Wiki6M, InfoSeek's Wikipedia: ``wikidata_id``, ``wikipedia_title``, ``wikipedia_content``, ``wikipedia_summary``.
+
+One document per article, its summary among its attributes. Later rows of an entity are passed over and counted
+(the set is known to hold several for some); memory holds 8 bytes of hash per entity. With ``images=FOLDER`` the
+picture of an article is looked for as ``<first 4 characters of the id>/<id>.jpg``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from demur.documents import key_of
+from demur.errors import DataError
+from demur.formats import inside, json_lines
+from demur.indexing.corpora import make
+from demur.records import Document, ImageRef
+from demur.store import Problems, image_ref, storage_errors
+
+OPTIONS = {"images": "folder of the articles' pictures, <first 4 characters of the id>/<id>.jpg"}
+
+
+def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+    """Articles in the order of the file."""
+    seen: set[int] = set()
+    for place, row in json_lines(Path(path), problems):
+        qid = str(row.get("wikidata_id") or "")
+        text = row.get("wikipedia_content") or row.get("wikipedia_summary")
+        if not qid or not text:
+            problems.add(f"{place} ({qid or 'no wikidata_id'})", "the article has no " + ("text" if qid else "id"))
+            continue
+        key = key_of(qid)
+        if key in seen:
+            continue
+        seen.add(key)
+        image: ImageRef | None = None
+        if "images" in options:
+            try:
+                image = _picture(Path(options["images"]), qid)
+            except DataError as error:
+                problems.add(f"{place} ({qid})", str(error))
+        summary = row.get("wikipedia_summary")
+        document = make(
+            problems, place, id=qid, title=row.get("wikipedia_title") or qid, text=str(text), page=qid, image=image,
+            source="wiki6m", licence="CC-BY-SA", attributes={"summary": str(summary)} if summary else {},
+        )  # fmt: skip
+        if document is not None:
+            yield document
+
+
+def _picture(folder: Path, qid: str) -> ImageRef | None:
+    file = inside(folder, f"{qid[:4]}/{qid}.jpg")
+    if not file.is_file():
+        return None
+    with storage_errors(file):
+        return image_ref(file.read_bytes(), str(file))

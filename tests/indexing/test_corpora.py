@@ -1,0 +1,205 @@
+import csv
+import gzip
+import io
+import json
+import tracemalloc
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from demur.errors import DataError, StorageError, UnknownPart, UsageError
+from demur.indexing.corpora import READERS, read_corpus
+from demur.records import Document
+from demur.store import Problems, read_image
+
+
+def png(colour="red", size=(12, 9)):
+    out = io.BytesIO()
+    Image.new("RGB", size, colour).save(out, "PNG")
+    return out.getvalue()
+
+
+def lines(path, rows):
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def read(text, expected_problems=0):
+    problems = Problems()
+    documents = list(read_corpus(str(text), problems))
+    assert len(problems) == expected_problems, problems.lines
+    return documents, problems.lines
+
+
+def test_records_and_tables(tmp_path):
+    own = Document(id="a", title="A", text="first", page="p", attributes={"summary": "s"})
+    lines(tmp_path / "own.jsonl", [own.model_dump(mode="json")])
+    assert read(tmp_path / "own.jsonl")[0] == [own]
+    rows = [{"_id": 7, "title": None, "body": "x, y"}, {"_id": "8", "title": "T", "body": ""}]
+    lines(tmp_path / "kb.jsonl.gz", rows)
+    documents, _ = read(f"{tmp_path / 'kb.jsonl.gz'}?text=body&licence=MIT")
+    assert [(d.id, d.title, d.text, d.licence) for d in documents] == [("7", "", "x, y", "MIT"), ("8", "T", "", "MIT")]
+    with (tmp_path / "kb.csv").open("w", newline="") as handle:
+        csv.writer(handle).writerows([["id", "text", "page"], ["1", 'a\n"b"', "P"], ["short"]])
+    documents, problems = read(tmp_path / "kb.csv", 1)
+    assert (documents[0].text, documents[0].page) == ('a\n"b"', "P")
+    assert "expected 3 fields" in problems[0]
+    (tmp_path / "kb.tsv").write_text("text\tname\nhello\tN\n")
+    assert [(d.id, d.title) for d in read(tmp_path / "kb.tsv")[0]] == [("kb:0", "N")]
+
+
+def test_parquet_with_image_bytes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({"id": ["a", "b"], "caption": ["red", "blue"], "image": [{"bytes": png("red")}, {"bytes": b"?"}]})
+    pq.write_table(table, tmp_path / "kb.parquet")
+    documents, problems = read("kb.parquet", 1)
+    assert [d.title for d in documents] == ["red"]
+    assert read_image(documents[0].image) == png("red")
+    assert "b" in problems[0]
+
+
+def test_image_paths_stay_in_their_folder(tmp_path):
+    (tmp_path / "kb").mkdir()
+    (tmp_path / "out.png").write_bytes(png())
+    (tmp_path / "kb" / "in.png").write_bytes(png())
+    lines(tmp_path / "kb" / "kb.jsonl", [{"id": "1", "image": "in.png"}, {"id": "2", "image": "../out.png"}])
+    documents, problems = read(tmp_path / "kb" / "kb.jsonl", 1)
+    assert [d.id for d in documents] == ["1"]
+    assert "leads out of its folder" in problems[0]
+
+
+def test_wiki6m(tmp_path):
+    (tmp_path / "img" / "Q999").mkdir(parents=True)
+    (tmp_path / "img" / "Q999" / "Q999001.jpg").write_bytes(png())
+    row = {
+        "wikidata_id": "Q999001", "wikipedia_title": "Old Mill Bridge", "wikipedia_content": "It is 120 metres long.",
+        "wikipedia_summary": "A bridge.", "wikipedia_image_url": None,
+    }  # fmt: skip
+    rows = [row, row | {"wikipedia_title": "again"}, {"wikidata_id": "Q2", "wikipedia_content": None}]
+    lines(tmp_path / "w.jsonl.gz", rows)
+    documents, problems = read(f"wiki6m:{tmp_path / 'w.jsonl.gz'}?images={tmp_path / 'img'}", 1)
+    assert [(d.id, d.page, d.title) for d in documents] == [("Q999001", "Q999001", "Old Mill Bridge")]
+    assert documents[0].attributes == {"summary": "A bridge."}
+    assert documents[0].image.width == 12
+    assert "w.jsonl.gz:3 (Q2): the article has no text" in problems
+
+
+EVQA = {
+    "https://en.wikipedia.org/wiki/Fictia_alba": {
+        "title": "Fictia alba", "section_titles": ["Fictia alba", "Description", "Empty"],
+        "section_texts": ["Fictia alba is a shrub.", "It grows up to 2 m.", ""],
+        "image_urls": ["https://x/gone.jpg", "https://x/1.jpg", "https://x/2.jpg"],
+        "image_reference_descriptions": [None, "In flower", None], "image_section_indices": [0, 0, 1],
+        "url": "https://en.wikipedia.org/wiki/Fictia_alba",
+    },
+    "https://en.wikipedia.org/wiki/B": {"title": "B", "section_titles": ["B"], "section_texts": ["A page."], "image_urls": []},
+    "broken": 3,
+}  # fmt: skip
+
+
+def test_evqa(tmp_path):
+    (tmp_path / "kb.json").write_text(json.dumps(EVQA))
+    for name in ("1.png", "2.png"):
+        (tmp_path / name).write_bytes(png())
+    lines(tmp_path / "map.jsonl", [{"image_url": f"https://x/{i}.jpg", "path": f"{i}.png"} for i in (1, 2)])
+    url = "https://en.wikipedia.org/wiki/Fictia_alba"
+    documents, problems = read(f"evqa:{tmp_path / 'kb.json'}?images={tmp_path / 'map.jsonl'}", 1)
+    assert [d.id for d in documents] == [f"{url}#0", f"{url}#1", f"{url}#image1", "https://en.wikipedia.org/wiki/B#0"]
+    assert [d.title for d in documents[:3]] == ["Fictia alba", "Fictia alba: Description", "In flower"]
+    assert documents[1].attributes["summary"] == "Fictia alba is a shrub."
+    assert "broken" in problems[0]
+    documents, _ = read(f"evqa:{tmp_path / 'kb.json'}?images={tmp_path / 'map.jsonl'}&which=all", 1)
+    assert sum(d.image is not None for d in documents) == 2
+    with pytest.raises(UsageError, match="known: first, all"):
+        read(f"evqa:{tmp_path / 'kb.json'}?which=none")
+
+
+def test_evqa_in_bounded_memory(tmp_path):
+    page = {"title": "T", "section_titles": ["T"], "section_texts": ["word " * 4000]}
+    with (tmp_path / "kb.json").open("w") as handle:
+        handle.write("{" + ",".join(f'"u{i}": {json.dumps(page)}' for i in range(1500)) + "}")
+    assert (tmp_path / "kb.json").stat().st_size > 30e6
+    tracemalloc.start()
+    count = sum(1 for _ in read_corpus(f"evqa:{tmp_path / 'kb.json'}", Problems()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 1500
+    assert peak < 8e6
+
+
+def test_kilt_and_viquae(tmp_path):
+    (tmp_path / "Ada_Sample_2.jpg").write_bytes(png())
+    paragraphs = ["Ada Sample\n", "Ada Sample was an inventor.\n", "Section::::Life.\n", "BULLET::::- 1901\n"]
+    row = {
+        "wikipedia_id": "12345", "wikipedia_title": "Ada Sample", "image": "Ada%5FSample_2.jpg",
+        "text": {"paragraph": paragraphs}, "wikidata_info": {"wikidata_id": "Q999002"},
+    }  # fmt: skip
+    lines(tmp_path / "k.json", [row, row | {"wikipedia_id": "6", "text": paragraphs, "image": None}, {"text": []}])
+    documents, problems = read(f"kilt:{tmp_path / 'k.json'}?images={tmp_path}", 1)
+    assert [d.id for d in documents] == ["12345", "6"]
+    assert documents[0].text == "Ada Sample was an inventor.\nLife.\n- 1901"
+    assert documents[0].attributes == {"summary": "Ada Sample was an inventor.", "wikidata_id": "Q999002"}
+    assert documents[0].image is not None
+    assert documents[1].image is None
+    assert "no wikipedia_id" in problems[0]
+
+
+def test_dpr(tmp_path):
+    text = 'id\ttext\ttitle\n1\t"Ada Sample was an ""inventor"" ..."\tAda Sample\n2\tplain\tB\n'
+    (tmp_path / "p.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    documents, _ = read(f"dpr:{tmp_path / 'p.tsv.gz'}")
+    assert [(d.id, d.text, d.page) for d in documents] == [
+        ("1", 'Ada Sample was an "inventor" ...', "Ada Sample"), ("2", "plain", "B"),
+    ]  # fmt: skip
+
+
+def test_beir(tmp_path):
+    lines(tmp_path / "corpus.jsonl", [{"_id": "007", "title": None, "text": "t"}, {"text": "no id"}])
+    documents, problems = read(tmp_path, 1)
+    assert [(d.id, d.title, d.text) for d in documents] == [("007", "", "t")]
+    assert "corpus.jsonl:2" in problems[0]
+    lines(tmp_path / "x-corpus.jsonl", [{"_id": "1", "title": "T", "text": "t"}])
+    assert read(f"beir:{tmp_path}?prefix=x")[0][0].title == "T"
+    with pytest.raises(DataError, match=r"no y-corpus\.jsonl"):
+        read(f"beir:{tmp_path}?prefix=y")
+
+
+def test_image_folder(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a_red-one.png").write_bytes(png())
+    (tmp_path / "sub" / "b.jpg").write_bytes(png("blue"))
+    (tmp_path / "broken.png").write_bytes(png()[:40])
+    (tmp_path / "notes.txt").write_text("no image")
+    lines(tmp_path / "metadata.jsonl", [{"file_name": "sub/b.jpg", "text": "a blue thing"}])
+    documents, problems = read(f"images:{tmp_path}", 1)
+    assert [(d.id, d.title) for d in documents] == [("a_red-one.png", "a red one"), ("sub/b.jpg", "a blue thing")]
+    assert "broken.png" in problems[0]
+
+
+def test_datasets(tmp_path):
+    lines(tmp_path / "train.jsonl", [{"id": "1", "text": "t", "title": "T"}])
+    documents, _ = read(f"datasets:{tmp_path}?split=train")
+    assert [(d.id, d.text) for d in documents] == [("1", "t")]
+    with pytest.raises(StorageError, match="datasets:"):
+        read(f"datasets:{tmp_path}?split=nowhere")
+
+
+def test_errors_name_the_cure(tmp_path):
+    lines(tmp_path / "kb.jsonl", [{"id": "1", "weight": 3}])
+    with pytest.raises(UsageError, match="no column looks like a text or an image; there are id, weight"):
+        read(tmp_path / "kb.jsonl")
+    with pytest.raises(UsageError, match="there is no column 'body'"):
+        read(f"{tmp_path / 'kb.jsonl'}?text=body")
+    with pytest.raises(UsageError, match="option 'txt' is not known"):
+        read(f"jsonl:{tmp_path / 'kb.jsonl'}?txt=body")
+    with pytest.raises(UnknownPart, match="did you mean 'jsonl'"):
+        read("jsnl:kb")
+    with pytest.raises(StorageError, match="no such file"):
+        read(f"jsonl:{tmp_path / 'gone.jsonl'}")
+    (tmp_path / "kb.bin").write_bytes(b"")
+    with pytest.raises(UsageError, match="READER:PATH"):
+        read(tmp_path / "kb.bin")
+    assert {"wiki6m", "evqa", "kilt", "dpr", "beir", "images", "datasets"} <= set(READERS)
