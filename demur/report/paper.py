@@ -76,7 +76,7 @@ def table2(data: ReportData) -> Table:
     caption = "Samples per source, and the share of each source's pool that was retained"
     if not data.samples or data.release is None:
         return Table("table2", caption, columns, missing="a release: give one with --release")
-    pools = data.release.manifest.get("pool_by_source") or {}
+    pools = data.release.manifest.get("pools") or {}
     rows: list[tuple[Any, ...]] = []
     by_source: dict[str, list[Any]] = {}
     for sample in data.samples.values():
@@ -95,6 +95,10 @@ def table2(data: ReportData) -> Table:
     whole = sum(pools[s] for s in by_source) if all(s in pools for s in by_source) else _pool_of_funnel(data)
     rows.append(line("Total", list(data.samples.values()), whole))
     notes = ["Retained = samples / pool. Query: Multi has an image, Textual has none, Mixed holds both kinds."]
+    drawn = data.release.manifest.get("chosen_from_pool")
+    if drawn and whole and drawn < whole:
+        share = 100 * len(data.samples) / drawn
+        notes.append(f"Only {drawn:,} of the pool were drawn for this release; of those, {share:.1f} % were retained.")
     if not pools:
         notes.append("The release does not say how large each source's pool was; the total is from the funnel.")
     last = len(rows) - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from demur.report.data import ReportData
 from demur.report.tables import Column, Table
 
@@ -14,8 +16,21 @@ def caveats(data: ReportData) -> list[str]:
             "No release was given: questions, pictures and the curation funnel are missing. Add --release DIR."
         )
     else:
-        found = data.release.manifest.get("note") or ()
-        notes += [found] if isinstance(found, str) else [str(n) for n in found]
+        manifest = data.release.manifest
+        encoder = manifest.get("encoder")
+        if isinstance(encoder, Mapping) and encoder.get("note"):
+            notes.append(f"Encoder {encoder.get('name', '')}: {encoder['note']}")
+        for key in ("note", "limits"):
+            found = manifest.get(key) or ()
+            notes += [found] if isinstance(found, str) else [str(n) for n in found]
+        built = manifest.get("sha256")
+        for run in data.runs:
+            asked = run.manifest.get("release")
+            if isinstance(asked, Mapping) and asked.get("sha256") and asked["sha256"] != built:
+                notes.append(
+                    f"{run.name} was asked from another build of this release (sha256 {str(asked['sha256'])[:12]}, "
+                    f"here {str(built)[:12]}): the evidence shown below may not be what it saw."
+                )
     notes += [f"{run.name}: {run.note}" for run in data.runs if run.note]
     for run in data.runs:
         lost = sum(r.outcome is None for r in run.rows)
@@ -46,10 +61,14 @@ def funnel_table(data: ReportData) -> Table:
     return Table("funnel", caption, columns, tuple(rows))
 
 
-def _natural(key: str) -> tuple[bool, str, int]:
+def _natural(key: str) -> tuple[bool, int, str, int]:
     """Names first, then recall@1, recall@5, recall@10 in the order of their numbers."""
     name, _, number = key.partition("@")
-    return "@" in key, name, int(number) if number.isdigit() else 0
+    first = _FIRST.index(key) if key in _FIRST else len(_FIRST)
+    return "@" in key, first, name, int(number) if number.isdigit() else 0
+
+
+_FIRST = ("queries", "mode", "n")
 
 
 def recall_table(data: ReportData) -> Table:
@@ -64,7 +83,7 @@ def recall_table(data: ReportData) -> Table:
     numbers = {k: all(isinstance(row.get(k), int | float | None) for row in rows) for k in keys}
     whole = {k: all(isinstance(row.get(k), int | None) for row in rows) for k in keys}
     columns = tuple(
-        Column(k.replace("_", " "), align="right" if numbers[k] else "left", decimals=0 if whole[k] else 3)
+        Column(k.replace("_", " "), align="right" if numbers[k] or "@" in k else "left", decimals=0 if whole[k] else 3)
         for k in keys
     )
     body = tuple(tuple(row.get(k) if numbers[k] else str(row.get(k, "")) for k in keys) for row in rows)

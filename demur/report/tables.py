@@ -136,7 +136,12 @@ def to_rich(table: Table) -> RichTable:
     from rich.text import Text
 
     rich = Rich(
-        box=box.SIMPLE_HEAD, title=Text(plain(table.caption)), title_justify="left", title_style="bold", pad_edge=False
+        box=box.SIMPLE_HEAD,
+        title=Text(plain(table.caption)),
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     grouped = any(c.group for c in table.columns)
     seen: set[str] = set()
