@@ -1,4 +1,4 @@
-"""A folder of images: a document each, its title from ``metadata.jsonl`` (``file_name``, ``text``) or its file name.
+"""A folder of images: a document each, its title from ``metadata.jsonl`` (``file_name``, ``text``) or its file name."""
 
 from __future__ import annotations
 
