@@ -523,7 +523,14 @@ def mmmu(folder: Path, rows=None):
     }
     rows = rows or [
         row,
-        row | {"id": "validation_Math_2", "options": "[]", "answer": "['24/7','3.429']", "question_type": "open"},
+        row
+        | {
+            "id": "validation_Math_2",
+            "question": "Find y in <image 1>.",
+            "options": "[]",
+            "answer": "['24/7','3.429']",
+            "question_type": "open",
+        },
     ]
     (folder / "Math").mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows), folder / "Math/validation-00000-of-00001.parquet")

@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
     st.sampled_from([None, 1]),
     st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_giant_object_is_read_whole_whatever_the_window(folder, value, block, indent, ascii_only):
     path = folder / "object.json"
     path.write_text(json.dumps(value, indent=indent, ensure_ascii=ascii_only), encoding="utf-8")
@@ -62,7 +62,7 @@ def test_a_giant_object_is_read_whole_whatever_the_window(folder, value, block, 
 
 
 @given(st.lists(JSON, max_size=6), st.integers(1, 40))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_giant_list_is_read_whole_whatever_the_window(folder, value, block):
     path = folder / "list.json"
     path.write_text(json.dumps(value, indent=1), encoding="utf-8")
@@ -156,7 +156,7 @@ FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(st.lists(st.tuples(FIELD, FIELD, FIELD), max_size=8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_csv_keeps_quoted_commas_and_newlines(folder, rows):
     import csv
 

@@ -103,8 +103,11 @@ def test_duplicates_across_sources_by_question_and_picture(tmp_path):
     mini.put(tmp_path / "a/x.png", photo(1, "PNG"))
     mini.put(tmp_path / "b/y.jpg", photo(1, "JPEG"))  # the same picture, encoded again
     mini.put(tmp_path / "b/z.png", photo(2, "PNG"))
-    first = generic(tmp_path / "a", "a", [{"id": "1", "question": "What is it?", "answers": ["A fox", "fox"], "pic": "x.png"},
-                                          {"id": "2", "question": "Text?", "answers": ["t"]}])  # fmt: skip
+    first_rows = [
+        {"id": "1", "question": "What is it?", "answers": ["A fox", "fox"], "pic": "x.png"},
+        {"id": "2", "question": "Text?", "answers": ["t"]},
+    ]
+    first = generic(tmp_path / "a", "a", first_rows)
     second_rows = [
         {"id": "1", "question": "what is it", "answers": ["fox"], "pic": "y.jpg"},  # the same
         {"id": "2", "question": "What is it?", "answers": ["fox"], "pic": "z.png"},  # another picture

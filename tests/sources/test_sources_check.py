@@ -150,9 +150,14 @@ def test_pins_name_expected_and_actual(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "file", "rows"),
-    [("webqa", "WebQA_train_val.json", 3), ("mmlongbench", "data/samples.json", 4), ("mrag", "data/test-00009-of-000011.parquet", 1),
-     ("infoseek", "Wiki6M_ver_1_0.jsonl.gz", 5), ("evqa", "test.csv", 5)],
-)  # fmt: skip
+    [
+        ("webqa", "WebQA_train_val.json", 3),
+        ("mmlongbench", "data/samples.json", 4),
+        ("mrag", "data/test-00009-of-000011.parquet", 1),
+        ("infoseek", "Wiki6M_ver_1_0.jsonl.gz", 5),
+        ("evqa", "test.csv", 5),
+    ],
+)
 def test_rows_are_counted_by_the_kind_of_file(name, file, rows, tmp_path):
     assert rows_in(mini.BUILDERS[name](tmp_path) / file) == rows
 
