@@ -6,10 +6,13 @@ where the condition asked for them. What the renderer had to cut is kept with th
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from demur.errors import ItemError, TransientError, UsageError
+from demur.errors import ItemError, PermanentError, TransientError, UsageError
 from demur.records import Ask, Modality, Request, Response
 from demur.scenarios.conditions import condition
 from demur.scenarios.render import Layout, Rendered, render
@@ -85,6 +88,8 @@ class ModelSystem:
         if self._model is None:
             from demur.calls import open_model
 
+            await _somebody_listens(self.addresses)
+
             self._closing = open_model(
                 self.addresses,
                 ledger=self._kit.ledger,
@@ -113,6 +118,32 @@ class ModelSystem:
         if self._closing is not None:
             await self._closing.__aexit__(None, None, None)
             self._closing = self._model = None
+
+
+async def _somebody_listens(addresses: Sequence[str]) -> None:
+    """Find out before the first question that no server is there; one that dies later is waited for.
+
+    Raises:
+        PermanentError: none of the addresses accepts a connection.
+    """
+    parts = [urlsplit(a.partition("#")[0]) for a in addresses if a.startswith(("http://", "https://"))]
+    if not parts or len(parts) < len(addresses):
+        return
+    why = ""
+    for part in parts:
+        port = part.port or (443 if part.scheme == "https" else 80)
+        try:
+            async with asyncio.timeout(10):
+                _, writer = await asyncio.open_connection(part.hostname, port)
+            writer.close()
+            return
+        except (OSError, TimeoutError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+    raise PermanentError(
+        f"no server answers there ({why})",
+        item=", ".join(p.netloc for p in parts),
+        cure="start it, or mend the address",
+    )
 
 
 def read_reply(reply: Response, *, final: bool, stated: bool) -> Response:

@@ -1,0 +1,143 @@
+"""The command itself: help that teaches, errors of one line that name the item and the cure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from strategies import Images, evidence, sample
+
+from demur.cli import VERBS, main
+from demur.curation.release import FunnelStep, freeze
+from demur.records import AnswerSpec, Modality, Role
+
+HEAVY = ("torch", "numpy", "pyarrow", "pydantic", "aiohttp", "faiss", "datasets", "rich", "onnxruntime", "PIL")
+
+
+@pytest.fixture
+def release(tmp_path):
+    images = Images()
+    made = []
+    for i in range(4):
+        query = images.ref((10 * i, 40, 90), f"q{i}.png")
+        picture = evidence(f"s{i}-p", Role.DISTRACTOR, Modality.IMAGE, rank=1, image=images.ref((5, 5, i), f"p{i}.png"))
+        one = sample(f"s{i}", text=5, images=(query,))
+        made.append(
+            one.model_copy(
+                update={"negatives": (*one.negatives, picture), "answers": AnswerSpec(accepted=((f"answer {i}",),))}
+            )
+        )
+    steps = [FunnelStep(stage="pool", entered=5, kept=4, dropped={"for a test": 1})]
+    return freeze(
+        tmp_path / "release", name="tiny", version="1.0.0", samples=made, read_image=images.read, funnel=steps
+    )
+
+
+def test_help_lists_every_verb_with_an_example_and_imports_nothing_heavy():
+    code = (
+        "import sys; from demur.cli import main; main(['--help']); print(*[m for m in %r if m in sys.modules], sep=',')"
+        % (HEAVY,)
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *text, heavy = done.stdout.splitlines()
+    assert heavy == ""
+    for verb in VERBS:
+        assert any(line.strip().startswith(verb.name) for line in text)
+        assert f"$ {verb.example}" in done.stdout
+
+
+@pytest.mark.parametrize("verb", [v.name for v in VERBS])
+def test_each_verb_explains_itself(verb, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert f"$ demur {verb}" in out
+    assert len(out) > 200
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (["relase"], 2, "did you mean 'release'"),
+        (["run"], 2, "required"),
+        (["run", "{release}", "--system", "raeder"], 2, "did you mean 'reader'"),
+        (["run", "{release}", "--system", "reader", "--judge", "rulse"], 2, "did you mean 'rules'"),
+        (["run", "{release}", "--system", "reader", "--encoder", "ofline"], 2, "did you mean 'offline'"),
+        (["run", "{release}", "--system", "answers:nothing.jsonl"], 1, "nothing.jsonl"),
+        (["run", "{release}", "--system", "answers:x", "--scenarios", "realstic"], 2, "not a scenario"),
+        (["run", "{release}", "--system", "answers:x", "--strictness", "harsh"], 2, "not a condition"),
+        (["run", "{release}", "--system", "answers:x", "--limit", "0"], 2, "at least 1"),
+        (["run", "{release}", "--system", "answers:x", "answers:x"], 2, "named twice"),
+        (["run", "{release}", "--system", "model:http://127.0.0.1:9/v1#m", "--out", "{tmp}/r"], 1, "start it"),
+        (["run", "{release}", "--system", "model:openai/gpt-4o", "--out", "{tmp}/r"], 2, "OPENAI_API_KEY"),
+        (["run", "{tmp}/none", "--system", "answers:x"], 1, "no such folder"),
+        (["release", "show", "{tmp}"], 1, "not a finished release"),
+        (["release", "frobnicate", "{tmp}"], 2, "invalid choice"),
+        (["sweep", "{release}", "--system", "answers:x", "--distractors", "5"], 2, "LOW:HIGH"),
+        (["demo", "--out", "/proc/x"], 1, "/proc/x"),
+        (["demo", "--out", "{release}"], 2, "not a demo's folder"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_with_the_cure(words, code, named, release, tmp_path, capsys):
+    try:
+        found = main([w.format(release=release, tmp=tmp_path) for w in words])
+    except SystemExit as error:  # argparse leaves this way
+        found = error.code
+    said = capsys.readouterr().err
+    assert found == code, said
+    assert named in said
+    assert len([line for line in said.splitlines() if line.startswith("demur")]) == 1
+
+
+def test_a_release_verifies_until_a_byte_changes(release, capsys):
+    assert main(["release", "verify", str(release)]) == 0
+    assert "is sound" in capsys.readouterr().out
+    table = release / "data" / "evidence.parquet"
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 1
+    table.write_bytes(bytes(data))
+    assert main(["release", "verify", str(release), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["sound"] is False
+    assert "evidence.parquet" in found["problems"][0]
+
+
+def test_show_prints_json_that_holds_the_counts(release, capsys):
+    assert main(["release", "show", str(release), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["manifest"]["counts"]["samples"] == 4
+
+
+def test_a_users_own_answers_are_scored_from_the_command_line(release, tmp_path, capsys):
+    rows = [
+        {"sample": f"s{i}", "scenario": scenario, "answer": f"answer {i}" if i else "I do not know."}
+        for i in range(4)
+        for scenario in ("parametric", "oracle", "realistic", "adversarial")
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    out = tmp_path / "runs"
+    assert main(["run", str(release), "--system", f"answers:{path}", "--out", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "mine.jsonl" in json.dumps(found)
+    manifest = json.loads((out / "answers-mine.jsonl" / "manifest.json").read_text())
+    assert manifest["counts"]["correct"] == 12
+    assert manifest["counts"]["deflected"] == 4
+
+
+def test_a_planned_run_asks_nobody(release, tmp_path, capsys):
+    words = [
+        "run",
+        str(release),
+        "--system",
+        "model:http://127.0.0.1:9/v1#m",
+        "--plan",
+        "--json",
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["lines"][0]["calls"] == 16
+    assert not (tmp_path / "r").exists()
