@@ -16,6 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -105,7 +106,7 @@ class OfflineEncoder:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="offline-encoder")
         self._seen: OrderedDict[bytes, _Glance] = OrderedDict()
         self._lock = threading.Lock()
-        self._classes = self._class_embeddings()
+        self._names = pinned(CLASS_NAMES, "the offline encoder")
 
     def fingerprint(self) -> str:
         """Hash of the pinned weights, the preprocessing and this code's version."""
@@ -164,12 +165,12 @@ class OfflineEncoder:
                 self._seen.popitem(last=False)
         return glance
 
-    def _class_embeddings(self) -> NDArray[np.float32]:
-        """(1000, 384) unit rows: the class names in the prompt."""
-        listed = pinned(CLASS_NAMES, "the offline encoder")
+    @cached_property
+    def _classes(self) -> NDArray[np.float32]:
+        """(1000, 384) unit rows: the class names in the prompt; made when the first image comes into ``joint``."""
 
         def build() -> bytes:
-            return self.texts([PROMPT.format(name) for name in json.loads(listed)]).tobytes()
+            return self.texts([PROMPT.format(name) for name in json.loads(self._names)]).tobytes()
 
         data = cached(f"imagenet-names-{self._precision}.f32", [self.fingerprint()], minilm.__file__, build)
         return np.frombuffer(data, np.float32).reshape(lite0.CLASSES, minilm.DIMENSIONS)
