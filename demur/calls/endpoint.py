@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import secrets
 from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 from urllib.request import getproxies, proxy_bypass
+from weakref import ReferenceType, WeakSet, ref
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from demur.calls import wire
@@ -31,8 +36,78 @@ _MARK = secrets.token_hex(16)
 that no text in a request can hold it."""
 
 
+_ID = re.compile(r'"id"\s*:\s*"([^"\\]+)"')
+_IDS = 4096
+"""Reply ids remembered per endpoint."""
+
+
 def _mark_of(_: ImageRef) -> str:
     return _MARK
+
+
+_used: ContextVar[list[ResponseHandler]] = ContextVar("connections used by the request under way")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """A connection pool that hands out no connection on which bytes nobody asked for are waiting.
+
+    A server or proxy that sends a reply twice leaves the second copy in the connection, where it would answer the
+    next request: a wrong answer that looks right.
+    """
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.connector.Connection:
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            protocol = connection.protocol
+            if protocol is None or not protocol.should_close:
+                break
+            connection.close()
+        if protocol is not None:
+            _used.get([]).append(protocol)
+        return connection
+
+
+class _Seen(NamedTuple):
+    """Which request a reply id answered, and on which connection."""
+
+    request: int
+    connection: ReferenceType[ResponseHandler]
+
+
+class StaleReplies:
+    """Tells a reply that belongs to an earlier request on the same connection.
+
+    A second copy of a reply may also arrive after the next request was sent. It has the id of the earlier reply, and
+    came on the same connection; the connection then runs one reply behind for good and must not be used again. A
+    server whose ids repeat across connections has no ids worth the name, and is not judged by them.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+        self._unique = True
+
+    def is_stale(self, text: str, request: int, connection: ResponseHandler) -> bool:
+        """Whether a raw reply answers another request than this one.
+
+        Args:
+            text: the raw reply.
+            request: fingerprint of the request.
+            connection: what it came on.
+        """
+        found = _ID.search(text) if self._unique else None
+        if found is None:
+            return False
+        earlier = self._seen.setdefault(found[1], _Seen(request, ref(connection)))
+        if len(self._seen) > _IDS:
+            del self._seen[next(iter(self._seen))]
+        if earlier.request == request:
+            return False
+        if earlier.connection() is connection:
+            return True
+        self._unique = False
+        return False
 
 
 class Endpoint:
@@ -66,12 +141,14 @@ class Endpoint:
         self._max_tokens_field = "max_completion_tokens" if openai else "max_tokens"
         proxy = None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
         self._proxy = proxy
+        self._stale = StaleReplies()
+        self._poisoned: WeakSet[ResponseHandler] = WeakSet()
         self._session: aiohttp.ClientSession | None = None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
+                connector=_Connector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # identity: replies are small, and a compressed one could unpack to any size
                 headers={"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -79,17 +156,18 @@ class Endpoint:
             )
         return self._session
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: Request) -> tuple[bytes, int]:
+        """The body's bytes, and a fingerprint of the request."""
         skeleton = _encode(wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field))
         whole = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:
-            return whole
+            return whole, hash(whole)
         images = [p.image for m in request.messages for p in m.parts if p.type == "image"]
         pieces = whole.split(_MARK.encode())
         joined = [pieces[0]]
         for image, piece in zip(images, pieces[1:], strict=True):
             joined += (await self._images.of(image), piece)
-        return b"".join(joined)
+        return b"".join(joined), hash((whole, *(image.sha256 for image in images)))
 
     async def send(self, request: Request, timeout_s: float) -> str:
         """One attempt; returns the raw reply, which may still be no answer (`wire.response` tells).
@@ -99,10 +177,12 @@ class Endpoint:
             ItemError: this request will never be answered.
             PermanentError: no request will be answered here.
         """
-        body = await self._body(request)
+        body, fingerprint = await self._body(request)
         session = self._open()
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_S, timeout_s))
         begun = False
+        used: list[ResponseHandler] = []
+        _used.set(used)
         try:
             async with session.post(
                 self._url,
@@ -133,6 +213,12 @@ class Endpoint:
             # the reason, without the request that aiohttp's errors carry
             raise Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=begun) from error
         if status == 200:
+            connection = used[-1] if used else None
+            if connection is not None and self._stale.is_stale(text, fingerprint, connection):
+                self._poisoned.add(connection)
+                connection.close()
+            if connection in self._poisoned:
+                raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
             return text
         raise await self._refused(status, headers, text)
 

@@ -7,6 +7,7 @@ put in an order that shares prompt prefixes and given to as many workers as the 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence, Sized
@@ -132,7 +133,9 @@ async def complete_all(
                         else:
                             run.done.append((request, reply))
                     missing.sort(key=prefix_of)
-                    run.pending.extend(missing)
+                    # two processes on one ledger begin at different places, and meet each other's replies later
+                    start = os.getpid() * 2654435761 % len(missing) if missing else 0
+                    run.pending.extend(missing[start:] + missing[:start])
                     while len(workers) < min(concurrency, run.busy + len(run.pending)):
                         workers.append(asyncio.create_task(run.work()))
                     run.more.set()

@@ -39,6 +39,11 @@ class Instant:
         return Response(text=request.item)
 
 
+async def gather_into(got, model, requests, **options):
+    async for _, reply in complete_all(model, requests, **options):
+        got.append(reply)
+
+
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 511, 512, 513, 1500])
 async def test_each_request_comes_back_once(ask, n):
     model, seen = Instant(), []
@@ -69,13 +74,15 @@ async def test_requests_are_taken_only_as_needed(ask):
 
 async def test_with_30_percent_faults_of_all_kinds_every_item_ends(ask, tmp_path):
     """Each of 1,500 items ends with its own reply or its own recorded error, and the ledger has just the replies."""
-    shares = "30%,too-long=2%,413=1%,filter=1%"
-    async with FakeEndpoint(shares, stall_s=0.05, retry_after_s=0.01, most_faults=50) as server:
-        async with open_model(
+    shares = "30%,injection=2%,too-long=2%,413=1%,filter=1%"
+    async with (
+        FakeEndpoint(shares, stall_s=0.05, retry_after_s=0.01, most_faults=50) as server,
+        open_model(
             server.model(), ledger=tmp_path / "l", concurrency=32, timeout_s=1, tries=4, backoff_s=0.005
-        ) as model:
-            found = {q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(1500)))}
-            entries = {e.item for e in model.ledger.entries()}
+        ) as model,
+    ):
+        found = {q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(1500)))}
+        entries = {e.item for e in model.ledger.entries()}
     assert len(found) == 1500
     failed = {item: a.error for item, a in found.items() if a.error}
     for item, reply in found.items():
@@ -107,8 +114,7 @@ async def test_a_refusal_that_no_item_survives_stops_the_run_after_what_was_unde
         got = []
         async with open_model(server.model(), concurrency=4) as model:
             with pytest.raises(PermanentError, match="set DEMUR_API_KEY"):
-                async for _, reply in complete_all(model, [ask(f"{n}") for n in range(1000)]):
-                    got.append(reply)
+                await gather_into(got, model, [ask(f"{n}") for n in range(1000)])
         assert len(got) == 20
         assert server.requests < 30
 
@@ -118,10 +124,9 @@ async def test_a_hopeless_run_ends_instead_of_failing_item_by_item(ask):
         async with open_model(server.model(), tries=1) as model:
             got = []
             with pytest.raises(PermanentError, match="the last 40 calls all failed"):
-                async for _, reply in complete_all(model, [ask(f"{n}") for n in range(5000)], hopeless_after=40):
-                    got.append(reply.error)
+                await gather_into(got, model, [ask(f"{n}") for n in range(5000)], hopeless_after=40)
         assert 40 <= len(got) < 60
-        assert all(got)
+        assert all(a.error for a in got)
 
 
 async def test_a_bug_in_a_model_is_raised_not_swallowed(ask):
@@ -231,7 +236,8 @@ def test_100k_calls_hold_a_constant_memory():
                 return Response(text=request.item * 200)
         def asks():
             for n in range(100_000):
-                yield Request(model="m", messages=(Message(role="user", parts=(TextPart(text=f"{n} " * 200),)),), item=str(n))
+                parts = (TextPart(text=f"{n} " * 200),)
+                yield Request(model="m", messages=(Message(role="user", parts=parts),), item=str(n))
         async def main():
             done = 0
             async for _ in complete_all(M(), asks()):
