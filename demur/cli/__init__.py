@@ -52,7 +52,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} - see '{self.prog} --help'\n")
 
 
-def _overview() -> str:
+def overview() -> str:
+    """What ``demur --help`` prints."""
     width = max(len(v.name) for v in VERBS)
     lines = [
         "usage: demur VERB [options]",
@@ -68,11 +69,21 @@ def _overview() -> str:
     return "\n".join(lines) + "\n"
 
 
+def parser_of(verb: Verb) -> argparse.ArgumentParser:
+    """The parser of one verb, before its own file has configured it."""
+    return _Parser(
+        prog=f"demur {verb.name}",
+        description=verb.does[0].upper() + verb.does[1:] + ".",
+        epilog=f"example:\n  $ {verb.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code (0 well, 1 data, 2 usage, 3 budget reached, 130 interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_overview())
+        sys.stdout.write(overview())
         return 0
     if words[0] in ("-V", "--version", "version"):
         sys.stdout.write(f"demur {__version__}\n")
@@ -85,12 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UnknownPart("verb", words[0], names, hint="see 'demur --help'")
         verb = VERBS[names.index(words[0])]
         module = import_module(f"demur.cli.{verb.name.replace('-', '_')}")
-        parser = _Parser(
-            prog=f"demur {verb.name}",
-            description=verb.does[0].upper() + verb.does[1:] + ".",
-            epilog=f"example:\n  $ {verb.example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        parser = parser_of(verb)
         module.configure(parser)
         return int(module.run(parser.parse_args(words[1:])))
     except DemurError as error:

@@ -36,10 +36,7 @@ def release(tmp_path):
 
 
 def test_help_lists_every_verb_with_an_example_and_imports_nothing_heavy():
-    code = (
-        "import sys; from demur.cli import main; main(['--help']); print(*[m for m in %r if m in sys.modules], sep=',')"
-        % (HEAVY,)
-    )
+    code = f"import sys; from demur.cli import main; main(['--help']); print(*[m for m in {HEAVY!r} if m in sys.modules], sep=',')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *text, heavy = done.stdout.splitlines()
     assert heavy == ""

@@ -1,0 +1,82 @@
+"""Docs that are run: help pages are the code's, and every ``console`` block of the README and docs/ works."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# ```console blocks are run, line by line; what needs a key, a cluster or a server of the reader's own stands in ```text.
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11), reason="argparse words its pages differently in other Python versions"
+)
+def test_help_pages_are_the_codes():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_nothing_names_this_machine_or_a_registry_host():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    hosts = ["pypi" + ".org", "npmjs" + ".org", "npmjs" + ".com", "debian" + ".org", "python" + "hosted"]
+    for name in filter(None, tracked):
+        path = ROOT / name
+        if path.suffix in (".png", ".jpg", ".parquet", ".woff2") or not path.is_file() or "sample/atlas" in name:
+            continue
+        text = path.read_text(encoding="utf-8", errors="ignore")
+        for word in (*hosts, "/wor" + "k/", "../" + "shared"):
+            assert word not in text, f"{name} names {word}"
+
+
+def commands(page: Path) -> list[str]:
+    found = []
+    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        joined = re.sub(r"\\\n\s*", " ", block)
+        found += [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+    return found
+
+
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished demo in it, where the pages' commands are run one after another."""
+    folder = tmp_path_factory.mktemp("docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "demur", "demo", "--out", "demo-out"], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for name in ("examples", "benchmarks", "tests"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_every_command_of_a_page_works(page: Path, workshop: Path):
+    todo = commands(page)
+    if not todo:
+        pytest.skip("no console block on this page: nothing to run")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for line in todo:
+        if shlex.split(line)[0] in ("make", "git"):  # run by CI itself
+            continue
+        done = subprocess.run(["bash", "-c", line], cwd=workshop, env=env, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, f"$ {line}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
