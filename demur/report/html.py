@@ -394,9 +394,10 @@ def _confidence(data: ReportData, head: Headline) -> str:
 def _compare(data: ReportData, head: Headline) -> str:
     if len(data.runs) < 2:
         return ""
-    first = data.runs[0]
+    # Against the run that was asked most: a system tried on a handful of samples compares with nothing.
+    first = max(data.runs, key=lambda run: sum(head.holds(r) and r.outcome is not None for r in run.rows))
     parts = []
-    for number, other in enumerate(data.runs[1:7]):
+    for number, other in enumerate([run for run in data.runs if run is not first][:6]):
         found = compare.compare(first, other, data.samples, head)
         body = (
             f"<p>{text(found.sentence)}</p>"

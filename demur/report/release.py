@@ -61,11 +61,12 @@ def funnel_table(data: ReportData) -> Table:
     return Table("funnel", caption, columns, tuple(rows))
 
 
-def _natural(key: str) -> tuple[bool, int, str, int]:
-    """Names first, then recall@1, recall@5, recall@10 in the order of their numbers."""
+def _natural(key: str) -> tuple[int, int, str, int]:
+    """What was asked first, then recall@1, recall@5, recall@10 in the order of their numbers, then the rest."""
     name, _, number = key.partition("@")
     first = _FIRST.index(key) if key in _FIRST else len(_FIRST)
-    return "@" in key, first, name, int(number) if number.isdigit() else 0
+    kind = 0 if key in _FIRST else 1 if "@" in key else 2
+    return kind, first, name, int(number) if number.isdigit() else 0
 
 
 _FIRST = ("queries", "mode", "n")

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from report_factory import make_demo
 
+from demur.report.data import ReportData, load
+
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
@@ -18,3 +20,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
     """The same with a question, answers and a drop reason that try to break out into HTML."""
     return make_demo(tmp_path_factory.mktemp("report-hostile"), hostile=True)
+
+
+@pytest.fixture(scope="session")
+def data(demo: tuple[Path, list[Path]]) -> ReportData:
+    """The demo, read once: reader, cautious, small-lm in that order."""
+    return load(demo[1], demo[0])

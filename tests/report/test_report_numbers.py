@@ -1,0 +1,334 @@
+"""Cells, the paper's tables and figures, and the comparison of two runs, against numbers counted by hand."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from demur.records import Outcome, Row, Scenario, Status
+from demur.report import cells, compare, paper
+from demur.report.behaviour import behaviour_table, risk_panels, risk_table
+from demur.report.data import ReportData, Run
+from demur.report.release import caveats, funnel_table, recall_table
+from demur.report.tables import Table, shown
+
+LETTERS = {"c": Outcome.CORRECT, "d": Outcome.DEFLECTED, "i": Outcome.INCORRECT}
+
+
+def rows(
+    outcomes: str,
+    *,
+    scenario: str = "oracle",
+    source: str = "atlas",
+    condition: str = "moderate",
+    recipe: str = "oracle(order=shuffled)",
+    start: int = 0,
+) -> list[Row]:
+    """One row a letter: c, d, i graded; u ungraded; f failed."""
+    return [
+        Row(
+            ask=f"{scenario}{source}{condition}{recipe}{start + i}",
+            context=f"{scenario}{source}{recipe}{start + i}",
+            sample=f"{source}-{start + i}",
+            source=source,
+            scenario=Scenario(scenario),
+            condition=condition,
+            recipe=recipe,
+            k_used=0,
+            expected="answer" if scenario in ("oracle", "realistic") else "deflect",
+            status={"u": Status.UNGRADED, "f": Status.FAILED}.get(letter, Status.GRADED),
+            outcome=LETTERS.get(letter),
+        )
+        for i, letter in enumerate(outcomes)
+    ]
+
+
+def run(name: str, found: list[Row], **manifest: object) -> Run:
+    return Run(name=name, path=Path(name), manifest=manifest, rows=tuple(found))
+
+
+def column(table: Table, title: str, group: str = "") -> list[str]:
+    place = next(i for i, c in enumerate(table.columns) if (c.title, c.group) == (title, group))
+    return [shown(row[place], table.columns[place]) for row in table.rows]
+
+
+# --- cells ---------------------------------------------------------------------------------------
+
+
+def test_the_headline_is_the_default_where_all_runs_have_it() -> None:
+    four = rows("ccd") + rows("cci", condition="severe") + rows("cciiii", recipe="oracle(order=gold-first)")
+    head = cells.headline([run("a", four), run("b", rows("c"))])
+    assert head.condition == "moderate"
+    assert head.recipes == {Scenario.ORACLE: "oracle(order=shuffled)"}
+
+
+def test_the_headline_is_what_most_runs_share() -> None:
+    other = "realistic(k=4,pick=ranked,order=shuffled,short=use_all)"
+    default = "realistic(k=2,pick=ranked,order=shuffled,short=use_all)"
+    first = rows("ccc", scenario="realistic", recipe=other, condition="severe")
+    first += rows("ccc", scenario="realistic", recipe=default)
+    second = rows("ccc", scenario="realistic", recipe=other, condition="severe")
+    head = cells.headline([run("a", first), run("b", second)])
+    assert (head.condition, head.recipes[Scenario.REALISTIC]) == ("severe", other)
+
+
+def test_ungraded_and_failed_stand_beside_the_rates() -> None:
+    data = ReportData((run("a", rows("ccdiuff")),))
+    (one,) = cells.main_cells(data, cells.headline(data.runs)).values()
+    assert (one.n, one.accuracy.ungraded, one.accuracy.failed) == (4, 1, 2)
+    assert [m.value for m in one] == [0.5, 0.25, 0.25]
+
+
+def test_the_sweep_starts_at_the_oracle(data: ReportData) -> None:
+    found = cells.sweep_cells(data, cells.headline(data.runs))
+    assert list(found) == ["reader", "cautious"]
+    assert list(found["reader"]) == [0, 1, 2, 3, 4, 5, 6]
+    bare = ReportData(
+        (
+            run(
+                "a",
+                rows("cd")
+                + rows("ci", scenario="realistic", recipe="realistic(k=2,pick=ranked,order=shuffled,short=use_all)")
+                + rows("ii", scenario="realistic", recipe="realistic(k=3,pick=ranked,order=shuffled,short=use_all)"),
+            ),
+        )
+    )
+    points = cells.sweep_cells(bare, cells.headline(bare.runs))["a"]
+    assert {k: c.accuracy.value for k, c in points.items()} == {0: 0.5, 2: 0.5, 3: 0.0}
+
+
+def test_two_scenarios_are_no_sweep() -> None:
+    recipe = "realistic(k=2,pick=ranked,order=shuffled,short=use_all)"
+    data = ReportData((run("a", rows("cd") + rows("ci", scenario="realistic", recipe=recipe)),))
+    assert cells.sweep_cells(data, cells.headline(data.runs)) == {}
+
+
+def test_rows_with_a_recipe_from_elsewhere_are_counted_all_the_same() -> None:
+    data = ReportData((run("a", rows("cdi", recipe="their own way", scenario="realistic")),))
+    head = cells.headline(data.runs)
+    assert cells.main_cells(data, head)["a", Scenario.REALISTIC].n == 3
+    assert cells.sweep_cells(data, head) == {}
+
+
+# --- the paper's tables --------------------------------------------------------------------------
+
+OVIS_ORACLE = {  # source: (n, correct, deflected), counted back from Table 8's per cents of Ovis2-16B, Oracle
+    "InfoSeek": (1646, 879, 84),
+    "WebQA": (826, 711, 8),
+    "E-VQA": (185, 147, 9),
+    "MMDocRAG": (58, 36, 4),
+    "MRAG-Bench": (45, 5, 11),
+    "ViQuAE": (15, 9, 0),
+}
+
+
+def test_totals_of_table_8_weigh_sources_by_their_samples() -> None:
+    found: list[Row] = []
+    for source, (n, right, away) in OVIS_ORACLE.items():
+        found += rows("c" * right + "d" * away + "i" * (n - right - away), source=source)
+    data = ReportData((run("Ovis2-16B", found),))
+    table = paper.table8(data, cells.headline(data.runs))
+    printed = [column(table, title, "Oracle") for title in ("Acc", "Defl", "Hall", "n")]
+    by_source = dict(zip(column(table, "Source"), zip(*printed, strict=True), strict=True))
+    assert by_source["InfoSeek"] == ("53.4", "5.1", "41.5", "1,646")
+    assert by_source["WebQA"] == ("86.1", "1.0", "13.0", "826")  # the paper prints 12.9: 100 minus the others
+    assert by_source["Total"] == ("64.4", "4.2", "31.4", "2,775")
+
+
+def test_table_2_calls_it_retained_and_computes_it(data: ReportData) -> None:
+    table = paper.table2(data)
+    assert "Retained" in [c.title for c in table.columns]
+    assert column(table, "Source") == ["facts", "flags", "Total"]
+    assert column(table, "Retained") == ["–", "–", "72.7"]  # 48 of the 66 that the funnel starts with
+    assert data.release is not None
+    data.release.manifest["pools"] = {"facts": 30, "flags": 36}
+    try:
+        assert column(paper.table2(data), "Retained") == ["80.0", "66.7", "72.7"]
+        assert column(paper.table2(data), "Query") == ["Textual", "Multi", "Mixed"]
+    finally:
+        del data.release.manifest["pools"]
+
+
+def test_table_3_counts_the_release(data: ReportData) -> None:
+    values = dict(paper.table3(data).rows)
+    assert values["Total samples"] == 48
+    assert values["Unique questions"] == 28  # 24 by country, and one flag question a topic
+    assert values["Unique query images"] == 23  # two of the drawn flags came out alike
+    assert values["Avg. negative contexts per sample"] == 8.0
+
+
+def test_table_5_has_n_per_cell_and_only_supporting_samples(data: ReportData) -> None:
+    table = paper.table5(data, cells.headline(data.runs))
+    reader = [row for row in table.rows if row[0] == "reader"]
+    assert [row[1:3] for row in reader] == [
+        (gold, side) for gold in ("Textual", "Visual") for side in ("MM", "Visual", "Textual")
+    ]
+    with_image = sum(any(e.modality == "image" for e in s.gold) for s in data.samples.values())
+    assert {row[-1] for row in reader if row[1] == "Visual"} == {with_image}
+
+
+def test_strictness_tables_leave_out_systems_asked_at_one_level(data: ReportData) -> None:
+    head = cells.headline(data.runs)
+    for table in (paper.table6(data, head), paper.table9(data, head)):
+        assert set(column(table, "System")) == {"cautious", "small-lm"}
+        assert column(table, "Severity")[:4] == ["None", "Soft", "Moderate", "Severe"]
+
+
+def test_what_cannot_be_filled_names_the_run_that_would() -> None:
+    data = ReportData((run("a", rows("cdi")),))
+    missing = {t.name: t.missing for t in paper.tables(data) if t.missing}
+    assert set(missing) == {"table2", "table3", "table5", "table6", "table7", "table9"}
+    assert "--release" in missing["table2"]
+    assert "--modality grid" in missing["table5"]
+    assert "--strictness all" in missing["table6"]
+    assert all(paper.figure_table(data, name).missing for name in ("figure3", "figure4", "figure5"))
+    assert not any(paper.figures(data).values())
+
+
+def test_table_7_comes_from_a_stated_study() -> None:
+    data = ReportData((run("a", rows("c"), human_agreement={"agreement": 0.93, "kappa": 0.89, "n": 100}),))
+    assert [shown(c, k) for c, k in zip(paper.table7(data).rows[0], paper.table7(data).columns, strict=True)] == [
+        "a", "93.0", "0.89", "100",
+    ]  # fmt: skip
+
+
+def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
+    assert data.release is not None
+    manifest = data.release.manifest
+    manifest["pool_by_topic"] = {"capital": 40, "currency": 30, "export_commodity": 20, "longest_border": 10}
+    rates = {"accuracy": 0.2, "deflection": 0.1, "hallucination": 0.7}
+    manifest["gate_rounds"] = [
+        {"gates": [], "size": 66, "monitors": {"keye": rates}},
+        {"gates": ["prior"], "size": 57, "monitors": {"keye": rates | {"accuracy": 0.1, "hallucination": 0.8}}},
+    ]
+    try:
+        drawn = paper.figures(data)
+        assert drawn["figure4"][0].body.count('class="mark"') == 4
+        assert len(drawn["figure5"]) == 5
+        assert paper.figure_table(data, "figure4").rows[0] == ("capital", 40.0, 25.0, pytest.approx(-15.0))
+        assert paper.figure_table(data, "figure5").rows[1][:3] == ("prior", 57, 10.0)
+    finally:
+        del manifest["pool_by_topic"], manifest["gate_rounds"]
+
+
+def test_all_forms_are_written_twice_alike(data: ReportData, tmp_path: Path) -> None:
+    written = [paper.write_tables(data, tmp_path / name) for name in ("a", "b")]
+    assert len(written[0]) == 11 * 4 + 1  # eight tables, three figures' numbers, one figure that has data
+    for one, two in zip(*written, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    ET.parse(tmp_path / "a" / "figure3.svg")
+    assert (tmp_path / "a" / "table4.tex").read_text().count(r"\\") == 5  # two heads, three systems
+
+
+# --- behaviour, release --------------------------------------------------------------------------
+
+
+def test_right_behaviour_keeps_the_two_ways_of_being_wrong_apart() -> None:
+    found = rows("ccdi") + rows("ddic", scenario="adversarial", recipe="adversarial")
+    data = ReportData((run("a", found),))
+    table = behaviour_table(data, cells.headline(data.runs))
+    told = {c.title: shown(v, replace(c, interval=False)) for c, v in zip(table.columns, table.rows[0], strict=True)}
+    assert told == {
+        "System": "a", "Right behaviour": "50.0", "Balanced": "50.0", "Answers when it can": "50.0",
+        "Over-deflects": "25.0", "Deflects when it must": "50.0", "Under-deflects": "50.0", "n": "8",
+    }  # fmt: skip
+
+
+def test_risk_is_shown_where_confidence_exists(data: ReportData) -> None:
+    head = cells.headline(data.runs)
+    assert [row[:2] for row in risk_table(data, head).rows] == [("cautious", "oracle"), ("cautious", "realistic")]
+    assert len(risk_panels(data, head)) == 3
+    without = ReportData((run("a", rows("cd")),))
+    assert risk_panels(without, cells.headline(without.runs)) == []
+
+
+def test_funnel_and_recall(data: ReportData) -> None:
+    assert [row[:4] for row in funnel_table(data).rows][-1] == ("distractor", 53, 48, 5)
+    assert funnel_table(data).rows[-1][4] == "fewer than K_min distractors: 3; held: 2"
+    assert [c.title for c in recall_table(data).columns] == ["queries", "mode", "recall@1", "recall@5", "recall@10"]
+
+
+def test_caveats_are_told_once_each(data: ReportData) -> None:
+    told = caveats(data)
+    assert any("not CLIP" in line for line in told)
+    assert any(line.startswith("small-lm: SmolLM2-135M is a very small model") for line in told)
+    assert any("answers were not graded" in line for line in told)
+    assert len(told) == len(set(told))
+
+
+def test_another_build_of_the_release_is_a_caveat(data: ReportData) -> None:
+    other = replace(data.runs[0], manifest={"release": {"sha256": "f" * 64}})
+    assert any("another build" in line for line in caveats(replace(data, runs=(other,))))
+
+
+# --- comparison ----------------------------------------------------------------------------------
+
+
+def test_paired_counts_and_verdict() -> None:
+    first = rows("c" * 30 + "d" * 10) + rows("d" * 20, scenario="adversarial", recipe="adversarial")
+    second = rows("c" * 12 + "i" * 18 + "c" * 2 + "d" * 8) + rows(
+        "d" * 20, scenario="adversarial", recipe="adversarial"
+    )
+    found = compare.compare(run("a", first), run("b", second))
+    oracle = {d.measure: d for d in found.differences if d.scenario is Scenario.ORACLE}
+    assert (oracle["accuracy"].lost, oracle["accuracy"].gained, oracle["accuracy"].n) == (18, 2, 40)
+    assert oracle["accuracy"].delta == pytest.approx(-0.4)
+    assert oracle["accuracy"].p == pytest.approx(0.00040245, rel=1e-4)  # 2 * P(X <= 2), X ~ Binomial(20, 1/2)
+    assert oracle["right behaviour"].verdict == "WORSE"
+    assert oracle["hallucination"].verdict == "WORSE"
+    adversarial = [d for d in found.differences if d.scenario is Scenario.ADVERSARIAL]
+    assert {d.p for d in adversarial} == {None}
+    assert {d.verdict for d in adversarial} == {"no difference shown"}
+    assert found.worse
+    assert "worse than a in oracle (-40.0 points)" in found.sentence
+    assert (len(found.lost), len(found.gained)) == (18, 2)
+    assert {c.after for c in found.lost} == {"hallucinated"}
+
+
+def test_less_deflection_is_better_where_an_answer_is_expected_and_worse_where_not() -> None:
+    answers = [rows("d" * 20), rows("c" * 20)]
+    declines = [rows(x * 20, scenario="adversarial", recipe="adversarial") for x in "di"]
+    found = compare.compare(run("a", answers[0] + declines[0]), run("b", answers[1] + declines[1]))
+    deflection = {d.scenario.value: d.verdict for d in found.differences if d.measure == "deflection"}
+    assert deflection == {"oracle": "better", "adversarial": "WORSE"}
+
+
+def test_what_is_not_shared_or_not_graded_is_told() -> None:
+    found = compare.compare(run("a", rows("ccuf")), run("b", rows("cucci")))
+    assert (found.pairs, found.ungraded, found.only_first, found.only_second) == (1, 3, 0, 1)
+
+
+def test_nothing_in_common() -> None:
+    found = compare.compare(run("a", rows("cc")), run("b", rows("cc", start=9)))
+    assert found.differences == ()
+    assert not found.worse
+    assert "same release" in compare.table(found).missing
+
+
+def test_holm_is_over_two_families() -> None:
+    first = rows("c" * 20) + rows("d" * 20, scenario="adversarial", recipe="adversarial")
+    second = rows("c" * 14 + "i" * 6) + rows("d" * 14 + "i" * 6, scenario="adversarial", recipe="adversarial")
+    found = compare.compare(run("a", first), run("b", second))
+    primary = [d for d in found.differences if d.measure == compare.PRIMARY]
+    assert [d.p for d in primary] == [pytest.approx(0.03125)] * 2
+    assert [d.p_holm for d in primary] == [pytest.approx(0.0625)] * 2  # two tests, not eight
+    assert not found.worse
+
+
+def test_sweeps_do_not_enter_the_comparison_unless_asked(data: ReportData) -> None:
+    pair = data.runs[:2]
+    assert compare.compare(*pair, head=cells.headline(pair)).pairs == 48 * 4
+    assert compare.compare(*pair).pairs > 48 * 4
+
+
+def test_worst_items_first() -> None:
+    first = rows("d" * 3, scenario="adversarial", recipe="adversarial") + rows("ccc")
+    second = rows("idi", scenario="adversarial", recipe="adversarial") + rows("dic")
+    found = compare.compare(run("a", first), run("b", second))
+    assert [(c.scenario, c.after) for c in found.lost] == [
+        ("oracle", "hallucinated"), ("adversarial", "hallucinated"), ("adversarial", "hallucinated"), ("oracle", "deflected"),
+    ]  # fmt: skip
+    assert found.slices[0].lost - found.slices[0].gained == 2
