@@ -100,6 +100,7 @@ def test_every_kind_of_file_gives_the_same_sample(tmp_path, file):
     assert digest(read_image(sample.images[0], source.root)) == digest(mini.png(1))
 
 
+@pytest.mark.integration
 def test_a_datasets_repository_on_disk(tmp_path):
     pytest.importorskip("datasets")
     (tmp_path / "repo").mkdir()
