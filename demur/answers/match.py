@@ -83,6 +83,8 @@ def matches(spec: AnswerSpec, answer: str) -> Match:
     >>> matches(AnswerSpec(accepted=(("Paris",),)), "Paris or Lyon").why
     "offers 'Lyon' beside 'Paris'"
     """
+    if len(answer) > _LONGEST:
+        answer = f"{answer[: _LONGEST // 2]}\n{answer[-_LONGEST // 2 :]}"
     if not normalise(answer):
         return Match(False, "", "no words in the answer")
     text = final_part(answer)
@@ -103,6 +105,12 @@ def matches(spec: AnswerSpec, answer: str) -> Match:
     return first or Match(False, "", "no accepted form is stated")
 
 
+_LONGEST = 20_000
+"""Characters of a candidate answer that are read, half from its beginning and half from its end."""
+_MENTIONS = 50
+"""Mentions of a form that are looked at for how they are stated."""
+
+
 # --- one accepted form ---------------------------------------------------------------------------
 
 
@@ -117,7 +125,7 @@ def _match_form(spec: AnswerSpec, form: tuple[str, ...], text: str) -> Match:
             if len(form) > 1:
                 return Match(False, "", f"lacks {part!r}")
             return _nearly(part, text) if part else Match(False, "", "no number in the right range")
-        stated = [s for s in spans if not _denied(text, s)]
+        stated = [s for s in spans[:_MENTIONS] if not _denied(text, s)]
         if not stated:
             return Match(False, name, f"denies {part!r}")
         rival = next((r for r in (_rival(spec, text, s) for s in stated) if r), "")

@@ -198,6 +198,7 @@ _SPELT = re.compile(
 _PRONOUN = re.compile(
     r"[ ](?:of|another|day|who|which|that|can|could|should|must|may|might|is|was|has|would|or more|by one)\b"
 )
+_BETWEEN = re.compile(r"\bbetween\s+[$€£]?$", re.IGNORECASE)
 _TO = re.compile(r"\s*(?:-|to|and|up to)\s*[$€£]?", re.IGNORECASE)
 
 
@@ -275,6 +276,7 @@ def _finish(
 def _in_words(text: str) -> list[Quantity]:
     found = []
     for match in _SPELT.finditer(text):
+        alone = match.group().lower() == "second"
         run = [
             (m.group().lower(), match.start() + m.start(), match.start() + m.end())
             for m in re.finditer(r"[A-Za-z]+", match.group())
@@ -282,7 +284,7 @@ def _in_words(text: str) -> list[Quantity]:
         for value, ordinal, start, end in _spell(run):
             if (value == 1 and not ordinal and _PRONOUN.match(text, end)) or text[end : end + 1] == "_":
                 continue
-            if match.group().lower() == "second" and text[:start].rstrip().endswith(("per", "a", "/")):
+            if alone and text[max(0, start - 9) : start].rstrip().endswith(("per", "a", "/")):
                 continue  # a unit of time
             made = _finish(text, start, end, float(value), 0, ordinal, False, "")
             if made:
@@ -334,7 +336,7 @@ def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
             written = _TO.fullmatch(joint)
             joined = written and (
                 joint.strip(" $€£").lower() != "and"
-                or re.search(r"\bbetween\s+[$€£]?$", text[: last.start], re.IGNORECASE)
+                or _BETWEEN.search(text[max(0, last.start - 12) : last.start])
             )
             # a range shares its unit, unless both ends name the same one
             if joined and last.unit in ("", here.unit) and last.low < here.low:

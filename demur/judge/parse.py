@@ -19,7 +19,7 @@ _WORD = re.compile(r"(?<![A-Z_])(NOT[ _-]ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])"
 _NEGATED = re.compile(r"\b(?:NOT|NEVER|NEITHER|NOR|ISN'T|N'T)\s+(?:\w+\s+)?(?:IN)?CORRECT\b", re.IGNORECASE)
 _NAMED = re.compile(
     r"(?:(?:ANSWER|GRADE|VERDICT|LABEL|CHOICE|OPTION|TARGET|LETTER|RESULT|RATING)[\"'*]*\s*(?:IS|:|=|->)\s*[\"'(*\[]*([ABC])(?![A-Za-z'])"
-    r"|^\W*([ABC])\s*[):.=-]|[:\n]\s*[\"'(*\[]*([ABC])\W*$)",
+    r"|^\W*([ABC])\s*[,):.=-]|[:\n]\s*[\"'(*\[]*([ABC])\W*$)",
     re.IGNORECASE,
 )
 
@@ -43,6 +43,8 @@ def parse(reply: str) -> Outcome | None:
     said = {WORDS[re.sub(r"[ -]", "_", found.upper())] for found in _WORD.findall(reply)}
     # a letter counts in the place of a label only; lower case is an article more often than a label
     said |= {LETTERS[letter] for found in _NAMED.findall(reply) for letter in found if letter in LETTERS}
+    if said:  # a second label anywhere makes two: a lone B or C is always one, an A only where no noun can follow
+        said |= {LETTERS[letter] for letter in re.findall(r"(?<![A-Za-z'])([BC]|A(?=\s*[,;/)]))(?![A-Za-z'])", reply)}
     return said.pop() if len(said) == 1 else None
 
 

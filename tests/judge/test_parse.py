@@ -1,0 +1,62 @@
+"""Judge replies: strict, and the published parser with its faults."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.judge.parse import literal, parse, verdict
+from demur.records import Outcome, Status
+
+C, I, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
+
+
+@pytest.mark.parametrize(
+    ("reply", "want"),
+    [
+        ("A", C), ("B", I), ("C", D), ("b", I), (" a. ", C), ("**B**", I), ("(C)", D), ("A: CORRECT", C), ("B) INCORRECT", I),
+        ("CORRECT", C), ("INCORRECT", I), ("NOT_ATTEMPTED", D), ("not attempted", D), ("Not-Attempted.", D), ("Incorrect.", I),
+        ("The grade is INCORRECT because the year is wrong.", I), ("Answer: B", I), ("grade = C", D), ('{"grade": "A"}', C),
+        ("Based on the target: A", C), ("Verdict: NOT_ATTEMPTED", D), ("CORRECT\nCORRECT", C), ("The label is B", I),
+        ("", None), ("I cannot grade this.", None), ("A or B", None), ("A, B", None), ("Answer: A / B", None), ("CORRECT or INCORRECT", None), ("not correct", None),
+        ("It isn't correct", None), ("Bananas", None), ("A, but also NOT_ATTEMPTED", None), ("INCORRECTLY", None), ("503", None),
+        ("Service unavailable: upstream error", None), ("A good answer", None), ("Grade: A\nGrade: B", None),
+    ],
+)  # fmt: skip
+def test_strict(reply: str, want: Outcome | None) -> None:
+    assert parse(reply) is want
+
+
+@pytest.mark.parametrize(
+    ("reply", "want"),
+    [
+        ("CORRECT", D),
+        ("INCORRECT", D),
+        ("NOT_ATTEMPTED", C),
+        ("Answer: B", C),
+        ("b", D),
+        ("B", I),
+        ("", D),
+        ("Based on it: A", I),
+    ],
+)
+def test_literal_keeps_the_published_faults(reply: str, want: Outcome) -> None:
+    assert literal(reply) is want
+
+
+@given(st.text())
+def test_strict_never_guesses(reply: str) -> None:
+    found = parse(reply)
+    if found is not None:
+        upper = reply.upper()
+        letter = {C: "A", I: "B", D: "C"}[found]
+        assert letter in upper
+        assert verdict("x", reply, judge="j", model="m", prompt_sha256="0").outcome is found
+
+
+def test_verdicts_carry_what_repeats_them() -> None:
+    found = verdict("ask", "hm", judge="simpleqa", model="some-model@1", prompt_sha256="ab" * 32)
+    assert (found.status, found.outcome, found.raw) == (Status.UNGRADED, None, "hm")
+    assert (found.model, found.prompt_sha256) == ("some-model@1", "ab" * 32)
+    assert verdict("ask", "hm", judge="j", model="m", prompt_sha256="", mode="literal").outcome is D
