@@ -16,19 +16,35 @@ A hit becomes a distractor unless it is, in this order of asking:
     gold page                (images only) it lies on the page of gold evidence: it shows the same thing
     repeated                 same words or same look as a distractor already taken
 
-Every hit that is left out is a `Drop` with that reason.
+    within the margin of gold, scores too high, scores too low
+                             by the `Selection`'s margins and limits
+    scores like gold         by the cross-encoder, where one is given
+    page is full             the page gave as many distractors as `per_page` allows
+    rank                     passed over by ``range_min``, or not drawn
+
+Every hit that is left out is a `Drop` with that reason; hits below the last one needed are not looked at.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Literal, NamedTuple, get_args
 
 from demur.answers import holds
 from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_look, same_text
+from demur.curation.select import Selection
 from demur.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
 
 STAGE = "mine"
+
+Pool = Literal["text", "lexical", "visual"]
+"""Kinds of distractors: found by dense text search, by words, by looks."""
+POOLS: tuple[Pool, ...] = get_args(Pool)
+
+CrossEncoder = Callable[[str, Sequence[str]], Sequence[float]]
+"""(question, passages) to one score each, the higher the better an answer."""
 
 
 class Mined(NamedTuple):
@@ -49,6 +65,10 @@ def mine_text(
     limit: int = 20,
     near: float = TEXT_NEAR,
     answers: Callable[[str], bool] | None = None,
+    selection: Selection | None = None,
+    gold_score: float | None = None,
+    per_page: int | None = None,
+    cross_encoder: CrossEncoder | None = None,
 ) -> Mined:
     """Text distractors from hits on passages, best first.
 
@@ -56,15 +76,21 @@ def mine_text(
         sample: with its gold evidence; its native negatives are not mined again.
         hits: documents by rank, from ``text->text``, ``lexical``, ``fused`` or ``.../text->text`` searches.
         documents: every document hit, by id.
-        limit: distractors wanted at most.
+        limit: distractors wanted at most; ``selection.num_negatives`` where that is given.
         near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
         answers: whether a text holds the answer; ``demur.answers.holds`` of the sample's answers when None.
+        selection: ranks, score limits and margins; see `demur.curation.select`.
+        gold_score: the lowest score of gold evidence in the same search, which margins are measured from; when None,
+            that of the lowest gold hit among ``hits``, and without one no margin holds.
+        per_page: distractors from one page at most, for variety.
+        cross_encoder: scores (question, passages); a passage that scores no lower than gold evidence does is left out.
     """
     has_answer = answers or (lambda text: holds(sample.answers, text))
     gold = {e.id for e in sample.gold}
     native = {e.id for e in sample.negatives}
     gold_texts = [e.text for e in sample.gold if e.text]
-    taken: list[Evidence] = []
+    taken: list[Document] = []
+    like_gold = _scored_like_gold(sample, gold_texts, hits, documents, cross_encoder)
 
     def objection(hit: Hit, document: Document | None) -> tuple[str, str]:
         if document is None:
@@ -80,10 +106,30 @@ def mine_text(
             return "near-duplicate of gold", ""
         if has_answer(f"{document.title}\n{text}"):
             return "holds the answer", sample.answers.shown
-        twin = next((e.id for e in taken if e.text and same_text(text, e.text, near)), "")
+        if hit.document in like_gold:
+            return "scores like gold", f"{like_gold[hit.document]:.4f}"
+        twin = next((d.id for d in taken if d.text and same_text(text, d.text, near)), "")
         return ("repeated", twin) if twin else ("", "")
 
-    return _mine(sample, hits, documents, objection, taken, limit)
+    wanted = selection or Selection(num_negatives=limit) if limit else None
+    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page)
+
+
+def _scored_like_gold(
+    sample: Sample,
+    gold_texts: Sequence[str],
+    hits: Sequence[Hit],
+    documents: Mapping[str, Document],
+    cross_encoder: CrossEncoder | None,
+) -> dict[str, float]:
+    """Documents that the cross-encoder scores no lower than the lowest gold text, with their scores."""
+    if cross_encoder is None or not gold_texts:
+        return {}
+    texts = {hit.document: documents[hit.document].text for hit in hits if hit.document in documents}
+    asked = {id: text for id, text in texts.items() if text and text.strip()}
+    scores = list(cross_encoder(sample.question, [*gold_texts, *asked.values()]))
+    bar = min(scores[: len(gold_texts)])
+    return {id: score for id, score in zip(asked, scores[len(gold_texts) :], strict=True) if score >= bar}
 
 
 def mine_visual(
@@ -96,6 +142,9 @@ def mine_visual(
     near: int = IMAGE_NEAR,
     gold_pages: Iterable[str] | None = None,
     answers: Callable[[str], bool] | None = None,
+    selection: Selection | None = None,
+    gold_score: float | None = None,
+    per_page: int | None = None,
 ) -> Mined:
     """Image distractors from hits on images, best first.
 
@@ -105,10 +154,13 @@ def mine_visual(
             question is text and its evidence an image.
         documents: every document hit, by id; gold documents too, so that their pages are known.
         looks: what an image looks like, see `demur.curation.near.looks_of`.
-        limit: distractors wanted at most.
+        limit: distractors wanted at most; ``selection.num_negatives`` where that is given.
         near: bits, of 64, within which two images are near-duplicates; -1 turns the check off.
         gold_pages: pages whose images may show the answer; those of the gold documents when None.
         answers: whether a caption holds the answer; ``demur.answers.holds`` of the sample's answers when None.
+        selection: ranks, score limits and margins; see `demur.curation.select`.
+        gold_score: what margins are measured from, see `mine_text`.
+        per_page: distractors from one page at most, for variety.
     """
     has_answer = answers or (lambda text: holds(sample.answers, text))
     gold = {e.id for e in sample.gold}
@@ -121,7 +173,7 @@ def mine_visual(
     query_looks = [look for image in sample.images if (look := looks(image))]
     query_bytes = {image.sha256 for image in sample.images}
     gold_bytes = {image.sha256 for image in gold_images}
-    taken: list[Evidence] = []
+    taken: list[Document] = []
 
     def alike(look: Look | None, others: Iterable[Look | None]) -> bool:
         return look is not None and near >= 0 and any(o is not None and same_look(look, o, near) for o in others)
@@ -155,7 +207,57 @@ def mine_visual(
                 return "repeated", other.id
         return "", ""
 
-    return _mine(sample, hits, documents, objection, taken, limit)
+    wanted = selection or Selection(num_negatives=limit) if limit else None
+    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page)
+
+
+def mine(
+    sample: Sample,
+    hits: Mapping[Pool, Sequence[Hit]],
+    documents: Mapping[str, Document],
+    *,
+    quotas: Mapping[Pool, int],
+    looks: Callable[[ImageRef], Look | None],
+    selection: Selection | None = None,
+    per_page: int | None = None,
+    cross_encoder: CrossEncoder | None = None,
+) -> Mined:
+    """Distractors of several kinds for one sample, each kind up to its quota, none twice.
+
+    Args:
+        sample: as for `mine_text`.
+        hits: ``text`` (dense), ``lexical`` and ``visual`` hits by rank; a kind may be missing.
+        documents: every document hit, by id.
+        quotas: how many of each kind; a quota that cannot be filled is not made up for by another kind.
+        looks: as for `mine_visual`.
+        selection: its margins and limits hold for dense text and images, whose scores they are about; ranks for all.
+        per_page: distractors of one kind from one page at most.
+        cross_encoder: as for `mine_text`.
+
+    Returns:
+        Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
+    """
+    negatives: list[Evidence] = []
+    drops: list[Drop] = []
+    for pool in POOLS:
+        quota, found = quotas.get(pool, 0), hits.get(pool, ())
+        if not quota:
+            continue
+        chosen = replace(selection or Selection(), num_negatives=quota)
+        if chosen.range_max is not None and chosen.range_max - chosen.range_min < quota:
+            chosen = replace(chosen, num_negatives=chosen.range_max - chosen.range_min)
+        if pool == "lexical":
+            chosen = replace(chosen, max_score=None, min_score=None, absolute_margin=None, relative_margin=None)
+        so_far = sample.model_copy(update={"negatives": (*sample.negatives, *negatives)})
+        if pool == "visual":
+            mined = mine_visual(so_far, found, documents, looks=looks, selection=chosen, per_page=per_page)
+        else:
+            mined = mine_text(
+                so_far, found, documents, selection=chosen, per_page=per_page, cross_encoder=cross_encoder
+            )
+        negatives += mined.negatives
+        drops += mined.drops
+    return Mined(sample.id, tuple(negatives), tuple(drops))
 
 
 def _mine(
@@ -163,30 +265,62 @@ def _mine(
     hits: Sequence[Hit],
     documents: Mapping[str, Document],
     objection: Callable[[Hit, Document | None], tuple[str, str]],
-    taken: list[Evidence],
-    limit: int,
+    taken: list[Document],
+    selection: Selection | None,
+    gold_score: float | None,
+    per_page: int | None,
 ) -> Mined:
-    drops, seen = [], set()
+    if selection is None:
+        return Mined(sample.id, (), ())
+    gold = {e.id for e in sample.gold}
+    positive = (
+        gold_score if gold_score is not None else min((h.score for h in hits if h.document in gold), default=None)
+    )
+    most = selection.range_max
+    if selection.sampling == "top" and (most is None or most > selection.range_min + selection.num_negatives):
+        most = selection.range_min + selection.num_negatives
+    left: list[tuple[Hit, Document]] = []
+    drops: list[tuple[Hit, str, str]] = []
+    on_page: Counter[str] = Counter()
+    seen: set[str] = set()
     for hit in hits:
-        if len(taken) >= limit:
+        if most is not None and len(left) >= most:
             break
         if hit.document in seen:
             continue
         seen.add(hit.document)
         document = documents.get(hit.document)
         reason, detail = objection(hit, document)
+        if not reason:
+            reason = selection.objection(hit.score, positive)
+            detail = f"{hit.score:.6g}" if reason else ""
+        if not reason and document is not None and per_page is not None and on_page[document.page] >= per_page:
+            reason, detail = "page is full", document.page
         if reason or document is None:
-            drops.append(Drop(sample=sample.id, evidence=hit.document, stage=STAGE, reason=reason, detail=detail))
+            drops.append((hit, reason, detail))
             continue
-        taken.append(
-            Evidence.of(
-                document,
-                Role.DISTRACTOR,
-                origin="mined",
-                index_id=hit.index_id,
-                mode=hit.mode,
-                rank=hit.rank,
-                score=hit.score,
-            )
+        on_page[document.page] += 1
+        left.append((hit, document))
+        taken.append(document)
+    ranked = left[selection.range_min :]
+    picked = [ranked[place] for place in selection.pick(len(ranked), sample.id)]
+    chosen = {hit.document for hit, _ in picked}
+    drops += [(hit, "rank", "") for hit, _ in left if hit.document not in chosen]
+    drops.sort(key=lambda drop: drop[0].rank)
+    negatives = tuple(
+        Evidence.of(
+            document,
+            Role.DISTRACTOR,
+            origin="mined",
+            index_id=hit.index_id,
+            mode=hit.mode,
+            rank=hit.rank,
+            score=hit.score,
         )
-    return Mined(sample.id, tuple(taken), tuple(drops))
+        for hit, document in picked
+    )
+    left_out = tuple(
+        Drop(sample=sample.id, evidence=hit.document, stage=STAGE, reason=reason, detail=detail)
+        for hit, reason, detail in drops
+    )
+    return Mined(sample.id, negatives, left_out)

@@ -3,8 +3,9 @@ import io
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
 
-from demur.curation.mine import mine_text, mine_visual
+from demur.curation.mine import mine, mine_text, mine_visual
 from demur.curation.near import look, looks_of, same_look, same_text
+from demur.curation.select import Selection
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.store import image_ref
 
@@ -166,3 +167,76 @@ def test_same_text():
     assert not same_text("", "")
     assert not same_text("a b c", "a b d")
     assert same_text("one two three four five six seven", "Zero. One two three four five six seven! And more follows.")
+
+
+def many(n, page=lambda i: f"p{i}"):
+    words = ["alder", "birch", "cedar", "dogwood", "elm", "fir", "gum", "hazel", "ivy", "juniper", "katsura", "larch"]
+    return {
+        f"d{i}": passage(f"d{i}", f"The {words[i]} tree grows in valley number {i} of the old map.", page=page(i))
+        for i in range(n)
+    }
+
+
+def test_selection_by_score_and_rank():
+    documents = many(8) | {"g": GOLD}
+    found = hits("d0", "g", "d1", "d2", "d3", "d4", "d5")  # scores 1.00, 0.99, 0.98 ...
+    asked = sample()
+    margin = mine_text(asked, found, documents, selection=Selection(2, absolute_margin=0.025))
+    assert [e.id for e in margin.negatives] == ["d3", "d4"]  # d2 is 0.02 below gold
+    assert {d.evidence for d in margin.drops if d.reason == "within the margin of gold"} == {"d0", "d1", "d2"}
+    relative = mine_text(asked, found, documents, selection=Selection(2, relative_margin=0.05), gold_score=1.0)
+    assert [e.id for e in relative.negatives] == ["d4", "d5"]
+    limits = mine_text(asked, found, documents, selection=Selection(9, max_score=0.985, min_score=0.955, range_max=20))
+    assert [e.id for e in limits.negatives] == ["d1", "d2", "d3"]
+    ranks = mine_text(asked, found, documents, selection=Selection(2, range_min=2))
+    assert [e.id for e in ranks.negatives] == ["d2", "d3"]
+    assert [(d.evidence, d.reason) for d in ranks.drops] == [("d0", "rank"), ("g", "gold"), ("d1", "rank")]
+    drawn = Selection(2, range_max=6, sampling="random", seed=5)
+    one, other = (mine_text(asked, found, documents, selection=drawn) for _ in range(2))
+    assert one == other
+    assert len(one.negatives) == 2
+    assert [e.rank for e in one.negatives] == sorted(e.rank for e in one.negatives)
+
+
+def test_variety_of_pages():
+    documents = many(8, page=lambda i: f"p{i // 4}")
+    mined = mine_text(sample(), hits(*documents), documents, limit=4, per_page=2)
+    assert [e.id for e in mined.negatives] == ["d0", "d1", "d4", "d5"]
+    assert {d.reason for d in mined.drops} == {"page is full"}
+
+
+def test_a_cross_encoder_names_what_scores_like_gold():
+    documents = many(4)
+
+    def cross_encoder(question, passages):
+        assert question == "How long is the bridge?"
+        return [0.7 if "Mill" in p else 0.9 if "birch" in p else 0.1 for p in passages]
+
+    mined = mine_text(sample(), hits(*documents), documents, cross_encoder=cross_encoder)
+    assert [e.id for e in mined.negatives] == ["d0", "d2", "d3"]
+    assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [("d1", "scores like gold", "0.9000")]
+
+
+def test_quotas(tmp_path):
+    documents = many(8)
+    for i in range(4):
+        (tmp_path / f"{i}").write_bytes(png(i + 10))
+        documents[f"i{i}"] = Document(id=f"i{i}", title="thing", image=image_ref(png(i + 10), f"{i}"), page=f"x{i}")
+    found = {
+        "text": hits("d0", "d1", "d2", "d3"),
+        "lexical": hits("d1", "d0", "d4", "d5", mode="lexical"),
+        "visual": hits("i0", "i1", "i2", "i3", mode="image->image"),
+    }
+    mined = mine(
+        sample(), found, documents, quotas={"text": 2, "lexical": 1, "visual": 3}, looks=looks_of(tmp_path),
+        selection=Selection(min_score=0.99),
+    )  # fmt: skip
+    assert [(e.id, e.mode) for e in mined.negatives] == [
+        ("d0", "text->text"), ("d1", "text->text"), ("d4", "lexical"), ("i0", "image->image"), ("i1", "image->image"),
+    ]  # fmt: skip
+    assert [d.evidence for d in mined.drops if d.reason == "native"] == ["d1", "d0"]
+    assert mine(sample(), found, documents, quotas={}, looks=looks_of(tmp_path)).negatives == ()
+
+
+def test_nothing_wanted():
+    assert mine_text(sample(), hits("d0"), many(1), limit=0).negatives == ()
