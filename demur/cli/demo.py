@@ -12,6 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same bytes (default: %(default)s)")
+    parser.add_argument("--per-topic", type=int, metavar="N", help="questions drawn of each topic (fewer: faster)")
     parser.add_argument("--fresh", action="store_true", help="delete what an earlier demo left in the folder")
     parser.add_argument("--no-model", action="store_true", help="leave the small language model out")
     parser.add_argument("--json", action="store_true", help="print what summary.json holds")
@@ -27,7 +28,9 @@ def run(args: argparse.Namespace) -> int:
     from demur.store import write_json
 
     with Shown() as steps:
-        made = demo(args.out, seed=args.seed, fresh=args.fresh, model=not args.no_model, steps=steps)
+        made = demo(
+            args.out, seed=args.seed, per_topic=args.per_topic, fresh=args.fresh, model=not args.no_model, steps=steps
+        )
         steps.stage("write the report")
         report = render_report(args.out / "release", made.runs, args.out / "report.html")
         data = load(made.runs, args.out / "release")

@@ -52,18 +52,29 @@ class Demo(NamedTuple):
     """What could not take part, with the command that brings it; empty when all did."""
 
 
-def recipe(seed: int = 0) -> BuildRecipe:
-    """The demo's recipe (``demur/sample/demo.yaml``) with another seed."""
+def recipe(seed: int = 0, per_topic: int | None = None) -> BuildRecipe:
+    """The demo's recipe (``demur/sample/demo.yaml``) with another seed and, where given, another size."""
     data = yaml.safe_load(files("demur.sample").joinpath("demo.yaml").read_text(encoding="utf-8"))
+    if per_topic is not None:
+        data["sources"] = [{**source, "per_topic": per_topic} for source in data["sources"]]
     return parse_recipe({**data, "seed": seed}, "demo.yaml")
 
 
-def demo(out: Path, *, seed: int = 0, fresh: bool = False, model: bool = True, steps: Steps = QUIET) -> Demo:
+def demo(
+    out: Path,
+    *,
+    seed: int = 0,
+    per_topic: int | None = None,
+    fresh: bool = False,
+    model: bool = True,
+    steps: Steps = QUIET,
+) -> Demo:
     """Run it; a demo that was stopped in the same folder goes on.
 
     Args:
         out: folder for release, runs and working files.
         seed: which questions are drawn, and every order; the same seed gives the same bytes.
+        per_topic: questions drawn of each topic; the recipe's own number when None.
         fresh: delete what an earlier demo left there first.
         model: let the small language model take part, when its weights can be had.
         steps: told what happens.
@@ -72,8 +83,10 @@ def demo(out: Path, *, seed: int = 0, fresh: bool = False, model: bool = True, s
         UsageError: ``out`` holds another demo or something else.
         MissingExtra: the demo's packages are not installed.
     """
-    _claim(out, {"seed": seed}, fresh)
-    plan = recipe(seed)
+    if per_topic is not None and per_topic < 1:
+        raise UsageError(f"per-topic {per_topic}", cure="give 1 or more")
+    plan = recipe(seed, per_topic)
+    _claim(out, {"seed": seed, "per_topic": plan.sources[0].per_topic, "model": model}, fresh)
     encoder = open_encoder(plan.retrieval.encoder)
     left_out: list[str] = []
     with ExitStack() as stack:
@@ -90,7 +103,10 @@ def demo(out: Path, *, seed: int = 0, fresh: bool = False, model: bool = True, s
         built = curate(plan, out, steps=steps, encoder=encoder, models={SMALL: named} if address else None)
         steps.stage("ask three systems in four scenarios")
         small = f"model:{address}"
-        sampling = {"temperature": 0, "max_tokens": 32, "seed": 0, **{k: named[k] for k in ("layout", "note", "name")}}
+        sampling = {
+            **{"temperature": 0, "max_tokens": 32, "seed": 0, "extra": {"cache_prompt": False}},
+            **{k: named[k] for k in ("layout", "note", "name")},
+        }
 
         def ask_small() -> list[Path]:
             return ask(

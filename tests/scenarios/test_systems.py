@@ -211,3 +211,24 @@ def test_images_are_scaled_the_same_way_every_time():
     sent = [p.image for m in one.messages for p in m.parts if p.type == "image"]
     assert max(sent[0].width, sent[0].height) == 6
     assert sent[0].sha256 != big.sha256
+
+
+async def test_a_model_is_opened_once_however_many_ask_at_once(tmp_path, monkeypatch):
+    import asyncio
+
+    import demur.calls
+
+    (tmp_path / "mine_once.py").write_text("def reply(request):\n    return 'x'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    opened = []
+    real = demur.calls.open_model
+
+    def counted(*args, **more):
+        opened.append(args)
+        return real(*args, **more)
+
+    monkeypatch.setattr(demur.calls, "open_model", counted)
+    system = open_system("model:python:mine_once:reply", Kit(read_image=lambda r: b""))
+    await asyncio.gather(*(system.answer(asked(sample(f"q{i}"))) for i in range(9)))
+    await system.close()
+    assert len(opened) == 1

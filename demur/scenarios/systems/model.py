@@ -58,6 +58,7 @@ class ModelSystem:
         self._images = Scaler(kit.read_image, self.layout.max_side)
         self._model: Model | None = None
         self._closing: Any = None
+        self._opening = asyncio.Lock()
         # The identity leaves the address out: the same model behind another port is the same system.
         first = self.addresses[0]
         self.id = name or f"model:{first.partition('#')[2] or first}"
@@ -85,33 +86,21 @@ class ModelSystem:
         return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **self.sampling)
 
     async def _opened(self) -> Model:
-        if self._model is None:
-            from demur.calls import open_model
+        async with self._opening:  # many asks begin at once; one of them opens the model
+            if self._model is None:
+                from demur.calls import open_model
 
-            await _somebody_listens(self.addresses)
-
-            self._closing = open_model(
-                self.addresses,
-                ledger=self._kit.ledger,
-                concurrency=self._kit.concurrency,
-                read_image=self._images.read,
-                budget=self._kit.budget,
-                prices=self._kit.prices,
-            )
-            self._model = await self._closing.__aenter__()
-        return self._model
-
-    async def answer(self, ask: Ask) -> Response:
-        """Render, call, read the reply."""
-        how = condition(ask.condition)
-        model = await self._opened()
-        rendered = self._rendered(ask)
-        try:
-            reply = await model.complete(self._request(ask, rendered))
-        except (ItemError, TransientError) as error:  # this item's failure, not the system's
-            return Response(error=str(error), cuts=rendered.cuts)
-        read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
-        return read.model_copy(update={"cuts": rendered.cuts})
+                await _somebody_listens(self.addresses)
+                self._closing = open_model(
+                    self.addresses,
+                    ledger=self._kit.ledger,
+                    concurrency=self._kit.concurrency,
+                    read_image=self._images.read,
+                    budget=self._kit.budget,
+                    prices=self._kit.prices,
+                )
+                self._model = await self._closing.__aenter__()
+            return self._model
 
     async def close(self) -> None:
         """Close the connection and the ledger."""
