@@ -292,3 +292,22 @@ def test_a_lookup_keeps_what_was_wanted_and_the_first_of_twins():
         assert (kept.seen, kept.repeated, "missing" in kept) == (4, 1, False)
     with formats.Lookup(iter(entries), None, lambda old, new: "image" in new) as kept:
         assert kept["a"]["v"] == 3
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=3000))
+@settings(max_examples=20, deadline=None)
+def test_seen_is_a_set(keys):
+    seen, reference = formats.Seen(), set()
+    for key in keys:
+        assert seen.add(key) == (key not in reference)
+        reference.add(key)
+    assert len(seen) == len(reference)
+    assert all(key in seen for key in reference)
+
+
+def test_seen_grows_past_its_first_table():
+    seen = formats.Seen()
+    assert all(seen.add(f"Q{number}") for number in range(10_000))
+    assert not any(seen.add(f"Q{number}") for number in range(10_000))
+    assert len(seen) == 10_000
+    assert "Q10000" not in seen

@@ -13,6 +13,7 @@ from demur.answers import normalise
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.cards import Pin, mismatches
 from demur.curation.sources.passages import document_of
+from demur.formats import Seen
 from demur.records import Document, Evidence, ImageRef, Modality, Record, Sample
 from demur.store import digest
 
@@ -151,7 +152,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
 def _documents(source: Source, wanted: dict[str, str], findings: list[str], limit: int | None) -> tuple[int, set[str]]:
     """Number of documents and their pictures; gold that no document has, and ids that repeat, become findings."""
     missing = dict(wanted)
-    ids: set[str] = set()
+    ids = Seen()
     images: set[str] = set()
     number = 0
 
@@ -162,15 +163,13 @@ def _documents(source: Source, wanted: dict[str, str], findings: list[str], limi
         number += 1
         if document.image is not None:
             images.add(document.image.sha256)
-        key = digest(document.id.encode(), 16)
-        if key in ids:
+        if not ids.add(document.id):
             findings.append(f"document {document.id}: two documents have this id")
-        ids.add(key)
         missing.pop(document.id, None)
         missing.pop(document.page, None)
     if number and limit is None:
         for evidence, sample in missing.items():
-            if digest(document_of(evidence).encode(), 16) not in ids:
+            if document_of(evidence) not in ids:
                 findings.append(f"{sample}: gold {evidence} is not in the knowledge base")
     return number, images
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
 from demur.errors import DataError, UsageError
-from demur.formats import Lookup, csv_rows, first_that_is, json_elements, json_items, json_lines
+from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_elements, json_items, json_lines
 from demur.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Role, Sample
 from demur.store import Problems
 
@@ -71,13 +71,12 @@ class EncyclopedicVQA(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
-        seen: set[int] = set()
+        seen = Seen()
         pictures = self._pictures()
         for place, url, row in self._pages():
-            if hash(url) in seen:
+            if not seen.add(url):
                 self.notes["knowledge base: a URL that stood earlier"] += 1
                 continue
-            seen.add(hash(url))
             yield from self.make(place, url, partial(self._documents_of, url, row, pictures)) or ()
 
     def _documents_of(self, url: str, row: dict[str, Any], pictures: dict[str, str]) -> list[Document]:

@@ -19,7 +19,7 @@ from typing import Any
 from demur.curation.sources.native import Found, NativeSource, chosen, text_of
 from demur.curation.sources.passages import gold_of, paragraphs
 from demur.errors import DataError
-from demur.formats import Lookup, csv_rows, first_that_is, json_lines
+from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_lines
 from demur.records import AnswerSpec, Document, Evidence, Sample
 from demur.store import Problems
 
@@ -54,16 +54,15 @@ class InfoSeek(NativeSource):
         """Wiki6M, one document per article; later rows of the same entity are counted in ``notes``."""
         if self._wiki is None:
             return
-        seen: set[int] = set()
+        seen = Seen()
         for place, row in json_lines(self._wiki, self.problems):
             qid = str(row.get("wikidata_id") or "")
-            number = int(qid[1:]) if qid[1:].isdigit() else hash(qid)
-            if number in seen:
+            if qid in seen:
                 self.notes["knowledge base: later rows of an entity already read"] += 1
                 continue
             document = self.make(place, qid or "no wikidata_id", partial(self._document, row))
             if document is not None:
-                seen.add(number)
+                seen.add(qid)
                 yield document
 
     def _document(self, row: dict[str, Any]) -> Document:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from demur.curation.sources import DEFECT
 from demur.errors import DataError, StorageError, UsageError
-from demur.formats import archive_uris, inside
+from demur.formats import Seen, archive_uris, inside
 from demur.records import Evidence, ImageRef, Modality, Sample
 from demur.store import Problems, image_ref, read_uri, why_invalid
 
@@ -141,13 +141,12 @@ class NativeSource:
 
     def unique(self, rows: Iterable[tuple[str, str, T]]) -> Iterator[tuple[str, str, T]]:
         """Rows (place, id, value) whose id is new; later ones of the same id are noted and left out."""
-        seen: set[str] = set()
+        seen = Seen()
         for place, id_, value in rows:
-            if id_ in seen:
+            if seen.add(id_):
+                yield place, id_, value
+            else:
                 self.problems.add(f"{place} ({id_})", "this id stands in an earlier row too; the first is kept")
-                continue
-            seen.add(id_)
-            yield place, id_, value
 
     def members(self, archive: Path) -> dict[str, str]:
         """Member name -> uri of an archive in this folder, listed once; empty (and noted) when it is broken."""

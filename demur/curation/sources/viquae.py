@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
 from demur.curation.sources.passages import gold_of
 from demur.errors import DataError
-from demur.formats import Lookup, first_that_is, json_lines
+from demur.formats import Lookup, Seen, first_that_is, json_lines
 from demur.records import AnswerSpec, Document, Evidence, Sample
 from demur.store import Problems
 
@@ -57,13 +57,12 @@ class ViQuAE(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """One document per article: its prose, and its picture where that is among the images."""
-        seen: set[str] = set()
+        seen = Seen()
         for place, row in self._articles():
             id_ = str(row.get("wikipedia_id"))
-            if id_ in seen:
+            if not seen.add(id_):
                 self.notes["knowledge base: articles that stood earlier"] += 1
                 continue
-            seen.add(id_)
             document = self.make(place, id_, partial(self._document, row))
             if document is not None:
                 yield document

@@ -14,7 +14,7 @@ from typing import Any
 
 from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of, unquoted
 from demur.errors import DataError
-from demur.formats import LineIndex, first_that_is, json_items
+from demur.formats import LineIndex, Seen, first_that_is, json_items
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.store import Problems, digest
 
@@ -45,14 +45,13 @@ class WebQA(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """Every distinct snippet and captioned picture of all splits, in the order met."""
-        seen: set[str] = set()
+        seen = Seen()
         for place, guid, row in self._rows():
             if not isinstance(row, dict):
                 continue  # noted by samples()
             for fact in self._facts(place, guid, row, quiet=True):
                 document, _ = fact
-                if document is not None and document.id not in seen:
-                    seen.add(document.id)
+                if document is not None and seen.add(document.id):
                     yield document
 
     def samples(self) -> Iterator[Sample]:
