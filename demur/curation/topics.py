@@ -1,0 +1,177 @@
+"""Topics before and after curation: does filtering change what a benchmark is about?
+
+VLM-DeflectionBench, appendix C and Fig. 4, compares the distributions by eye; here each topic's retention has its
+interval and the whole comparison a test. Topics are the source's own (`Sample.topic`), or found in the questions: by
+k-means over sentence embeddings, or by BERTopic where it is installed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from demur.errors import MissingExtra
+from demur.records import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Z95 = 1.959963984540054
+_STOP = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and are as at be by did do does for from had has have how in is it its of on or shown than that the their "
+        "there these this to was were what when where which who whose why will with",
+    )
+)
+
+
+class TopicRow(Record):
+    """One topic."""
+
+    topic: str
+    before: int
+    """Samples in the pool."""
+    after: int
+    """Samples in the release."""
+    retained: float
+    """after / before, in [0, 1]."""
+    low: float
+    """Wilson's 95 % interval of it."""
+    high: float
+
+
+class Drift(Record):
+    """A comparison of two distributions over topics, the second drawn from the first."""
+
+    by: str
+    """What the topics are: ``source``, ``kmeans(k=12)``, ``bertopic``."""
+    rows: tuple[TopicRow, ...]
+    largest_change: float
+    """Largest change of any topic's share, in percentage points."""
+    chi_square: float
+    """Of the kept counts against those that keeping at random would give."""
+    freedom: int
+    p: float
+    """Permutation p-value: how often keeping at random changes the distribution at least as much."""
+    draws: int
+
+
+def _wilson(hits: int, n: int) -> tuple[float, float]:
+    share, z2 = hits / n, Z95 * Z95
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0) -> Drift:
+    """Compare the topics of a pool with those of the samples kept from it.
+
+    Args:
+        topics: of every sample of the pool.
+        kept: whether each was kept.
+        by: what the topics are.
+        draws: random choices of as many samples, for the p-value (the exact null: multivariate hypergeometric).
+        seed: of the draws.
+
+    Raises:
+        ValueError: the two have different lengths, or the pool is empty.
+    """
+    import numpy as np
+
+    before = Counter(topics)
+    after = Counter(t for t, k in zip(topics, kept, strict=True) if k)
+    n, m = len(topics), sum(kept)
+    if not n:
+        raise ValueError("the pool is empty")
+    names = sorted(before, key=lambda t: (-before[t], t))
+    counts = np.array([before[t] for t in names], dtype=np.int64)
+    expected = counts * (m / n)
+
+    def distance(seen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        found: npt.NDArray[np.float64] = (np.square(seen - expected) / np.maximum(expected, 1e-12)).sum(axis=-1)
+        return found
+
+    chi_square = float(distance(np.array([after[t] for t in names]))) if m else 0.0
+    at_random = distance(np.random.default_rng(seed).multivariate_hypergeometric(counts, m, size=draws))
+    reached = int((at_random >= chi_square - 1e-9).sum())
+    rows = []
+    for name in names:
+        low, high = _wilson(after[name], before[name])
+        rows.append(TopicRow(
+            topic=name, before=before[name], after=after[name], retained=round(after[name] / before[name], 6),
+            low=round(low, 6), high=round(high, 6),
+        ))  # fmt: skip
+    change = max((abs(after[t] / m - before[t] / n) for t in names), default=0.0) if m else 0.0
+    return Drift(
+        by=by, rows=tuple(rows), largest_change=round(100 * change, 4), chi_square=round(chi_square, 6),
+        freedom=len(names) - 1, p=round((1 + reached) / (1 + draws), 6), draws=draws,
+    )  # fmt: skip
+
+
+def clusters(
+    questions: Sequence[str], vectors: npt.NDArray[np.float32], *, k: int | None = None, seed: int = 0
+) -> list[str]:
+    """A topic for each question, by spherical k-means over its embedding (faiss, seeded).
+
+    Args:
+        questions: n of them.
+        vectors: (n, d) float32, rows of length 1.
+        k: topics; when None one for every thirty different questions, 2 to 30.
+        seed: of the starting centres.
+
+    Returns:
+        n names: the three words that set a topic apart from the others (class-based tf-idf), with its number.
+    """
+    import faiss
+    import numpy as np
+
+    # Equal questions are one point, or the commonest template would own a topic by its weight alone.
+    distinct = sorted(set(questions))
+    place = {q: i for i, q in enumerate(questions)}
+    points = np.ascontiguousarray(vectors[[place[q] for q in distinct]], dtype=np.float32)
+    if len(distinct) < 4:
+        return ["all"] * len(questions)
+    wanted = min(k or max(2, min(30, len(distinct) // 30)), len(distinct))
+    means = faiss.Kmeans(
+        points.shape[1], wanted, niter=25, nredo=3, seed=seed, spherical=True, min_points_per_centroid=1, verbose=False
+    )
+    means.train(points)
+    _, found = means.index.search(points, 1)
+    of = {q: int(c) for q, c in zip(distinct, found[:, 0], strict=True)}
+    names = _named([of[q] for q in distinct], distinct)
+    return [names[of[q]] for q in questions]
+
+
+def _named(labels: Sequence[int], questions: Sequence[str]) -> dict[int, str]:
+    words: dict[int, Counter[str]] = defaultdict(Counter)
+    for label, question in zip(labels, questions, strict=True):
+        words[label].update(set(re.findall(r"[^\W\d_]{3,}", question.lower())) - _STOP)
+    spread = Counter(w for counter in words.values() for w in counter)
+    names = {}
+    for number, label in enumerate(sorted(words), 1):
+        weight = {w: n * math.log(1 + len(words) / spread[w]) for w, n in words[label].items()}
+        best = sorted(weight, key=lambda w: (-weight[w], w))[:3]
+        names[label] = f"{number}: {', '.join(best) or 'other'}"
+    return names
+
+
+def bertopics(questions: Sequence[str], vectors: npt.NDArray[np.float32], *, seed: int = 0) -> list[str]:
+    """A topic for each question, by BERTopic (UMAP, HDBSCAN, class-based tf-idf) over the given embeddings.
+
+    Raises:
+        MissingExtra: BERTopic is not installed.
+    """
+    try:
+        from bertopic import BERTopic
+        from umap import UMAP
+    except ModuleNotFoundError as error:
+        raise MissingExtra("topics by BERTopic", extra="topics", module=error.name or "bertopic") from error
+    model = BERTopic(umap_model=UMAP(random_state=seed, metric="cosine"), calculate_probabilities=False)
+    labels, _ = model.fit_transform(list(questions), embeddings=vectors)
+    names = {int(row.Topic): str(row.Name) for row in model.get_topic_info().itertuples()}
+    return [names[int(label)] for label in labels]
