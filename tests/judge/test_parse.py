@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from demur.judge.parse import literal, parse, verdict
 from demur.records import Outcome, Status
 
-C, I, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
+C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 
 
 @pytest.mark.parametrize(
     ("reply", "want"),
     [
-        ("A", C), ("B", I), ("C", D), ("b", I), (" a. ", C), ("**B**", I), ("(C)", D), ("A: CORRECT", C), ("B) INCORRECT", I),
-        ("CORRECT", C), ("INCORRECT", I), ("NOT_ATTEMPTED", D), ("not attempted", D), ("Not-Attempted.", D), ("Incorrect.", I),
-        ("The grade is INCORRECT because the year is wrong.", I), ("Answer: B", I), ("grade = C", D), ('{"grade": "A"}', C),
-        ("Based on the target: A", C), ("Verdict: NOT_ATTEMPTED", D), ("CORRECT\nCORRECT", C), ("The label is B", I),
+        ("A", C), ("B", W), ("C", D), ("b", W), (" a. ", C), ("**B**", W), ("(C)", D), ("A: CORRECT", C), ("B) INCORRECT", W),
+        ("CORRECT", C), ("INCORRECT", W), ("NOT_ATTEMPTED", D), ("not attempted", D), ("Not-Attempted.", D), ("Incorrect.", W),
+        ("The grade is INCORRECT because the year is wrong.", W), ("Answer: B", W), ("grade = C", D), ('{"grade": "A"}', C),
+        ("Based on the target: A", C), ("Verdict: NOT_ATTEMPTED", D), ("CORRECT\nCORRECT", C), ("The label is B", W),
         ("", None), ("I cannot grade this.", None), ("A or B", None), ("A, B", None), ("Answer: A / B", None), ("CORRECT or INCORRECT", None), ("not correct", None),
         ("It isn't correct", None), ("Bananas", None), ("A, but also NOT_ATTEMPTED", None), ("INCORRECTLY", None), ("503", None),
         ("Service unavailable: upstream error", None), ("A good answer", None), ("Grade: A\nGrade: B", None),
@@ -36,9 +36,9 @@ def test_strict(reply: str, want: Outcome | None) -> None:
         ("NOT_ATTEMPTED", C),
         ("Answer: B", C),
         ("b", D),
-        ("B", I),
+        ("B", W),
         ("", D),
-        ("Based on it: A", I),
+        ("Based on it: A", W),
     ],
 )
 def test_literal_keeps_the_published_faults(reply: str, want: Outcome) -> None:
@@ -50,7 +50,7 @@ def test_strict_never_guesses(reply: str) -> None:
     found = parse(reply)
     if found is not None:
         upper = reply.upper()
-        letter = {C: "A", I: "B", D: "C"}[found]
+        letter = {C: "A", W: "B", D: "C"}[found]
         assert letter in upper
         assert verdict("x", reply, judge="j", model="m", prompt_sha256="0").outcome is found
 

@@ -1,0 +1,436 @@
+"""Measures on rows: hand-made cases, properties, and other implementations (reference tier)."""
+
+from __future__ import annotations
+
+import itertools
+from math import comb
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur.errors import DataError, UsageError
+from demur.judge.measures import power, risk
+from demur.judge.measures.behaviour import behaviour
+from demur.judge.measures.breakdown import breakdown
+from demur.judge.measures.intervals import (
+    Auto,
+    ClusterBootstrap,
+    Wilson,
+    cluster_sums,
+    interval,
+    of_share,
+    percentile,
+    resampled,
+    wilson,
+)
+from demur.judge.measures.kappa import cohen, highest_kappa, of_table
+from demur.judge.measures.paired import compare, holm, mcnemar, of_flags
+from demur.judge.measures.rates import rates
+from demur.judge.measures.table import Table
+from demur.judge.measures.totals import macro, macro_total, weighted, weighted_total
+from demur.records import Measure, Outcome, Row, Scenario, Status
+
+C, I, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
+
+
+def row(i: int, outcome: Outcome | Status | None = C, **more: object) -> Row:
+    status = outcome if isinstance(outcome, Status) else Status.GRADED
+    given_: dict[str, object] = {
+        "ask": f"a{i}", "context": f"c{i}", "sample": f"s{i}", "source": "src", "scenario": Scenario.ORACLE, "condition": "moderate",
+        "recipe": "oracle()", "k_used": 0, "expected": "answer", "status": status,
+        "outcome": outcome if isinstance(outcome, Outcome) else None,
+    }  # fmt: skip
+    return Row(**{**given_, **more})  # type: ignore[arg-type]
+
+
+def arrow(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([r.model_dump(mode="json") for r in rows], schema=SCHEMA)
+
+
+SCHEMA = pa.schema(
+    [(n, pa.int64() if n == "k_used" else pa.float64() if n == "confidence" else pa.string()) for n in Row.model_fields]
+)
+OUTCOMES = st.sampled_from([C, I, D, Status.UNGRADED, Status.FAILED])
+
+
+# --- rates ---------------------------------------------------------------------------------------
+
+
+def test_rates_count_what_is_absent_beside_the_denominator() -> None:
+    rows = [
+        row(0),
+        row(1, I),
+        row(2, D),
+        row(3, D),
+        row(4, Status.UNGRADED),
+        row(5, Status.FAILED),
+        row(6, Status.FAILED),
+    ]
+    for given_ in (rows, arrow(rows), Table(arrow(rows)), iter(rows)):
+        found = rates(given_)
+        assert [m.value for m in found] == [0.25, 0.5, 0.25]
+        assert {(m.n, m.ungraded, m.failed, m.interval) for m in found} == {(4, 1, 2, "wilson(0.95)")}
+        assert (found.accuracy.low, found.accuracy.high) == pytest.approx(wilson(1, 4))
+
+
+@pytest.mark.parametrize("rows", [[], [row(0, Status.UNGRADED)], [row(0, Status.FAILED)]])
+def test_an_empty_denominator_is_undefined_never_zero(rows: list[Row]) -> None:
+    for given_ in (rows, arrow(rows)):
+        for m in rates(given_):
+            assert (m.value, m.n, m.low, m.high, m.interval) == (None, 0, None, None, "")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(OUTCOMES, max_size=30), st.randoms())
+def test_rates_sum_to_one_and_ignore_order(outcomes: list[Outcome | Status], random: object) -> None:
+    rows = [row(i, o, cluster=str(i % 3)) for i, o in enumerate(outcomes)]
+    found = rates(rows)
+    if found.accuracy.n:
+        assert sum(m.value or 0 for m in found) == pytest.approx(1)
+        for m in found:
+            assert m.low is not None
+            assert m.high is not None
+            assert 0 <= m.low <= m.high <= 1
+    random.shuffle(rows)  # type: ignore[attr-defined]
+    assert rates(rows) == found
+    assert rates(arrow(rows)) == found
+
+
+def test_rows_that_contradict_themselves_are_refused() -> None:
+    broken = arrow([row(0), row(1)]).to_pylist()
+    broken[1]["outcome"] = None
+    with pytest.raises(DataError, match="row 2"):
+        rates(pa.Table.from_pylist(broken, schema=SCHEMA))
+    with pytest.raises(DataError, match="no column named 'colour'"):
+        breakdown([row(0)], "colour")
+
+
+# --- intervals -----------------------------------------------------------------------------------
+
+
+def test_wilson_acceptance_numbers() -> None:
+    assert wilson(20, 21) == pytest.approx((0.7733, 0.9915), abs=5e-5)
+    assert wilson(9, 21) == pytest.approx((0.2447, 0.6345), abs=5e-5)
+    assert wilson(0, 0) is None
+    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
+
+
+METHODS = st.one_of(
+    st.builds(Wilson, st.sampled_from([0.5, 0.9, 0.95, 0.999])),
+    st.builds(ClusterBootstrap, st.sampled_from([0.5, 0.9, 0.95]), st.integers(1, 10**6), st.integers(0, 2**32)),
+    st.builds(Auto, st.sampled_from([0.9, 0.95]), st.integers(1, 10**6), st.integers(0, 2**32)),
+)
+
+
+@given(METHODS)
+def test_interval_text_parses_back(method: Wilson | ClusterBootstrap | Auto) -> None:
+    assert interval(str(method)) == method
+    assert interval(str(method).replace(",", ", ")) == method
+
+
+@pytest.mark.parametrize(
+    "text", ["", "normal(0.95)", "wilson(2)", "wilson(0.95,3)", "wilson(a)", "cluster-bootstrap(0.95,0)", "cluster-bootstrap(0.9,2000,level=0.8)",
+             "cluster-bootstrap(0.95,2.5)", "wilson(0.95", "cluster-bootstrap(0.95,10,seed=-1)", "cluster-bootstrap(0.95,10,1,1)"]
+)  # fmt: skip
+def test_other_interval_text_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="interval method"):
+        interval(text)
+
+
+def test_clusters_widen_the_interval_and_are_named() -> None:
+    rows = [row(i, C if (i // 10) % 2 else I, cluster=f"c{i // 10}") for i in range(200)]
+    alone, together = rates(rows, "wilson").accuracy, rates(rows).accuracy
+    assert together.interval == "cluster-bootstrap(0.95,2000,seed=0)"
+    assert (together.high or 0) - (together.low or 0) > 2 * ((alone.high or 0) - (alone.low or 0))
+    assert rates(rows) == rates(rows)
+    assert rates(rows, "cluster-bootstrap(seed=1)") != rates(rows, "cluster-bootstrap(seed=2)")
+
+
+def test_samples_without_a_cluster_are_their_own() -> None:
+    table = Table([row(0), row(0), row(1), row(2, cluster="x"), row(3, cluster="x")])
+    assert len(np.unique(table.cluster)) == 3
+    assert rates(table).accuracy.interval.startswith("cluster-bootstrap")
+
+
+def test_resampling_is_the_cluster_bootstrap() -> None:
+    """Against the plain loop: draw cluster indices with replacement, add their sums."""
+    rng = np.random.default_rng(1)
+    cluster = rng.integers(0, 40, 300)
+    hits = (rng.random(300) < 0.3 + 0.4 * (cluster % 2)).astype(float)
+    sums = cluster_sums(cluster, hits, np.ones(300))
+    ours = resampled(sums, 20_000, seed=3)
+    plain = np.array([sums[rng.integers(0, len(sums), len(sums))].sum(axis=0) for _ in range(20_000)])
+    ratio, reference = ours[:, 0] / ours[:, 1], plain[:, 0] / plain[:, 1]
+    assert ratio.mean() == pytest.approx(reference.mean(), abs=0.002)
+    assert ratio.std() == pytest.approx(reference.std(), rel=0.03)
+    assert percentile(ratio, 0.95) == pytest.approx(percentile(reference, 0.95), abs=0.006)
+    assert percentile(np.array([np.nan]), 0.95) is None
+    assert of_share(np.zeros(0), np.zeros(0, dtype=np.int64), Auto()) == (None, "")
+
+
+# --- totals and breakdowns -----------------------------------------------------------------------
+
+N8 = (1646, 826, 185, 58, 45, 15)
+KEYE = {  # VLM-DeflectionBench, Table 8: rows per source; the last is the printed Total
+    "parametric": ([1.6, 5.6, 3.8, 0, 11.1, 6.7], [17.1, 28.6, 27.0, 31.0, 4.4, 33.3], [81.3, 65.9, 69.2, 69.0, 84.4, 60.0], (3.1, 21.4, 75.6)),
+    "oracle": ([56.7, 79.5, 77.3, 69.0, 37.8, 46.7], [11.7, 4.4, 11.9, 0, 8.9, 40.0], [31.6, 16.1, 10.8, 31.0, 53.3, 13.3], (64.8, 9.4, 25.8)),
+    "realistic": ([47.1, 70.7, 73.5, 60.3, 35.6, 53.3], [10.8, 8.6, 9.7, 0, 6.7, 20.0], [42.1, 20.7, 16.8, 39.7, 57.8, 26.7], (56.0, 9.8, 34.2)),
+    "adversarial": ([0.9, 6.5, 2.2, 15.5, 8.9, 6.6], [38.4, 52.7, 66.5, 12.1, 26.7, 46.7], [60.7, 40.8, 31.4, 72.4, 64.4, 46.7], (3.1, 43.8, 53.1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario", KEYE)
+def test_published_totals_are_sample_weighted_means(scenario: str) -> None:
+    *columns, printed = KEYE[scenario]
+    for column, total in zip(columns, printed, strict=True):
+        assert weighted(list(zip(column, N8, strict=True))) == pytest.approx(total, abs=0.1)
+    if scenario == "oracle":
+        assert macro(columns[0]) == pytest.approx(61.2, abs=0.05)  # what it must not be confused with
+
+
+@pytest.mark.parametrize(
+    ("rows", "want"),
+    [  # Realistic and Adversarial rows whose printed Totals are wrong: what follows from them
+        (([26.4, 42.6, 62.2, 39.7, 2.2, 53.3], [58.9, 52.3, 30.3, 44.8, 91.1, 46.7], [14.7, 5.1, 7.5, 15.5, 6.7, 0]), (33.6, 55.2, 11.2)),
+        (([27.3, 63.8, 68.2, 51.7, 11.1, 53.3], [64.1, 28.5, 27.5, 27.6, 71.1, 33.3], [8.6, 7.7, 4.3, 20.7, 17.8, 13.4]), (41.3, 50.2, 8.5)),
+        (([0.5, 8.7, 5.4, 5.2, 11.1, 6.7], [20.9, 24.9, 40.5, 60.3, 11.3, 6.6], [78.6, 66.4, 54.1, 34.5, 75.6, 86.7]), (3.6, 24.0, 72.4)),
+    ],
+)  # fmt: skip
+def test_totals_that_the_paper_misprints(rows: tuple[list[float], ...], want: tuple[float, ...]) -> None:
+    for column, total in zip(rows, want, strict=True):
+        assert weighted(list(zip(column, N8, strict=True))) == pytest.approx(total, abs=0.06)
+
+
+def test_totals_leave_out_what_is_undefined_and_say_which_they_are() -> None:
+    assert weighted([]) is macro([]) is None
+    assert weighted([(None, 5), (2.0, 0)]) is None
+    assert macro([None, 2.0]) == 2.0
+    parts = [Measure(name="accuracy", value=0.5, n=2, failed=1), Measure(name="accuracy", value=None, n=0, ungraded=3)]
+    assert weighted_total(parts) == Measure(name="weighted-total(accuracy)", value=0.5, n=2, failed=1, ungraded=3)
+    assert macro_total(parts).name == "macro-total(accuracy)"
+
+
+def test_breakdown_by_two_columns() -> None:
+    rows = [row(i, C if i % 3 else D, source="x" if i < 4 else "y", topic=str(i % 2)) for i in range(10)]
+    found = breakdown(rows, "source", "topic")
+    assert list(found.parts) == [("x", "0"), ("x", "1"), ("y", "0"), ("y", "1")]
+    assert sum(r.accuracy.n for r in found.parts.values()) == 10
+    assert found.weighted["accuracy"].value == pytest.approx(rates(rows).accuracy.value)
+    assert found.macro["accuracy"].value == pytest.approx(
+        np.mean([r.accuracy.value or 0 for r in found.parts.values()])
+    )
+    assert breakdown(arrow(rows), "source", "topic") == found
+    assert breakdown([], "source").weighted["accuracy"].value is None
+
+
+# --- right behaviour -----------------------------------------------------------------------------
+
+
+def test_behaviour_keeps_the_two_mistakes_apart() -> None:
+    rows = [row(i, o) for i, o in enumerate([C, C, I, D])]
+    rows += [
+        row(i, o, expected="deflect", scenario=Scenario.ADVERSARIAL)
+        for i, o in enumerate([D, D, D, I, Status.FAILED], 4)
+    ]
+    found = behaviour(rows)
+    assert found.answered.value == 0.5
+    assert found.deflected.value == 0.75
+    assert found.over_deflection.value == 0.25
+    assert found.under_deflection.value == 0.25
+    assert (found.right.value, found.right.n, found.right.failed) == (5 / 8, 8, 1)
+    assert found.balanced == 0.625
+    always = behaviour([row(0, D), row(1, D, expected="deflect")])
+    assert always.balanced == 0.5
+    one_sided = behaviour([row(0, C)])
+    assert (one_sided.deflected.value, one_sided.balanced) == (None, None)
+
+
+# --- paired --------------------------------------------------------------------------------------
+
+
+def test_mcnemar_against_its_definition() -> None:
+    for b, c in itertools.product(range(8), repeat=2):
+        n, least = b + c, min(b, c)
+        if not n:
+            assert mcnemar(b, c) is None
+            continue
+        tail = sum(comb(n, k) for k in range(least + 1)) / 2**n
+        assert mcnemar(b, c) == pytest.approx(min(1, 2 * tail))
+        assert mcnemar(b, c, mid=True) == pytest.approx(min(1, 2 * tail - comb(n, least) / 2**n))
+    assert mcnemar(400_000, 401_000) == pytest.approx(0.264, abs=0.002)
+
+
+def test_holm_is_monotone_and_keeps_order_and_gaps() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.2, None, 0.01]) == pytest.approx([0.2, None, 0.02])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_compare_pairs_by_item_and_tells_what_it_left_out() -> None:
+    first = Table([row(i, C if i < 5 else I) for i in range(10)] + [row(99)])
+    second = Table(list(reversed([row(i, C if i < 8 else I) for i in range(9)] + [row(9, Status.FAILED)])))
+    found = compare(first, second)
+    assert (found.n, found.unpaired) == (9, 2)
+    assert found.difference == pytest.approx(3 / 9)
+    assert (found.only_first, found.only_second) == (0, 3)
+    assert found.p_exact == pytest.approx(0.25)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 3 / 9 <= found.high
+    assert compare(second, first).difference == pytest.approx(-3 / 9)
+    assert compare(first, first).p_exact is None
+    assert compare(first, Table([row(50)])).difference is None
+    with pytest.raises(DataError, match="twice"):
+        compare(Table([row(1), row(1)]), second)
+    with pytest.raises(DataError, match="no measure"):
+        compare(first, second, "recall")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=40))
+def test_paired_difference_is_antisymmetric(pairs: list[tuple[bool, bool, int]]) -> None:
+    a, b, cluster = (np.array(x) for x in zip(*pairs, strict=True))
+    one, other = of_flags(a, b, cluster), of_flags(b, a, cluster)
+    assert one.difference == pytest.approx(-(other.difference or 0))
+    assert (one.p_exact, one.p_mid) == (other.p_exact, other.p_mid)
+
+
+# --- risk against coverage -----------------------------------------------------------------------
+
+
+def test_risk_coverage_by_hand() -> None:
+    found = risk.of_arrays(np.array([0.9, 0.8, 0.7, 0.6]), np.array([True, False, True, False]))
+    assert found.risk.tolist() == pytest.approx([0, 1 / 2, 1 / 3, 1 / 2])
+    assert found.coverage.tolist() == [0.25, 0.5, 0.75, 1.0]
+    assert found.area == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
+    assert found.excess == pytest.approx((found.area or 0) - (1 / 3 + 2 / 4) / 4)
+    assert risk.of_arrays(np.zeros(0), np.zeros(0, dtype=bool)).area is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([0.1, 0.5, 0.9]), st.booleans()), min_size=1, max_size=7))
+def test_ties_get_their_mean_over_all_orders(items: list[tuple[float, bool]]) -> None:
+    confidence, correct = (np.array(x) for x in zip(*items, strict=True))
+    areas = []
+    for order in itertools.permutations(range(len(items))):
+        if all(confidence[a] >= confidence[b] for a, b in itertools.pairwise(order)):
+            wrong = np.cumsum(~correct[list(order)])
+            areas.append(np.mean(wrong / np.arange(1, len(items) + 1)))
+    assert risk.of_arrays(confidence, correct).area == pytest.approx(np.mean(areas))
+
+
+def test_rows_without_confidence_are_counted_aside() -> None:
+    found = risk.risk_coverage(
+        [row(0, C, confidence=0.9), row(1, D, confidence=0.1), row(2), row(3, Status.FAILED, confidence=1.0)]
+    )
+    assert (found.n, found.without_confidence) == (2, 1)
+    assert found.risk.tolist() == [0.0, 0.5]
+
+
+# --- how many samples ----------------------------------------------------------------------------
+
+
+def test_sample_sizes() -> None:
+    assert power.unpaired(0.5, 0.6) == 388
+    assert power.unpaired(0.5, 0.5) is None
+    assert power.paired(0.1, 0.3) == 234
+    assert power.paired(0.0, 0.3) is None
+    assert power.clustered(100, 5, 0.1) == 140
+    with pytest.raises(UsageError, match="discordant"):
+        power.paired(0.5, 0.3)
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        power.unpaired(50, 60)
+
+
+def test_paired_needs_what_simulation_says() -> None:
+    """McNemar on the planned number of pairs sees the difference about as often as planned."""
+    n = power.paired(0.1, 0.3)
+    assert n is not None
+    rng = np.random.default_rng(0)
+    seen = 0
+    for b, c, _ in rng.multinomial(n, [0.1, 0.2, 0.7], size=400):
+        seen += (mcnemar(int(b), int(c), mid=True) or 1) < 0.05
+    assert 0.74 < seen / 400 < 0.86
+
+
+# --- kappa ---------------------------------------------------------------------------------------
+
+
+def test_kappa() -> None:
+    assert cohen("aabb", "aaba").kappa == pytest.approx(0.5)
+    assert cohen("aa", "aa").kappa is None
+    assert cohen("", "").observed is None
+    assert of_table(np.array([[20.0, 5], [10, 15]])).kappa == pytest.approx(0.4)
+    with pytest.raises(DataError, match="3 labels against 2"):
+        cohen("abc", "ab")
+    with pytest.raises(DataError, match="unknown label 'c'"):
+        cohen("abc", "aba", ["a", "b"])
+
+
+@pytest.mark.parametrize(("agreement", "bound"), [(0.911, 0.867), (0.924, 0.886), (0.94, 0.910), (0.93, 0.895)])
+def test_highest_kappa_acceptance_numbers(agreement: float, bound: float) -> None:
+    assert highest_kappa(agreement, 3) == pytest.approx(bound, abs=0.002)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 30), min_size=9, max_size=9).filter(any))
+def test_no_table_beats_the_bound(cells: list[int]) -> None:
+    counts = np.array(cells, dtype=float).reshape(3, 3)
+    found = of_table(counts)
+    if found.kappa is not None and found.observed is not None and found.observed >= 1 / 3:
+        assert found.kappa <= highest_kappa(found.observed, 3) + 1e-9
+
+
+def test_the_bound_is_reached() -> None:
+    best = max(
+        of_table(np.array([[a, 9.0, 0], [0, b, 0], [0, 0, 91.0 - a - b]])).kappa or 0
+        for a in range(92)
+        for b in range(92 - a)
+    )
+    assert best == pytest.approx(highest_kappa(0.91, 3), abs=2e-4)
+
+
+# --- against other implementations ---------------------------------------------------------------
+
+
+@pytest.mark.reference
+def test_wilson_and_mcnemar_against_statsmodels() -> None:
+    from statsmodels.stats.contingency_tables import mcnemar as theirs
+    from statsmodels.stats.inter_rater import cohens_kappa
+    from statsmodels.stats.multitest import multipletests
+    from statsmodels.stats.proportion import proportion_confint
+
+    for k, n, level in [(0, 5, 0.9), (3, 7, 0.95), (50, 100, 0.99), (999, 1000, 0.95)]:
+        assert wilson(k, n, level) == pytest.approx(proportion_confint(k, n, 1 - level, "wilson"))
+    for b, c in [(1, 9), (5, 5), (0, 3), (120, 90)]:
+        assert mcnemar(b, c) == pytest.approx(theirs([[10, b], [c, 10]], exact=True).pvalue)
+    p = [0.01, 0.04, 0.03, 0.2, 0.005]
+    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    counts = np.array([[40.0, 3, 2], [1, 30, 4], [0, 5, 15]])
+    assert of_table(counts).kappa == pytest.approx(cohens_kappa(counts).kappa)
+
+
+@pytest.mark.reference
+def test_sample_sizes_against_statsmodels() -> None:
+    from scipy.stats import norm
+    from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
+
+    theirs = samplesize_proportions_2indep_onetail(0.1, 0.5, 0.8, alpha=0.05)  # two-sided by default, for all its name
+    assert power.unpaired(0.5, 0.6) == pytest.approx(theirs, abs=2)
+    z = norm.ppf(0.975) * 0.3**0.5 + norm.ppf(0.8) * (0.3 - 0.01) ** 0.5
+    assert power.paired(0.1, 0.3) == pytest.approx((z / 0.1) ** 2, abs=1)
+
+
+@pytest.mark.reference
+def test_bootstrap_against_scipy() -> None:
+    from scipy.stats import bootstrap
+
+    rng = np.random.default_rng(5)
+    hits = (rng.random(400) < 0.3).astype(float)
+    ours = percentile(resampled(cluster_sums(np.arange(400), hits, np.ones(400)), 20_000, 1)[:, 0] / 400, 0.95)
+    theirs = bootstrap((hits,), np.mean, method="percentile", n_resamples=20_000, random_state=rng).confidence_interval
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.005)
