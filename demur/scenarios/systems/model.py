@@ -102,6 +102,18 @@ class ModelSystem:
                 self._model = await self._closing.__aenter__()
             return self._model
 
+    async def answer(self, ask: Ask) -> Response:
+        """Render, call, read the reply."""
+        how = condition(ask.condition)
+        model = await self._opened()
+        rendered = self._rendered(ask)
+        try:
+            reply = await model.complete(self._request(ask, rendered))
+        except (ItemError, TransientError) as error:  # this item's failure, not the system's
+            return Response(error=str(error), cuts=rendered.cuts)
+        read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
+        return read.model_copy(update={"cuts": rendered.cuts})
+
     async def close(self) -> None:
         """Close the connection and the ledger."""
         if self._closing is not None:
