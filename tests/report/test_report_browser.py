@@ -1,0 +1,325 @@
+"""The report in a real browser, opened from a file: plots, filters, keyboard, names, phone, 50,000 rows.
+
+Needs Chromium and Playwright's Python package; without them these tests alone are skipped, with the command
+that enables them. DEMUR_CHROMIUM names another executable.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_report_numbers import run
+
+from demur.records import Outcome, Row, Scenario, Status
+from demur.report.data import ReportData
+from demur.report.html import page as html
+from demur.report.html import render_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.integration
+Demo = tuple[Path, list[Path]]
+
+CHROMIUM = os.environ.get("DEMUR_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'demur[test]'")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium (or set DEMUR_CHROMIUM to its path)")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def report(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return render_report(*demo, tmp_path_factory.mktemp("page") / "report.html")
+
+
+class Opened:
+    """A page with everything it complained about."""
+
+    def __init__(self, page: Page, path: Path, hash_: str = "") -> None:
+        self.page = page
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        page.on("console", lambda m: self.said.append(f"{m.type}: {m.text}"))
+        page.on("pageerror", lambda e: self.said.append(f"error: {e}"))
+        page.on("request", lambda r: self.asked.append(r.url))
+        page.goto(path.as_uri() + hash_)
+        page.wait_for_selector("html[data-ready=yes]", timeout=30_000)
+
+    def shown(self) -> int:
+        """How many asks match, as the page says."""
+        return int(self.page.inner_text("#count strong").replace(",", ""))
+
+    def wait(self, holds: Callable[[int], bool]) -> None:
+        """Until the number shown is as wanted (the page's policy forbids Playwright's own waiting by expression)."""
+        for _ in range(100):
+            if holds(self.shown()):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"{self.shown()} shown")
+
+    def choose(self, field: str, label: str) -> None:
+        self.page.select_option(f"#f-{field}", label=label)
+
+    def codes(self) -> list[str]:
+        """The outcome letters of the rows drawn, one string a row."""
+        script = "es => es.map(e => [...e.querySelectorAll('.glyph')].map(g => g.classList[1]).join(''))"
+        found: list[str] = self.page.locator("#list .item").evaluate_all(script)
+        return found
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Opened]:
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    one = Opened(page, report)
+    yield one
+    page.close()
+    assert one.said == []
+    assert [url for url in one.asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_plots_are_drawn(opened: Opened) -> None:
+    marks = opened.page.locator("svg .mark").count()
+    assert opened.page.locator("#overview svg .mark").count() == 4 * 3 * 3  # scenarios, systems, outcomes
+    assert opened.page.locator("#sweep svg polyline.curve").count() == 3 * 2
+    assert opened.page.locator("#prompts svg .cell").count() == 2 * 4 * 2 * 4  # measures, scenarios, systems, levels
+    assert marks > 150
+    boxes = opened.page.locator("#overview svg .o-accuracy").evaluate_all("es => es.map(e => e.getBBox().width)")
+    assert max(boxes) > 200
+
+
+def test_scenario_source_topic_prompt_and_recipe_filters(opened: Opened) -> None:
+    assert opened.shown() == 192  # the main results; sweeps are one click away
+    opened.choose("scenario", "realistic")
+    assert opened.shown() == 48
+    opened.choose("source", "flags")
+    assert opened.shown() == 24
+    opened.choose("topic", "capital")
+    assert opened.shown() == 6
+    opened.page.uncheck("#f-main")
+    assert opened.shown() > 6
+    opened.choose("condition", "severe")
+    assert opened.shown() == 6
+    opened.page.click("#f-reset")
+    opened.wait(lambda n: n == 192)
+    opened.page.uncheck("#f-main")
+    opened.choose("recipe", "realistic, k=5")
+    assert opened.shown() == 48
+
+
+def test_outcome_and_system_filters(opened: Opened, data: ReportData) -> None:
+    opened.choose("system", "small-lm")
+    opened.choose("outcome", "failed")
+    assert opened.shown() == 16
+    assert {c[2] for c in opened.codes()} == {"f"}
+    opened.choose("outcome", "ungraded")
+    assert opened.shown() == 4
+    opened.choose("system", "reader")
+    opened.choose("outcome", "deflected")
+    assert opened.shown() == 0
+    assert opened.page.locator("#list").inner_text() == "No sample matches these filters."
+
+
+def test_disagreement_filter_counts_graded_answers_alone(opened: Opened) -> None:
+    opened.page.check("#f-disagree")
+    assert 0 < opened.shown() < 192
+    for codes in opened.codes():
+        assert len(set(codes) & set("cdi")) > 1
+
+
+def test_free_text_finds_questions_and_answers(opened: Opened) -> None:
+    opened.page.fill("#f-text", "kenya CURRENCY")
+    opened.wait(lambda n: n == 8)  # a flag question (found by its id) and a text question, in four scenarios
+    assert "What is the currency of Kenya?" in opened.page.locator("#list .item").last.inner_text()
+    opened.page.fill("#f-text", "cannot tell from the evidence")
+    opened.wait(lambda n: n > 50)
+    opened.page.fill("#f-text", "no such words")
+    opened.wait(lambda n: n == 0)
+
+
+def test_one_sample_shows_image_evidence_in_order_answers_and_reasons(opened: Opened, data: ReportData) -> None:
+    opened.choose("scenario", "realistic")
+    opened.choose("source", "flags")
+    opened.page.locator("#list .item").first.click()
+    detail = opened.page.locator("#detail")
+    ids = detail.locator(".mono").inner_text().split()
+    sample, context = data.samples[ids[1]], data.runs[0].contexts[ids[3]]
+    assert detail.locator("h3").inner_text() == sample.question
+    assert detail.locator(".shots img").evaluate("i => i.complete && i.naturalWidth") > 100
+    titles = {e.id: e.title for e in (*sample.gold, *sample.negatives)}
+    assert detail.locator(".ev .t").all_inner_texts() == [titles[e] for e in context.evidence]
+    gold = detail.locator(".ev").evaluate_all("es => es.map(e => e.classList.contains('gold'))")
+    assert gold == [e in context.gold for e in context.evidence]
+    answers = {r.answer for x in data.runs for r in x.rows if r.context == context.id and r.condition == "moderate"}
+    assert set(detail.locator(".said").all_inner_texts()) >= {a for a in answers if a}
+    assert "Why: " in detail.inner_text()
+    assert "should answer" in detail.inner_text()
+
+
+def test_the_keyboard_is_enough(opened: Opened) -> None:
+    page = opened.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "f-text"
+    for _ in range(12):  # through the other filters to the list
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "list":
+            break
+    assert page.evaluate("document.activeElement.id") == "list"
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"  # focus can be seen
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    active = page.locator("#list").get_attribute("aria-activedescendant")
+    assert active == "item-2"
+    assert page.locator(f"#{active}").get_attribute("aria-selected") == "true"
+    page.keyboard.press("End")
+    assert page.locator("#list").get_attribute("aria-activedescendant") == "item-191"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "detail"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "list"
+
+
+def test_everything_has_a_name(opened: Opened) -> None:
+    tree = opened.page.locator("body").aria_snapshot()
+    for expected in (
+        'navigation "Sections"', 'searchbox "Text in question or answers"', 'combobox "Scenario"', 'combobox "Outcome"',
+        'combobox "System"', 'combobox "Source"', 'combobox "Topic"', 'combobox "Prompt"', 'combobox "Context recipe"',
+        'checkbox "Systems disagree"', 'checkbox "Main results only"', 'listbox "Samples"', 'button "Dark theme"',
+        'heading "What the systems did" [level=2]', 'table "Results by scenario, in per cent"', 'img "Parametric. reader',
+    ):  # fmt: skip
+        assert expected in tree, expected
+    for control in opened.page.locator("button, input, select, a[href], [tabindex='0']").all():
+        name = control.evaluate(
+            "e => e.getAttribute('aria-label') || e.textContent.trim() || (e.labels && e.labels[0].textContent.trim())"
+            " || (e.getAttribute('aria-labelledby') || '').split(' ').map(i => document.getElementById(i)?.textContent).join('')"
+        )
+        assert name, control
+
+
+def test_a_regression_links_to_its_sample(opened: Opened) -> None:
+    link = opened.page.locator("#compare details[open] a").first
+    question = link.inner_text()
+    link.click()
+    opened.page.locator("#detail h3", has_text=question).wait_for()
+    assert "#ask=" in opened.page.url
+
+
+def test_themes_change_and_text_stays_readable(opened: Opened) -> None:
+    script = "getComputedStyle(document.body).backgroundColor"
+    light = opened.page.evaluate(script)
+    opened.page.click("#theme")
+    assert opened.page.evaluate(script) != light
+    assert opened.page.inner_text("#theme") == "Light theme"
+
+
+def test_print_leaves_out_what_paper_cannot_do(opened: Opened) -> None:
+    opened.page.emulate_media(media="print")
+    for gone in ("nav.jump", "#filters", "#list"):
+        assert not opened.page.locator(gone).is_visible(), gone
+    assert opened.page.locator("#overview svg").first.is_visible()
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(browser: Browser, report: Path) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    one = Opened(context.new_page(), report)
+    assert one.page.evaluate("document.documentElement.scrollWidth") == 360
+    for details in one.page.locator("summary").all():
+        details.click()
+    assert one.page.evaluate("document.documentElement.scrollWidth") == 360
+    one.page.locator("#list .item").nth(2).tap()
+    assert one.page.locator("#detail").is_visible()
+    assert one.page.evaluate("document.querySelector('#detail').scrollWidth") <= 360
+    one.page.locator(".back").tap()
+    assert not one.page.locator("#detail").is_visible()
+    assert one.said == []
+    context.close()
+
+
+def test_without_scripts_the_numbers_are_still_there(browser: Browser, report: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    assert page.locator("#overview svg .mark").count() == 36
+    assert "needs JavaScript" in page.inner_text("#samples")
+    context.close()
+
+
+def test_hostile_text_does_nothing(browser: Browser, hostile: Demo, tmp_path: Path) -> None:
+    one = Opened(browser.new_page(), render_report(*hostile, tmp_path / "report.html"))
+    for _ in range(6):
+        one.page.locator("#list").press("ArrowDown")
+    assert "<script>" in one.page.locator("#detail .said").first.inner_text()
+    assert one.page.evaluate("window.pwned") is None
+    assert one.said == []
+    assert all(url.startswith(("file:", "data:")) for url in one.asked)
+    one.page.close()
+
+
+def big(rows: int) -> ReportData:
+    """One run of many asks, without a release."""
+    outcomes: list[Any] = [Outcome.CORRECT, Outcome.DEFLECTED, Outcome.INCORRECT, None]
+    made = [
+        Row(
+            ask=f"a{i}", context=f"c{i}", sample=f"sample {i // 4:05}", source=f"source {i // 4 % 6}", topic=f"topic {i // 4 % 40}",
+            scenario=list(Scenario)[i % 4], condition="moderate", recipe=list(Scenario)[i % 4].value, k_used=0,
+            expected="deflect", status=Status.GRADED if i % 7 else Status.FAILED,
+            outcome=outcomes[i % 3] if i % 7 else None, answer=f"answer number {i} of the system under test",
+        )
+        for i in range(rows)
+    ]  # fmt: skip
+    return ReportData((run("system", made),))
+
+
+def test_fifty_thousand_rows_stay_responsive(
+    browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = time.perf_counter()
+    path = tmp_path / "big.html"
+    path.write_text(html(big(50_000)), encoding="utf-8")
+    written = time.perf_counter() - start
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    start = time.perf_counter()
+    one = Opened(page, path)
+    ready = time.perf_counter() - start
+    assert one.shown() == 50_000
+    assert page.locator("#list .item").count() < 60  # only what is in view is in the document
+
+    def timed(action: str) -> float:
+        drawn = "await new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))"
+        script = f"async () => {{ const t = performance.now(); {action}; {drawn}; return performance.now() - t; }}"
+        return float(page.evaluate(script))
+
+    filtered = timed(
+        "const f = document.getElementById('f-source'); f.value = '2'; f.dispatchEvent(new Event('change'))"
+    )
+    assert one.shown() < 9_000
+    page.fill("#f-text", "number 44456 of")
+    one.wait(lambda n: n == 1)
+    page.click("#f-reset")
+    one.wait(lambda n: n == 50_000)
+    scrolled = timed("document.getElementById('list').scrollTop = 1500000")
+    assert "sample 0604" in page.locator("#list").inner_text()
+    assert one.said == []
+    page.close()
+    with capsys.disabled():
+        print(
+            f"\n50,000 rows: written in {written:.1f} s ({path.stat().st_size / 1e6:.1f} MB), ready in {ready:.2f} s, "
+            f"filter {filtered:.0f} ms, scroll {scrolled:.0f} ms"
+        )
