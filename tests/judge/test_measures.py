@@ -33,7 +33,7 @@ from demur.judge.measures.table import Table
 from demur.judge.measures.totals import macro, macro_total, weighted, weighted_total
 from demur.records import Measure, Outcome, Row, Scenario, Status
 
-C, I, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
+C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 
 
 def row(i: int, outcome: Outcome | Status | None = C, **more: object) -> Row:
@@ -53,7 +53,7 @@ def arrow(rows: list[Row]) -> pa.Table:
 SCHEMA = pa.schema(
     [(n, pa.int64() if n == "k_used" else pa.float64() if n == "confidence" else pa.string()) for n in Row.model_fields]
 )
-OUTCOMES = st.sampled_from([C, I, D, Status.UNGRADED, Status.FAILED])
+OUTCOMES = st.sampled_from([C, W, D, Status.UNGRADED, Status.FAILED])
 
 
 # --- rates ---------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ OUTCOMES = st.sampled_from([C, I, D, Status.UNGRADED, Status.FAILED])
 def test_rates_count_what_is_absent_beside_the_denominator() -> None:
     rows = [
         row(0),
-        row(1, I),
+        row(1, W),
         row(2, D),
         row(3, D),
         row(4, Status.UNGRADED),
@@ -141,7 +141,7 @@ def test_other_interval_text_is_refused(text: str) -> None:
 
 
 def test_clusters_widen_the_interval_and_are_named() -> None:
-    rows = [row(i, C if (i // 10) % 2 else I, cluster=f"c{i // 10}") for i in range(200)]
+    rows = [row(i, C if (i // 10) % 2 else W, cluster=f"c{i // 10}") for i in range(200)]
     alone, together = rates(rows, "wilson").accuracy, rates(rows).accuracy
     assert together.interval == "cluster-bootstrap(0.95,2000,seed=0)"
     assert (together.high or 0) - (together.low or 0) > 2 * ((alone.high or 0) - (alone.low or 0))
@@ -230,10 +230,10 @@ def test_breakdown_by_two_columns() -> None:
 
 
 def test_behaviour_keeps_the_two_mistakes_apart() -> None:
-    rows = [row(i, o) for i, o in enumerate([C, C, I, D])]
+    rows = [row(i, o) for i, o in enumerate([C, C, W, D])]
     rows += [
         row(i, o, expected="deflect", scenario=Scenario.ADVERSARIAL)
-        for i, o in enumerate([D, D, D, I, Status.FAILED], 4)
+        for i, o in enumerate([D, D, D, W, Status.FAILED], 4)
     ]
     found = behaviour(rows)
     assert found.answered.value == 0.5
@@ -271,8 +271,8 @@ def test_holm_is_monotone_and_keeps_order_and_gaps() -> None:
 
 
 def test_compare_pairs_by_item_and_tells_what_it_left_out() -> None:
-    first = Table([row(i, C if i < 5 else I) for i in range(10)] + [row(99)])
-    second = Table(list(reversed([row(i, C if i < 8 else I) for i in range(9)] + [row(9, Status.FAILED)])))
+    first = Table([row(i, C if i < 5 else W) for i in range(10)] + [row(99)])
+    second = Table(list(reversed([row(i, C if i < 8 else W) for i in range(9)] + [row(9, Status.FAILED)])))
     found = compare(first, second)
     assert (found.n, found.unpaired) == (9, 2)
     assert found.difference == pytest.approx(3 / 9)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from demur.judge.measures.intervals import Interval
-from demur.judge.measures.rates import Rates, rates
+from demur.judge.measures.rates import Rates, rates_where
 from demur.judge.measures.table import Codes, Table, table
 from demur.judge.measures.totals import macro_total, weighted_total
 from demur.records import Measure, Row
@@ -41,7 +41,7 @@ def breakdown(rows: Table | pa.Table | Iterable[Row], *by: str, method: str | In
         DataError: a column that rows do not have.
     """
     found = table(rows)
-    parts = {labels: rates(found.where(place), method) for labels, place in groups(found, *by)}
+    parts = {labels: rates_where(found, place, method) for labels, place in groups(found, *by)}
     return Breakdown(
         by,
         parts,

@@ -60,10 +60,9 @@ def compare(
     """
     if measure not in OUTCOMES:
         raise DataError(f"no measure named {measure!r}", cure=f"one of: {', '.join(OUTCOMES)}")
-    left, right = _places(first, key, "first"), _places(second, key, "second")
-    shared = [k for k in left if k in right]
-    a, b = np.array([left[k] for k in shared], dtype=np.int64), np.array([right[k] for k in shared], dtype=np.int64)
-    both = first.graded[a] & second.graded[b] if len(shared) else np.zeros(0, dtype=np.bool_)
+    left, right = _items(first, second, key)
+    _, a, b = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+    both = first.graded[a] & second.graded[b]
     a, b = a[both], b[both]
     code = OUTCOMES[measure]
     graded = int(first.graded.sum()) + int(second.graded.sum())
@@ -77,19 +76,28 @@ def compare(
     )
 
 
-def _places(rows: Table, key: Sequence[str], side: str) -> dict[tuple[str, ...], int]:
-    columns = [rows.coded(name) for name in key]
-    found: dict[tuple[str, ...], int] = {}
-    for i, codes in enumerate(zip(*(c.codes.tolist() for c in columns), strict=True)):
-        name = tuple(c.labels[code] for c, code in zip(columns, codes, strict=True))
-        if name in found:
+def _items(first: Table, second: Table, key: Sequence[str]) -> tuple[Codes, Codes]:
+    """int64 [rows] of each side: equal numbers for equal keys.
+
+    Raises:
+        DataError: a key occurs twice on one side.
+    """
+    joint = np.zeros(len(first) + len(second), dtype=np.int64)
+    for name in key:
+        codes = np.concatenate(first.coded_with(second, name))
+        joint = np.unique(joint * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
+    sides = joint[: len(first)], joint[len(first) :]
+    for side, items, rows in zip(("first", "second"), sides, (first, second), strict=True):
+        _, places, counts = np.unique(items, return_index=True, return_counts=True)
+        if (counts > 1).any():
+            row = int(places[counts > 1][0])
+            columns = [rows.coded(name) for name in key]
             raise DataError(
                 f"the {side} rows hold this item twice",
-                item="/".join(name),
+                item="/".join(c.labels[c.codes[row]] for c in columns),
                 cure="filter to one condition, or lengthen the key",
             )
-        found[name] = i
-    return found
+    return sides
 
 
 def of_flags(

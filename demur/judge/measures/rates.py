@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from demur.judge.measures.intervals import Interval, interval, of_shares
+from demur.judge.measures.intervals import Interval, Wilson, interval, of_shares
 from demur.judge.measures.table import (
     CORRECT,
     DEFLECTED,
@@ -47,19 +47,26 @@ def rates(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto
     [None, None, None]
     """
     found = table(rows)
-    result = found.result
-    ungraded, failed = int((result == UNGRADED).sum()), int((result == FAILED).sum())
-    graded = found.graded
-    kept, cluster = result[graded], found.cluster[graded]
-    hits = [(kept == code).astype(np.float64) for code in (CORRECT, DEFLECTED, INCORRECT)]
-    ends, used = of_shares(hits, cluster, interval(method))
-    names = ("accuracy", "deflection", "hallucination")
-    return Rates(
-        *(
-            _measure(name, float(h.sum()), len(kept), ungraded, failed, pair, used)
-            for name, h, pair in zip(names, hits, ends, strict=True)
-        )
+    return _rates(found, np.ones(len(found), dtype=np.bool_), method)
+
+
+def rates_where(found: Table, place: Flags, method: str | Interval = "auto") -> Rates:
+    """The rates of the rows where ``place`` (bool [rows]) is true; like `rates` of those rows, without copying them."""
+    return _rates(found, place, method)
+
+
+def _rates(found: Table, place: Flags, method: str | Interval) -> Rates:
+    result = found.result[place]
+    kept = result[result <= DEFLECTED]
+    how = interval(method)
+    cluster = np.arange(len(kept)) if isinstance(how, Wilson) else found.cluster[place & found.graded]
+    ends, used = of_shares(
+        [(kept == code).astype(np.float64) for code in (CORRECT, DEFLECTED, INCORRECT)], cluster, how
     )
+    counts = np.bincount(result, minlength=FAILED + 1)
+    absent = int(counts[UNGRADED]), int(counts[FAILED])
+    codes = zip(Rates._fields, (CORRECT, DEFLECTED, INCORRECT), ends, strict=True)
+    return Rates(*(_measure(name, float(counts[code]), len(kept), *absent, pair, used) for name, code, pair in codes))
 
 
 def _measure(

@@ -53,6 +53,7 @@ class Table:
         else:
             self._arrow = None
             self._rows = tuple(rows)
+        self._coded: dict[str, Column] = {}
 
     def __len__(self) -> int:
         return int(self._arrow.num_rows) if self._arrow is not None else len(self._rows)
@@ -66,22 +67,32 @@ class Table:
 
     def coded(self, name: str) -> Column:
         """A column of texts as int64 codes and their labels, in order of first appearance; None reads as ""."""
+        if name not in self._coded:
+            self._coded[name] = self._code(name)
+        return self._coded[name]
+
+    def _code(self, name: str) -> Column:
         column = self._column(name)
         if self._arrow is None:
             index: dict[str, int] = {}
             texts = ("" if v is None else str(getattr(v, "value", v)) for v in column)
             codes = np.fromiter((index.setdefault(t, len(index)) for t in texts), np.int64, len(self._rows))
             return Column(codes, list(index))
-        import pyarrow as pa
-        import pyarrow.compute as pc
+        codes, labels = _encoded(column)
+        return Column(codes, labels.to_pylist())
 
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            column = column.cast(pa.string())
-        column = pc.fill_null(column, "").combine_chunks()
-        coded = (
-            column.dictionary_encode() if len(column) else pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), [])
-        )
-        return Column(coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist())
+    def coded_with(self, other: Table, name: str) -> tuple[Codes, Codes]:
+        """The codes of one column in this table and another, equal where the texts are equal."""
+        if self._arrow is not None and other._arrow is not None:
+            import pyarrow as pa
+
+            pair = [t._column(name).cast(pa.string()) for t in (self, other)]
+            codes, _ = _encoded(pa.chunked_array([chunk for column in pair for chunk in column.chunks], pa.string()))
+            return codes[: len(self)], codes[len(self) :]
+        mine, theirs = self.coded(name), other.coded(name)
+        place = {label: i for i, label in enumerate(mine.labels)}
+        there = np.array([place.setdefault(label, len(place)) for label in theirs.labels], dtype=np.int64)
+        return mine.codes, there[theirs.codes] if len(theirs.codes) else theirs.codes
 
     def numbers(self, name: str) -> Floats:
         """A column of numbers as float64 [rows]; None becomes NaN."""
@@ -129,11 +140,18 @@ class Table:
     @cached_property
     def cluster(self) -> Codes:
         """int64 [rows]: rows with one number share an entity or image; a sample without a cluster is its own."""
-        sample, cluster = self.coded("sample"), self.coded("cluster")
-        blank = np.asarray([label == "" for label in cluster.labels], dtype=np.bool_)
-        if not len(self):
-            return np.zeros(0, dtype=np.int64)
-        return np.where(blank[cluster.codes], len(cluster.labels) + sample.codes, cluster.codes)
+        sample, (cluster, count, blank) = self._codes("sample")[0], self._codes("cluster")
+        return np.where(cluster == blank, count + sample, cluster)
+
+    def _codes(self, name: str) -> tuple[Codes, int, int]:
+        """Codes of a column, how many labels there are, and the code of "" (-1 when it does not occur)."""
+        if self._arrow is None:
+            codes, labels = self.coded(name)
+            return codes, len(labels), labels.index("") if "" in labels else -1
+        import pyarrow.compute as pc
+
+        codes, labels = _encoded(self._column(name))
+        return codes, len(labels), pc.index(labels, "").as_py() if len(labels) else -1
 
     def where(self, keep: Flags) -> Table:
         """The rows where ``keep`` (bool [rows]) is true."""
@@ -142,6 +160,19 @@ class Table:
 
             return Table(self._arrow.filter(pa.array(keep)))
         return Table(r for r, k in zip(self._rows, keep, strict=True) if k)
+
+
+def _encoded(column: Any) -> tuple[Codes, Any]:
+    """int64 codes of an Arrow column of texts, and its distinct texts as an Arrow array."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        column = column.cast(pa.string())
+    if not len(column):
+        return np.zeros(0, dtype=np.int64), pa.array([], pa.string())
+    coded = pc.fill_null(column, "").combine_chunks().dictionary_encode()
+    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary
 
 
 def table(rows: Table | pa.Table | Iterable[Row]) -> Table:
