@@ -213,11 +213,6 @@ class Door:
         while True:
             flight = self._flights.get(key)
             if flight is None:
-                kept = ledger.get(key)
-                found = None if kept is None else self._read(key, kept)
-                if found is not None:
-                    self.counts.cached += 1
-                    return found
                 break
             try:
                 joined = await asyncio.shield(flight)
@@ -242,17 +237,21 @@ class Door:
                 flight.set_result(answer)  # None: cancelled or stopped; whoever joined asks anew
 
     async def _claimed(self, request: Request, key: bytes, ledger: Ledger) -> Response:
-        wait = 0.02
+        wait = 0.0
         while not ledger.claim(key):
+            wait = min(wait * 1.5, 0.5) or 0.02
             await asyncio.sleep(wait)
-            wait = min(wait * 1.5, 0.5)
         try:
-            kept = ledger.get(key)  # another process may have finished it just before we claimed
+            # looked up under the claim: whoever held it before has committed
+            kept = ledger.get(key)
             found = None if kept is None else self._read(key, kept)
-            if found is not None:
+            if found is None:
+                return await self._ask(request, key)
+            if wait:
                 self.counts.joined += 1
-                return found
-            return await self._ask(request, key)
+            else:
+                self.counts.cached += 1
+            return found
         finally:
             ledger.release(key)
 

@@ -8,9 +8,9 @@ import re
 import secrets
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.request import getproxies, proxy_bypass
-from weakref import ReferenceType, WeakSet, ref
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -69,13 +69,6 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
 
-class _Seen(NamedTuple):
-    """Which request a reply id answered, and on which connection."""
-
-    request: int
-    connection: ReferenceType[ResponseHandler]
-
-
 class StaleReplies:
     """Tells a reply that belongs to an earlier request on the same connection.
 
@@ -85,7 +78,8 @@ class StaleReplies:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
+        """Reply id -> (fingerprint of the request that it answered, the connection)."""
         self._unique = True
 
     def is_stale(self, text: str, request: int, connection: ResponseHandler) -> bool:
@@ -99,12 +93,12 @@ class StaleReplies:
         found = _ID.search(text) if self._unique else None
         if found is None:
             return False
-        earlier = self._seen.setdefault(found[1], _Seen(request, ref(connection)))
+        earlier = self._seen.setdefault(found[1], (request, id(connection)))
         if len(self._seen) > _IDS:
             del self._seen[next(iter(self._seen))]
-        if earlier.request == request:
+        if earlier[0] == request:
             return False
-        if earlier.connection() is connection:
+        if earlier[1] == id(connection):
             return True
         self._unique = False
         return False
@@ -141,6 +135,7 @@ class Endpoint:
         self._max_tokens_field = "max_completion_tokens" if openai else "max_tokens"
         proxy = None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
         self._proxy = proxy
+        self._timeout = aiohttp.ClientTimeout(total=0)
         self._stale = StaleReplies()
         self._poisoned: WeakSet[ResponseHandler] = WeakSet()
         self._session: aiohttp.ClientSession | None = None
@@ -179,7 +174,8 @@ class Endpoint:
         """
         body, fingerprint = await self._body(request)
         session = self._open()
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_S, timeout_s))
+        if timeout_s != self._timeout.total:
+            self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_S, timeout_s))
         begun = False
         used: list[ResponseHandler] = []
         _used.set(used)
@@ -187,7 +183,7 @@ class Endpoint:
             async with session.post(
                 self._url,
                 data=body if len(body) < _ONE_WRITE else io.BytesIO(body),
-                timeout=timeout,
+                timeout=self._timeout,
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as reply:

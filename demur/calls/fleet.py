@@ -119,7 +119,11 @@ class Fleet:
             now = loop.time()
             free = [lane for lane in self.lanes if lane.free(now)]
             if free:
-                lane = min(free, key=lambda lane: (lane is avoid, lane.in_flight / lane.most, lane.failures))
+                lane = (
+                    free[0]
+                    if len(free) == 1
+                    else min(free, key=lambda lane: (lane is avoid, lane.in_flight / lane.most, lane.failures))
+                )
                 lane.in_flight += 1
                 return lane
             if all(lane.closed for lane in self.lanes):

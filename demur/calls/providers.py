@@ -10,7 +10,7 @@ from demur.calls import wire
 from demur.calls.images import ImageUrls
 from demur.calls.keys import Secret
 from demur.calls.wire import Fault
-from demur.errors import CallError, MissingExtra, PermanentError
+from demur.errors import CallError, MissingExtra, PermanentError, UsageError
 from demur.records import Request
 
 
@@ -23,6 +23,7 @@ class AnyLlmBackend:
 
     Raises:
         MissingExtra: any-llm is not installed.
+        UsageError: no such provider, no key for it, or its own package is not installed.
     """
 
     def __init__(self, name: str, images: ImageUrls) -> None:
@@ -30,8 +31,14 @@ class AnyLlmBackend:
             import any_llm
         except ImportError as error:
             raise MissingExtra(f"any-llm:{name}", extra="providers", module="any-llm-sdk") from error
-        self._complete = any_llm.acompletion
         self._provider, self._model = name.split("/", 1)
+        try:
+            self._client: Any = any_llm.AnyLLM.create(self._provider, max_retries=0)
+        except Exception as error:
+            raise UsageError(
+                f"any-llm:{name} cannot be opened: {error}",
+                cure=f"set the provider's key, or pip install 'any-llm-sdk[{self._provider}]'",
+            ) from None
         self.name = f"any-llm:{name}"
         self._images = images
         self._secrets = [Secret(value) for env, value in os.environ.items() if env.endswith("_API_KEY") and value]
@@ -47,9 +54,7 @@ class AnyLlmBackend:
         del body["model"]
         try:
             async with asyncio.timeout(timeout_s):
-                reply: Any = await self._complete(
-                    provider=self._provider, model=self._model, client_args={"max_retries": 0}, **body
-                )
+                reply: Any = await self._client.acompletion(model=self._model, **body)
         except TimeoutError as error:
             raise Fault(f"no reply within {timeout_s:g} s", kind="timeout", paid=True) from error
         except Exception as error:

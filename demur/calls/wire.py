@@ -166,7 +166,7 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
 
 
 def _count(value: Any) -> int:
-    return max(int(value), 0) if isinstance(value, int | float) and math.isfinite(value) else 0
+    return max(int(value), 0) if isinstance(value, (int, float)) and math.isfinite(value) else 0
 
 
 def _usage(reply: Mapping[str, Any]) -> Usage:
