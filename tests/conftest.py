@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+# Read when their packages are imported, which a module's fixture may do before any test's own begins.
+os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+
 # A busy machine must not fail a property: deadlines are for benchmarks.
 settings.register_profile(
     "demur", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))

@@ -95,7 +95,7 @@ class OpenClipEncoder:
         return self._batches.size
 
     def fingerprint(self) -> str:
-        """Hash of weights, preprocessing, tokenizer and this file's version, whatever the precision and file format."""
+        """Hash of weights, preprocessing, tokenizer and this file's version; fp16 and fp32 are one, bf16 is another."""
         return self._identity
 
     @cached_property

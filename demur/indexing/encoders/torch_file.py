@@ -107,4 +107,4 @@ def _laid_out(tensor: _Tensor, storage: NDArray[Any]) -> NDArray[Any]:
     view = np.lib.stride_tricks.as_strided(
         storage[tensor.offset :], tensor.shape, [s * storage.itemsize for s in tensor.strides], writeable=False
     )
-    return np.ascontiguousarray(view)
+    return np.array(view, order="C")
