@@ -84,21 +84,30 @@ def headline(runs: Sequence[Run]) -> Headline:
             conditions[condition] += len(rows)
             shared[condition] += 1
     condition = min(conditions, key=lambda c: (-shared[c], c != DEFAULT_CONDITION, -conditions[c], c))
-    chosen: dict[Scenario, str] = {}
-    for scenario in SCENARIOS:
-        asked: Counter[str] = Counter()
-        systems: Counter[str] = Counter()
-        for run in runs:
-            mine = grouped(
-                (r for r in run.rows if r.scenario is scenario and r.condition == condition), lambda r: r.recipe
-            )
-            for text, rows in mine.items():
-                asked[text] += len(rows)
-                systems[text] += 1
-        default = str(recipe(scenario.value))
-        if asked:
-            chosen[scenario] = min(asked, key=lambda t: (-systems[t], t != default, -asked[t], t))
+    candidates = {scenario: _shared_recipes(runs, scenario, condition) for scenario in SCENARIOS}
+    chosen = {scenario: texts[0] for scenario, texts in candidates.items() if texts}
+    # Realistic and Adversarial with the same distractors, where any two recipes allow it.
+    twins = [
+        (text, str(one._replace(scenario=Scenario.ADVERSARIAL)))
+        for text in candidates[Scenario.REALISTIC]
+        if (one := parsed(text)) is not None
+    ]
+    matching = [(r, a) for r, a in twins if a in candidates[Scenario.ADVERSARIAL]]
+    if matching:
+        chosen[Scenario.REALISTIC], chosen[Scenario.ADVERSARIAL] = matching[0]
     return Headline(condition, chosen)
+
+
+def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> list[str]:
+    """Recipes of a scenario that most runs ask under a condition: the default first, then those with most rows."""
+    asked: Counter[str] = Counter()
+    systems: Counter[str] = Counter()
+    for run in runs:
+        mine = Counter(r.recipe for r in run.rows if r.scenario is scenario and r.condition == condition)
+        asked.update(mine)
+        systems.update(mine.keys())
+    default, most = str(recipe(scenario.value)), max(systems.values(), default=0)
+    return sorted((t for t in asked if systems[t] == most), key=lambda t: (t != default, -asked[t], t))
 
 
 def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Cell]:
@@ -143,6 +152,26 @@ def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Cell]]:
         if len(points) > 1:
             found[run.name] = dict(sorted(points.items()))
     return {name: points for name, points in found.items() if set(points) - {0, base.k}}
+
+
+def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Cell]]:
+    """System -> place of the gold evidence (distractors before it) -> cell, Realistic, under the headline condition.
+
+    From recipes with ``order=gold@I`` that are alike in everything else; those with most rows when there are several.
+    """
+    found: dict[str, dict[int, Cell]] = {}
+    for run in data.runs:
+        families: defaultdict[Recipe, dict[int, list[Row]]] = defaultdict(dict)
+        mine = (r for r in run.rows if r.scenario is Scenario.REALISTIC and r.condition == head.condition)
+        for text, rows in grouped(mine, lambda r: r.recipe).items():
+            one = parsed(text)
+            if one is not None and one.order.startswith("gold@"):
+                families[one._replace(order="gold@0")][int(one.order.removeprefix("gold@"))] = rows
+        if families:
+            largest = max(families.values(), key=lambda places: sum(map(len, places.values())))
+            if len(largest) > 1:
+                found[run.name] = {at: cell(rows) for at, rows in sorted(largest.items())}
+    return found
 
 
 def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, Scenario], Cell]:

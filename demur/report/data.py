@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from demur.errors import DataError, UsageError
-from demur.records import ContextSet, Drop, Row, Sample
+from demur.records import ContextSet, Drop, Outcome, Row, Sample
 from demur.store import Problems, read_json, read_jsonl, read_records, storage_errors, why_invalid
 
 ROWS = "rows.parquet"
@@ -57,6 +57,7 @@ class Run:
         judges: judge ids of its verdicts, sorted; from the manifest when there is no verdicts file.
         prompts: SHA-256 of the judge prompts used, sorted.
         usage: tokens and seconds, summed over the responses.
+        labels: ask id -> what a person said of the answer, from ``labels.jsonl`` where somebody put one.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Run:
     judges: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     usage: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, Outcome] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
@@ -199,6 +201,7 @@ def read_run(path: Path, name: str = "") -> Run:
             usage["seconds"] += float(response.get("latency_s") or 0.0)
             for key in ("prompt", "completion"):
                 usage[key] += int(tokens.get(key) or 0)
+    labels = _human_labels(path / "labels.jsonl", problems)
     problems.settle()
     if not judges and manifest.get("judge"):
         judges.add(str(manifest["judge"]))
@@ -211,7 +214,27 @@ def read_run(path: Path, name: str = "") -> Run:
         judges=tuple(sorted(judges - {""})),
         prompts=tuple(sorted(prompts - {""})),
         usage=usage if usage["responses"] else {},
+        labels=labels,
     )
+
+
+_LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
+
+
+def _human_labels(path: Path, problems: Problems) -> dict[str, Outcome]:
+    """Lines of ``{"ask": id, "label": correct | incorrect | deflected}``; SimpleQA's NOT_ATTEMPTED is deflected."""
+    found: dict[str, Outcome] = {}
+    if not path.is_file():
+        return found
+    for place, row in read_jsonl(path, problems):
+        ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
+        if label not in _LABELS or not ask:
+            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(_LABELS)}")
+        elif ask in found:
+            problems.add(f"{place} ({ask})", "labelled twice")
+        else:
+            found[ask] = _LABELS[label]
+    return found
 
 
 def _unique_names(paths: Sequence[Path]) -> list[str]:

@@ -78,6 +78,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         ("overview", "Results", _overview(data, head)),
         ("behaviour", "Right behaviour", _behaviour(data, head)),
         ("sweep", "Distractors", _sweep(data, head)),
+        ("positions", "Position", _positions(data, head)),
         ("prompts", "Strictness", _strictness(data, head)),
         ("modality", "Modality", _modality(data, head)),
         ("parts", "Sources", _parts(data, head)),
@@ -280,6 +281,21 @@ def _sweep(data: ReportData, head: Headline) -> str:
         f'<div class="legend">{panels[-1].svg()}</div>',
         _panels(panels[:-1], "three"),
         _more("Numbers of the curves", table_html(paper.figure_table(data, "figure3"))),
+    )
+
+
+def _positions(data: ReportData, head: Headline) -> str:
+    panels = paper.positions(data, head)
+    if not panels:
+        return ""
+    return _section(
+        "positions",
+        "Where the gold evidence stands",
+        "The same evidence in another order: the gold after 0, 1, 2 ... distractors. A system without position bias "
+        "draws flat lines.",
+        f'<div class="legend">{panels[-1].svg()}</div>',
+        _panels(panels[:-1], "three"),
+        _more("Numbers of the curves", table_html(paper.figure_table(data, "positions"))),
     )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from demur.judge.measures.kappa import cohen
+from demur.judge.measures.totals import macro
 from demur.records import Measure, Modality, Scenario
 from demur.report.cells import (
     SCENARIOS,
@@ -19,6 +21,7 @@ from demur.report.cells import (
     headline,
     main_cells,
     part_cells,
+    position_cells,
     strictness_cells,
     sweep_cells,
 )
@@ -227,16 +230,34 @@ def table9(data: ReportData, head: Headline, *, interval: bool = False) -> Table
 
 
 def table7(data: ReportData) -> Table:
-    """Agreement of the judge with people, as a run's manifest or a human study states it."""
-    columns = (Column("System", align="left"), Column("Agreement (%)"), Column("Cohen kappa", decimals=2), Column("n"))
+    """Agreement of the judge with people (``labels.jsonl`` in a run), with Cohen's kappa from the table of labels."""
+    columns = (Column("System", align="left"), Column("Agreement"), Column("Cohen kappa", decimals=2), Column("n"))
     caption = "Agreement of the judge with human labels"
-    rows = [
-        (run.name, 100 * float(study["agreement"]), float(study["kappa"]), int(study["n"]))
-        for run in data.runs
-        if isinstance(study := run.manifest.get("human_agreement"), Mapping)
-    ]
-    missing = "" if rows else "human labels for a sample of the verdicts: demur agree RUN --labels FILE"
-    return Table("table7", caption, columns, tuple(rows), missing=missing)
+    rows: list[tuple[Any, ...]] = []
+    unknown = 0
+    for run in data.runs:
+        judged = {r.ask: r.outcome for r in run.rows if r.outcome is not None}
+        both = [(judged[ask].value, label.value) for ask, label in sorted(run.labels.items()) if ask in judged]
+        unknown += len(run.labels) - len(both)
+        if both:
+            one = cohen([a for a, _ in both], [b for _, b in both])
+            rows.append((run.name, Measure(name="agreement", value=one.observed, n=one.n), one.kappa, one.n))
+    if not rows:
+        lines = '{"ask": ID, "label": "correct | incorrect | deflected"}'
+        return Table(
+            "table7", caption, columns, missing=f"human labels: lines of {lines} in labels.jsonl of a run folder"
+        )
+    if len(rows) > 1:
+        kappas = [row[2] for row in rows]
+        shares = [row[1].value for row in rows]
+        average = Measure(name="macro-total(agreement)", value=macro(shares), n=sum(row[3] for row in rows))
+        rows.append(("Average", average, macro(kappas), average.n))
+    last = len(rows) - 1
+    notes = [f"{unknown:,} human labels belong to no graded answer and are left out."] if unknown else []
+    if last:
+        notes.append("Average: every system counts alike.")
+    rules = frozenset({last}) if last else frozenset()
+    return Table("table7", caption, columns, tuple(rows), rules, tuple(notes))
 
 
 def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
@@ -314,19 +335,42 @@ def figure3(data: ReportData, head: Headline) -> list[Panel]:
     return [*panels, series_legend([(system, style[system]) for system in found])]
 
 
+def positions(data: ReportData, head: Headline) -> list[Panel]:
+    """Rates against the place of the gold evidence among the distractors (position bias); not a figure of 001."""
+    found = position_cells(data, head)
+    if not found:
+        return []
+    style = {run.name: number for number, run in enumerate(data.runs)}
+    panels = [
+        curves(
+            name.capitalize(),
+            [
+                Curve(system, tuple(point(at, getattr(c, name)) for at, c in cells.items() if c.n), style[system])
+                for system, cells in found.items()
+            ],
+            x_label="distractors before the gold",
+        )
+        for name in ("accuracy", "deflection", "hallucination")
+    ]
+    return [*panels, series_legend([(system, style[system]) for system in found])]
+
+
+def topic_counts(data: ReportData) -> list[tuple[str, int, int]]:
+    """(topic, samples in the pool, samples in the release), most frequent first.
+
+    From the release's ``topics``, a `demur.curation.topics.Drift`; empty where it states none.
+    """
+    stated = data.release.manifest.get("topics") if data.release else None
+    if not isinstance(stated, Mapping):
+        return []
+    return [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in stated.get("rows", ())]
+
+
 def topic_shares(data: ReportData) -> list[tuple[str, float, float]]:
-    """(topic, share of the pool, share of the release), most frequent first; empty without topics or a pool."""
-    if data.release is None:
-        return []
-    before = {str(k): int(v) for k, v in (data.release.manifest.get("pool_by_topic") or {}).items()}
-    after: dict[str, int] = {}
-    for sample in data.samples.values():
-        after[sample.topic] = after.get(sample.topic, 0) + 1
-    total_before, total_after = sum(before.values()), sum(after.values())
-    if not total_before or not total_after or set(after) == {""}:
-        return []
-    names = sorted(set(before) | set(after), key=lambda t: (-before.get(t, 0), t))
-    return [(t or "(none)", before.get(t, 0) / total_before, after.get(t, 0) / total_after) for t in names]
+    """(topic, share of the pool, share of the release)."""
+    counts = topic_counts(data)
+    before, after = sum(c[1] for c in counts), sum(c[2] for c in counts)
+    return [(t, b / before, a / after) for t, b, a in counts] if before and after else []
 
 
 def figure4(data: ReportData) -> list[Panel]:
@@ -367,33 +411,41 @@ def figure5(data: ReportData) -> list[Panel]:
 
 MISSING_FIGURES = {
     "figure3": "runs over several numbers of distractors: demur sweep RELEASE --distractors 0:10",
-    "figure4": "a release whose manifest holds pool_by_topic (topics of the pool before curation)",
+    "figure4": "a release whose manifest holds topics (demur.curation.topics.Drift of the pool and the release)",
     "figure5": "a release whose manifest holds gate_rounds (gates added one by one)",
+    "positions": "runs with the gold at several places: demur sweep RELEASE --positions 0:4 --k 4",
 }
 
 
 def figures(data: ReportData) -> dict[str, list[Panel]]:
-    """Figures 3 to 5 by name; an empty list where the data has none."""
+    """Figures 3 to 5 and positions by name; an empty list where the data has none."""
     head = headline(data.runs)
-    return {"figure3": figure3(data, head), "figure4": figure4(data), "figure5": figure5(data)}
+    return {
+        "figure3": figure3(data, head),
+        "figure4": figure4(data),
+        "figure5": figure5(data),
+        "positions": positions(data, head),
+    }
 
 
 def figure_table(data: ReportData, name: str) -> Table:
     """The numbers behind a figure, as a table."""
     head = headline(data.runs)
-    if name == "figure3":
+    if name in ("figure3", "positions"):
+        swept = name == "figure3"
         columns = (
             Column("System", align="left"),
-            Column("Distractors"),
+            Column("Distractors" if swept else "Before the gold"),
             *(Column(r, interval=True) for r in RATES),
             Column("n"),
         )
-        found = sweep_cells(data, head)
+        found = sweep_cells(data, head) if swept else position_cells(data, head)
         rows = [(s, k, *_three(c), c.n) for s, points in found.items() for k, c in points.items()]
         starts = [i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0]]
         notes = absences([c for points in found.values() for c in points.values()]) if found else []
         return Table(
-            "figure3", "Distractors in the Realistic scenario; 0 is the Oracle's evidence", columns, tuple(rows),
+            name, "Distractors in the Realistic scenario; 0 is the Oracle's evidence" if swept
+            else "Distractors shown before the gold evidence, Realistic scenario", columns, tuple(rows),
             frozenset(starts), tuple(notes), missing="" if rows else MISSING_FIGURES[name],
         )  # fmt: skip
     if name == "figure4":

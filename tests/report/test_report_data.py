@@ -116,3 +116,13 @@ def test_a_manifest_that_is_no_object(run: Path) -> None:
     (run / "manifest.json").write_text(json.dumps([1]))
     with pytest.raises(DataError, match="not a JSON object"):
         load([run])
+
+
+def test_human_labels_are_read_and_checked(run: Path) -> None:
+    (run / "labels.jsonl").write_text('{"ask": "a", "label": "NOT_ATTEMPTED"}\n{"ask": "b", "label": "correct"}\n')
+    assert load([run]).runs[0].labels == {"a": "deflected", "b": "correct"}
+    (run / "labels.jsonl").write_text('{"ask": "a", "label": "good"}\n{"ask": "b", "label": "correct"}\n' * 2)
+    with pytest.raises(BadInput) as caught:
+        load([run])
+    assert len(caught.value.problems) == 3
+    assert "labelled twice" in caught.value.problems[2]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from demur.curation.topics import drift
 from demur.records import Outcome, Row, Scenario, Status
 from demur.report import cells, compare, paper
 from demur.report.behaviour import behaviour_table, risk_panels, risk_table
@@ -184,21 +185,55 @@ def test_what_cannot_be_filled_names_the_run_that_would() -> None:
     assert "--release" in missing["table2"]
     assert "--modality grid" in missing["table5"]
     assert "--strictness all" in missing["table6"]
-    assert all(paper.figure_table(data, name).missing for name in ("figure3", "figure4", "figure5"))
+    assert all(paper.figure_table(data, name).missing for name in paper.figures(data))
     assert not any(paper.figures(data).values())
 
 
-def test_table_7_comes_from_a_stated_study() -> None:
-    data = ReportData((run("a", rows("c"), human_agreement={"agreement": 0.93, "kappa": 0.89, "n": 100}),))
-    assert [shown(c, k) for c, k in zip(paper.table7(data).rows[0], paper.table7(data).columns, strict=True)] == [
-        "a", "93.0", "0.89", "100",
-    ]  # fmt: skip
+def test_table_7_is_computed_from_human_labels() -> None:
+    found = rows("ccccddddiiuf")
+    said = "cccdddddiicc"  # one of ten graded answers labelled otherwise; two labels of answers without a verdict
+    labels = {r.ask: LETTERS[letter] for r, letter in zip(found, said, strict=True)}
+    data = ReportData((replace(run("a", found), labels=labels), replace(run("b", found[:4]), labels=labels)))
+    table = paper.table7(data)
+    assert column(table, "Agreement") == ["90.0", "75.0", "82.5"]
+    # chance: (4*3 + 4*5 + 2*2) / 100 = .36, so (.9 - .36) / .64 = .84; b: one judge label throughout, chance .75
+    assert column(table, "Cohen kappa") == ["0.84", "0.00", "0.42"]
+    assert column(table, "n") == ["10", "4", "14"]
+    assert "10 human labels belong to no graded answer" in table.notes[0]
+
+
+def test_positions_are_told_apart_from_the_sweep() -> None:
+    found = []
+    for at, letters in enumerate(("ccci", "ccii", "ciii")):
+        recipe = f"realistic(k=2,pick=ranked,order=gold@{at},short=use_all)"
+        found += rows(letters, scenario="realistic", recipe=recipe)
+    data = ReportData((run("a", found),))
+    head = cells.headline(data.runs)
+    assert {at: c.accuracy.value for at, c in cells.position_cells(data, head)["a"].items()} == {
+        0: 0.75,
+        1: 0.5,
+        2: 0.25,
+    }
+    assert len(paper.positions(data, head)) == 4
+    assert cells.sweep_cells(data, head) == {}
+    assert column(paper.figure_table(data, "positions"), "Before the gold") == ["0", "1", "2"]
+
+
+def test_realistic_and_adversarial_have_the_same_distractors_where_they_can() -> None:
+    found = rows("cc", scenario="adversarial", recipe="adversarial(k=4,pick=ranked,order=shuffled,short=use_all)")
+    for k in (2, 4):
+        found += rows("cc", scenario="realistic", recipe=f"realistic(k={k},pick=ranked,order=shuffled,short=use_all)")
+    head = cells.headline([run("a", found)])
+    assert "k=4" in head.recipes[Scenario.REALISTIC]
+    assert "k=4" in head.recipes[Scenario.ADVERSARIAL]
 
 
 def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
     assert data.release is not None
     manifest = data.release.manifest
-    manifest["pool_by_topic"] = {"capital": 40, "currency": 30, "export_commodity": 20, "longest_border": 10}
+    pool = ["capital"] * 40 + ["currency"] * 30 + ["export_commodity"] * 20 + ["longest_border"] * 10
+    kept = [topic != "capital" or i % 4 == 0 for i, topic in enumerate(pool)]
+    manifest["topics"] = drift(pool, kept, by="source", draws=50).model_dump(mode="json")
     rates = {"accuracy": 0.2, "deflection": 0.1, "hallucination": 0.7}
     manifest["gate_rounds"] = [
         {"gates": [], "size": 66, "monitors": {"keye": rates}},
@@ -208,15 +243,20 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
         drawn = paper.figures(data)
         assert drawn["figure4"][0].body.count('class="mark"') == 4
         assert len(drawn["figure5"]) == 5
-        assert paper.figure_table(data, "figure4").rows[0] == ("capital", 40.0, 25.0, pytest.approx(-15.0))
+        assert paper.figure_table(data, "figure4").rows[0] == (
+            "capital",
+            40.0,
+            pytest.approx(100 / 7),
+            pytest.approx(100 / 7 - 40),
+        )
         assert paper.figure_table(data, "figure5").rows[1][:3] == ("prior", 57, 10.0)
     finally:
-        del manifest["pool_by_topic"], manifest["gate_rounds"]
+        del manifest["topics"], manifest["gate_rounds"]
 
 
 def test_all_forms_are_written_twice_alike(data: ReportData, tmp_path: Path) -> None:
     written = [paper.write_tables(data, tmp_path / name) for name in ("a", "b")]
-    assert len(written[0]) == 11 * 4 + 1  # eight tables, three figures' numbers, one figure that has data
+    assert len(written[0]) == 12 * 4 + 1  # eight tables, four figures' numbers, one figure that has data
     for one, two in zip(*written, strict=True):
         assert one.read_bytes() == two.read_bytes()
     ET.parse(tmp_path / "a" / "figure3.svg")
