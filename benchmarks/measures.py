@@ -120,7 +120,7 @@ WORK: dict[str, tuple[Callable[[pa.Table, pa.Table], object], float]] = {
 
 
 def measured(name: str, folder: Path, repeats: int) -> tuple[float, float, float]:
-    """(seconds, best of repeats and scaled to the whole job; peak MB of the process; MB with the two tables read, before the work)."""
+    """(seconds, best of repeats, for the whole job; peak MB of the process; MB with both tables read)."""
     work, scale = WORK[name]
     a, b = (pq.read_table(folder / f"{i}.parquet") for i in range(2))
     work(rows(1000, 0), rows(1000, 1))  # imports are not measured
