@@ -37,3 +37,8 @@ class StubEncoder:
 
     def images(self, images, space="joint"):
         return self._vectors([i.tobytes() for i in images], space)
+
+
+def stub(argument="", *, allow_random=False, device=None):
+    """What ``--encoder stub_encoder:stub`` opens."""
+    return StubEncoder(name="stub_encoder:stub")

@@ -34,6 +34,8 @@ VERBS = (
     Verb(
         "pool", "join sources into one pool of samples", "demur pool build webqa=/data/webqa mrag=/data/mrag --out pool"
     ),
+    Verb("index", "documents to an index: build, info, search", "demur index build kb.jsonl --out index"),
+    Verb("mine", "distractors for every sample from an index", "demur mine pool --index index --out mined"),
     Verb("calls", "ask a model; look into the ledger of paid replies", "demur calls stats calls.sqlite"),
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),

@@ -153,6 +153,11 @@ class Searcher:
         here = [mode for mode, way in WAYS.items() if way.part in self.manifest["parts"]]
         return (*here, *(["fused"] if all(mode in here for mode in FUSED) else []))
 
+    def table(self, mode: str) -> Documents:
+        """Where the hits of a mode are looked up: `documents`, or `pages`."""
+        last = canonical_mode(mode).rpartition("/")[2]
+        return self.pages if last in WAYS and WAYS[last].finds == "pages" else self.documents
+
     def search(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> list[list[Hit]]:
         """The first k hits of each query.
 

@@ -159,3 +159,54 @@ def test_bad_documents_are_named_together_or_skipped_and_listed(tmp_path):
     assert "i3" not in [h.document for h in searcher.search([Query(image=picture(3))], "image->image", 50)[0]]
     with pytest.raises(DataError, match="no documents"):
         build_index([], StubEncoder(), tmp_path / "none")
+
+
+def test_an_interrupted_build_goes_on(tmp_path):
+    class Dying(StubEncoder):
+        def images(self, images, space="joint"):
+            raise KeyboardInterrupt
+
+    documents = corpus(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        build_index(documents, Dying(), tmp_path / "index", image_root=tmp_path)
+    assert not (tmp_path / "index").exists()
+    encoder = StubEncoder()
+    texts = []
+    real = encoder.texts
+    encoder.texts = lambda given, *rest, **more: (texts.extend(given), real(given, *rest, **more))[1]
+    resumed = build_index(documents, encoder, tmp_path / "index", image_root=tmp_path)
+    assert texts == []  # all text vectors were made before
+    whole = build_index(documents, StubEncoder(), tmp_path / "whole", image_root=tmp_path)
+    assert resumed == whole  # every file's hash is in it
+    assert sorted(p.name for p in tmp_path.glob(".*")) == []
+
+
+def test_two_builds_of_one_folder(tmp_path):
+    documents = corpus(tmp_path)
+
+    def meanwhile():
+        yield documents[0]
+        with pytest.raises(UsageError, match="another process is building"):
+            build_index(documents, StubEncoder(), tmp_path / "index", image_root=tmp_path)
+        yield from documents[1:]
+
+    assert build_index(meanwhile(), StubEncoder(), tmp_path / "index", image_root=tmp_path)["counts"]["documents"] == 40
+
+
+def test_progress_is_told(tmp_path):
+    told = []
+    build_index(
+        corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path, progress=lambda *x: told.append(x)
+    )
+    assert ("documents", 40, 0) in told
+    assert ("passages", 30, 30) in told
+    assert ("looks", 10, 10) in told
+
+
+def test_an_encoder_that_lies_about_its_length(tmp_path):
+    class Long(StubEncoder):
+        def _vectors(self, keys, space):
+            return 2 * super()._vectors(keys, space)
+
+    with pytest.raises(DataError, match="not of length 1"):
+        build_index(corpus(tmp_path), Long(), tmp_path / "index", image_root=tmp_path)

@@ -1,0 +1,249 @@
+"""`demur index build|info|search`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from demur.records import Document
+    from demur.retrieval.search import Searcher
+    from demur.store import Problems
+
+EPILOG = """examples:
+  $ demur index build atlas=demur/sample/atlas --out index
+  $ demur index build wiki6m:Wiki6M_ver_1_0.jsonl.gz --chunk 250:32 --queries 30000 --skip-bad --out wiki \\
+      --encoder open_clip:EVA02-L-14-336/merged2b_s6b_b61k --text-encoder sentence-transformers:facebook/contriever
+  $ demur index info index --verify
+  $ demur index search index --text "Which river is the longest?" --mode fused -k 5
+  $ demur index search index --image photo.jpg --text "Who built it?" --mode image-to-title/text-to-text
+
+corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: datasets: (READER:PATH?option=value), a bare
+path read by its ending, a pool folder, or NAME=FOLDER for the knowledge base of a source ('demur sources list')."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments."""
+    from demur.cli.sources import positive
+
+    parser.epilog = EPILOG
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="build|info|search")
+    build = verbs.add_parser("build", help="documents to an index folder")
+    build.add_argument("corpora", nargs="+", metavar="CORPUS", help="see the end of 'demur index --help'")
+    build.add_argument("--out", type=Path, required=True, help="the index folder")
+    build.add_argument("--encoder", default="offline", help="(default: %(default)s)")
+    build.add_argument("--text-encoder", help="another encoder for passages")
+    build.add_argument("--image-root", type=Path, help="folder that relative image paths start from")
+    build.add_argument("--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (the paper: 250:32)")
+    build.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json that counts them (default: words)")
+    build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8, ivf-sqfp16, ivf-rabitq, ivf-pq or auto")
+    build.add_argument("--queries", type=positive, default=10_000, help="queries that auto should reckon with")
+    build.add_argument("--lexical", choices=("lucene", "okapi"), default="lucene", help="how BM25 scores")
+    build.add_argument("--workers", type=positive, default=2, help="threads that decode images (default: 2)")
+    build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")
+    build.add_argument("--skip-bad", action="store_true", help="leave bad documents out, and list them")
+    build.add_argument("--json", action="store_true", help="print the manifest")
+    info = verbs.add_parser("info", help="what an index folder holds; --verify reads every byte")
+    info.add_argument("folder", type=Path)
+    info.add_argument("--verify", action="store_true", help="check the hash of every file")
+    info.add_argument("--json", action="store_true", help="print the manifest")
+    search = verbs.add_parser("search", help="ask an index with a text, an image or both")
+    search.add_argument("folder", type=Path)
+    search.add_argument("--text", default="", help="the question")
+    search.add_argument("--image", type=Path, help="the query image")
+    search.add_argument("--mode", help="text-to-text, lexical, fused, image-to-title, image-to-title+summary, "
+                        "image-to-image, text-to-image, text-to-title, or FIRST/text-to-text")  # fmt: skip
+    search.add_argument("-k", type=positive, default=10, help="hits (default: %(default)s)")
+    search.add_argument("--pages", type=positive, default=10, help="pages opened by FIRST/... (default: %(default)s)")
+    search.add_argument("--encoder", help="(default: the one that the manifest names)")
+    search.add_argument("--text-encoder", help="(default: the one that the manifest names)")
+    search.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build, show or ask."""
+    return {"build": _build, "info": _info, "search": _search}[args.what](args)
+
+
+def open_searcher(folder: Path, encoder: str | None = None, text_encoder: str | None = None) -> Searcher:
+    """An index folder opened with the encoders that its manifest names, or with those given."""
+    from demur.indexing.encoders import open_encoder
+    from demur.retrieval.folder import checked_manifest
+    from demur.retrieval.search import Searcher
+
+    made_by = checked_manifest(folder)["encoders"]
+    of_text = made_by.get("text", {}).get("name", "")
+    others = [entry["name"] for space, entry in made_by.items() if space != "text"]
+    first = encoder or (others[0] if others else of_text)
+    second = text_encoder or (of_text if of_text != first and not encoder else "")
+    return Searcher(
+        folder,
+        open_encoder(first, allow_random=True),  # the fingerprint decides, not the weights' origin
+        text_encoder=open_encoder(second, allow_random=True) if second else None,
+    )
+
+
+def _build(args: argparse.Namespace) -> int:
+    from demur.indexing.build import build_index
+    from demur.indexing.encoders import open_encoder
+    from demur.store import Problems
+
+    problems = Problems()
+    documents, root = _documents(args.corpora, problems)
+    chunker = None
+    if args.chunk:
+        chunker = _chunker(args.chunk, args.tokenizer)
+        documents = chunker.documents(documents)
+    manifest = build_index(
+        documents,
+        open_encoder(args.encoder, allow_random=args.allow_random),
+        args.out,
+        text_encoder=open_encoder(args.text_encoder, allow_random=args.allow_random) if args.text_encoder else None,
+        image_root=args.image_root or root,
+        kind=args.kind,
+        queries=args.queries,
+        lexical=args.lexical,
+        workers=args.workers,
+        skip_bad=args.skip_bad,
+        problems=problems,
+        progress=sys.stderr.isatty(),
+    )
+    if args.json:
+        sys.stdout.write(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        return 0
+    if chunker is not None and chunker.counts.articles:
+        c = chunker.counts
+        sys.stderr.write(
+            f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence\n"
+        )
+    for line in problems.lines[:20]:
+        sys.stderr.write(f"skipped: {line}\n")
+    _print(args.out, manifest)
+    return 0
+
+
+def _documents(corpora: list[str], problems: Problems) -> tuple[Iterator[Document], Path | None]:
+    """All corpora one after the other, and the folder that the images of a source start from."""
+    from itertools import chain
+
+    from demur.curation.pool import Pool
+    from demur.curation.sources import open_source
+    from demur.errors import UsageError
+    from demur.indexing.corpora import read_corpus
+
+    streams, roots = [], []
+    for text in corpora:
+        name, equals, folder = text.partition("=")
+        if equals and "?" not in name and ":" not in name:
+            source = open_source(name, Path(folder), problems)
+            streams.append(source.documents())
+            roots.append(source.root)
+        elif (Path(text) / "pool.json").is_file():
+            pool = Pool(Path(text), problems)
+            streams.append(pool.documents())
+            roots.append(pool.root)
+        else:
+            streams.append(read_corpus(text, problems))
+    if len(set(roots)) > 1:
+        raise UsageError(
+            "images of several sources start from different folders", cure="join them first: demur pool build"
+        )
+    return chain.from_iterable(streams), roots[0] if roots else None
+
+
+def _chunker(text: str, tokenizer: str | None) -> Any:
+    from demur.errors import DataError, MissingExtra, UsageError
+    from demur.indexing.chunk import Chunker, Offsets, plain_offsets, tokenizer_offsets
+
+    try:
+        size, overlap = (int(part) for part in text.split(":"))
+    except ValueError:
+        raise UsageError(f"--chunk {text!r} is not SIZE:OVERLAP", cure="the paper's is 250:32") from None
+    offsets: Offsets = plain_offsets
+    if tokenizer:
+        try:
+            from tokenizers import Tokenizer
+        except ModuleNotFoundError as error:
+            raise MissingExtra("--tokenizer", extra="demo", module="tokenizers") from error
+        try:
+            offsets = tokenizer_offsets(Tokenizer.from_file(tokenizer))
+        except Exception as error:  # the library raises bare Exception
+            raise DataError(f"not a tokenizer: {error}", item=tokenizer, cure="give a tokenizer.json") from error
+    return Chunker(size, overlap, offsets)
+
+
+def _info(args: argparse.Namespace) -> int:
+    from demur.retrieval.folder import checked_manifest
+
+    manifest = checked_manifest(args.folder, verify=args.verify)
+    if args.json:
+        sys.stdout.write(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    else:
+        _print(args.folder, manifest)
+        if args.verify:
+            sys.stdout.write(f"all {len(manifest['files'])} files are as the manifest says\n")
+    return 0
+
+
+def _print(folder: Path, manifest: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    size = sum(entry["bytes"] for entry in manifest["files"].values())
+    console.print(f"[bold]{folder}[/]  id {manifest['id']}  {size / 1e6:,.1f} MB", highlight=False)
+    for space, entry in manifest["encoders"].items():
+        line = f"  {space:<6} {entry['name']}  {entry['dims']}-d, {entry['similarity']}  ({entry['note']})"
+        console.print(line, highlight=False)
+    counts = "  ".join(f"{n:,} {name}" for name, n in manifest["counts"].items())
+    console.print(f"  {counts}", highlight=False)
+    table = Table()
+    for column in ("part", "kind", "rows", "why"):
+        table.add_column(column)
+    for name, part in manifest["parts"].items():
+        why = part.get("why") or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}"
+        table.add_row(name, part["kind"], f"{part['count']:,}", why)
+    console.print(table)
+
+
+def _search(args: argparse.Namespace) -> int:
+    from demur.errors import UsageError
+    from demur.indexing.pixels import rgb
+    from demur.retrieval.search import Query, canonical_mode
+    from demur.store import storage_errors
+
+    if not args.text and args.image is None:
+        raise UsageError("there is nothing to ask with", cure="give --text, --image or both")
+    picture = None
+    if args.image is not None:
+        with storage_errors(args.image):
+            picture = rgb(args.image.read_bytes(), str(args.image))
+    searcher = open_searcher(args.folder, args.encoder, args.text_encoder)
+    asked = args.mode or (
+        "fused" if picture is None else "image->image" if not args.text else "image->title/text->text"
+    )
+    mode = canonical_mode(asked)
+    hits = searcher.search([Query(args.text, picture)], mode, args.k, pages=args.pages)[0]
+    found = [(hit, searcher.table(mode)[hit.document]) for hit in hits]
+    shown = [{**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page} for hit, d in found]
+    if args.json:
+        sys.stdout.write(
+            json.dumps({"mode": mode, "index": searcher.id, "hits": shown}, ensure_ascii=False, indent=1) + "\n"
+        )
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    listed = Table(title=f"{mode}, {len(hits)} hits", title_justify="left")
+    for column in ("rank", "score", "id", "title", "text"):
+        listed.add_column(column, justify="right" if column in ("rank", "score") else "left", overflow="ellipsis")
+    for hit, document in found:
+        text = " ".join((document.text or "").split())[:120]
+        listed.add_row(str(hit.rank), f"{hit.score:.4f}", hit.document, document.title, text)
+    Console().print(listed)
+    return 0

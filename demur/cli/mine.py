@@ -1,0 +1,201 @@
+"""`demur mine`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from demur.retrieval.recall import Choice
+
+EPILOG = """examples:
+  $ demur mine pool --index index --encoder offline --out mined
+  $ demur mine atlas=demur/sample/atlas --index index --text 10 --lexical 5 --relative-margin 0.05 --out mined
+  $ demur mine pool --index index --modes image-to-title+summary,text-to-text --pages 5 --per-page 2 --out mined
+
+The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments."""
+    from demur.cli.sources import positive
+
+    parser.epilog = EPILOG
+    parser.add_argument("samples", help="a pool folder, or NAME=FOLDER: a source and its folder")
+    parser.add_argument("--index", type=Path, required=True, help="an index folder ('demur index build')")
+    parser.add_argument("--encoder", help="the encoder that made it (default: the one its manifest names)")
+    parser.add_argument("--text-encoder", help="the encoder of its passages, where that is another")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--text", type=int, default=10, metavar="N", help="text distractors each (default: 10)")
+    parser.add_argument("--lexical", type=int, default=0, metavar="N", help="more of them, by words (default: 0)")
+    parser.add_argument("--visual", type=int, default=10, metavar="N", help="image distractors each (default: 10)")
+    parser.add_argument("--pages", type=positive, default=10, help="pages opened for an image (default: 10)")
+    parser.add_argument("--modes", help="modes to choose from, with commas (default: all that find pages or passages)")
+    parser.add_argument("--per-page", type=positive, metavar="N", help="at most N of a kind from one page, for variety")
+    parser.add_argument("--drop-native", action="store_true", help="leave the samples' own negatives out")
+    parser.add_argument("--limit", type=positive, metavar="N", help="the first N samples only")
+    parser.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and count them")
+    choice = parser.add_argument_group("which candidates, as in sentence-transformers' mine_hard_negatives")
+    choice.add_argument("--range-min", type=int, default=0, metavar="R", help="pass over the first R")
+    choice.add_argument("--range-max", type=int, metavar="R", help="take none behind rank R")
+    choice.add_argument("--max-score", type=float, metavar="S")
+    choice.add_argument("--min-score", type=float, metavar="S")
+    choice.add_argument("--absolute-margin", type=float, metavar="M", help="score at least M less than gold")
+    choice.add_argument("--relative-margin", type=float, metavar="M", help="0.05: NV-Retriever's 95 %% of gold")
+    choice.add_argument("--sampling", choices=("top", "random"), default="top")
+    choice.add_argument("--cross-encoder", metavar="MODEL", help="leave out what it scores like gold evidence")
+    parser.add_argument("--seed", type=int, default=0, help="for random sampling (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print what mining.json holds")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Mine, write, and say what came of it."""
+    from collections import Counter
+    from itertools import islice
+
+    from demur.cli.index import open_searcher
+    from demur.curation.select import Selection
+    from demur.errors import UsageError
+    from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples
+    from demur.pipeline.steps import Shown
+    from demur.retrieval.search import canonical_mode
+    from demur.store import JsonlLog, storage_errors, write_json
+
+    if min(args.text, args.lexical, args.visual) < 0:
+        raise UsageError("the numbers of distractors cannot be negative", cure="give 0 to mine none of a kind")
+    plan = MiningPlan(
+        quotas={"text": args.text, "lexical": args.lexical, "visual": args.visual},
+        selection=Selection(
+            range_min=args.range_min,
+            range_max=args.range_max,
+            max_score=args.max_score,
+            min_score=args.min_score,
+            absolute_margin=args.absolute_margin,
+            relative_margin=args.relative_margin,
+            sampling=args.sampling,
+            seed=args.seed,
+        ),
+        per_page=args.per_page,
+        pages=args.pages,
+        native=not args.drop_native,
+        cross_encoder=_cross_encoder(args.cross_encoder) if args.cross_encoder else None,
+        modes=tuple(map(canonical_mode, args.modes.split(","))) if args.modes else (*PAGE_MODES, *TEXT_MODES),
+    )
+    searcher = open_searcher(args.index, args.encoder, args.text_encoder)
+    reasons: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    short: list[str] = []
+    total = 0
+    with Shown() as steps:
+        steps.stage("choose the mode of each source by recall of gold")
+        source = _source(args.samples)
+        routes = choose_routes(islice(source.samples(), args.limit), searcher, source.root, plan, steps)
+        source.problems.settle(skip_bad=args.skip_bad)
+        steps.stage("mine")
+        source = _source(args.samples)
+        with storage_errors(args.out):
+            args.out.mkdir(parents=True, exist_ok=True)
+            for name in ("samples.jsonl", "drops.jsonl"):
+                (args.out / name).unlink(missing_ok=True)
+        with JsonlLog(args.out / "samples.jsonl") as kept, JsonlLog(args.out / "drops.jsonl") as dropped:
+            samples = islice(source.samples(), args.limit)
+            for sample, mined in mine_samples(samples, searcher, source.root, plan, routes, steps):
+                kept.append(sample)
+                for drop in mined.drops:
+                    dropped.append(drop)
+                    reasons[drop.reason] += 1
+                kinds.update(e.mode for e in mined.negatives)
+                total += 1
+                if not mined.negatives:
+                    short.append(sample.id)
+    summary = {
+        "index": searcher.id,
+        "samples": total,
+        "without_distractors": short,
+        "distractors": dict(sorted(kinds.items())),
+        "left_out": dict(sorted(reasons.items())),
+        "recall": [recall_json(choice) for choice in routes.choices],
+        "skipped": source.problems.lines,
+    }
+    write_json(args.out / "mining.json", summary)
+    if args.json:
+        sys.stdout.write(json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        return 0
+    for choice in routes.choices:
+        print_recall(choice)
+    _print(summary)
+    sys.stdout.write(f"{args.out / 'samples.jsonl'}\n")
+    return 0
+
+
+def _source(text: str) -> Any:
+    from demur.curation.pool import Pool
+    from demur.curation.sources import open_source
+
+    name, equals, folder = text.partition("=")
+    return open_source(name, Path(folder)) if equals else Pool(Path(text))
+
+
+def _cross_encoder(name: str) -> Any:
+    """A sentence-transformers cross-encoder as a function of (question, passages)."""
+    from demur.errors import MissingExtra, StorageError
+    from demur.vision_ops import ensure_torchvision
+
+    try:
+        ensure_torchvision()
+        from sentence_transformers import CrossEncoder
+    except ModuleNotFoundError as error:
+        raise MissingExtra("a cross-encoder", extra="clip", module="sentence_transformers") from error
+    try:
+        model = CrossEncoder(name)
+    except (OSError, ValueError) as error:
+        why = (str(error).splitlines() or ["it cannot be loaded"])[0]
+        raise StorageError(why, item=name, cure="check the name, or give a local folder") from error
+    return lambda question, passages: model.predict([(question, p) for p in passages]).tolist()
+
+
+def recall_json(choice: Choice) -> dict[str, Any]:
+    """The table of a choice of modes, for JSON."""
+    return {
+        "source": choice.source,
+        "chosen": choice.mode,
+        "at": choice.k,
+        "modes": {mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table},
+    }
+
+
+def print_recall(choice: Choice) -> None:
+    """The table of a choice of modes, on the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{choice.source} - recall of gold, 95 % intervals", title_justify="left")
+    table.add_column("mode")
+    for measure in choice.table[0][1] if choice.table else ():
+        table.add_column(f"{measure.name} (n={measure.n})", justify="right")
+    for mode, measures in choice.table:
+        cells = ["-" if m.value is None else f"{m.value:.2f} ({m.low:.2f}-{m.high:.2f})" for m in measures]
+        table.add_row(f"[bold]{mode}[/]" if mode == choice.mode else mode, *cells)
+    Console().print(table)
+
+
+def _print(summary: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=f"{summary['samples']} samples, index {summary['index']}", title_justify="left")
+    table.add_column("distractors by mode / hits left out by reason")
+    table.add_column("n", justify="right")
+    for group in ("distractors", "left_out"):
+        for name, n in summary[group].items():
+            table.add_row(name, f"{n:,}")
+        table.add_section()
+    console.print(table)
+    if summary["without_distractors"]:
+        console.print(f"{len(summary['without_distractors'])} sample(s) got none; mining.json names them")
+    for line in summary["skipped"]:
+        sys.stderr.write(f"skipped: {line}\n")

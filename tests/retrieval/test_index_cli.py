@@ -1,0 +1,131 @@
+import json
+
+import pytest
+from test_search import corpus, picture
+
+from demur.cli import main
+from demur.records import AnswerSpec, Evidence, Role, Sample
+from demur.store import write_records
+
+ENCODER = ["--encoder", "stub_encoder:stub"]
+
+
+@pytest.fixture
+def kb(tmp_path, monkeypatch):
+    """A pool folder with documents and samples, and an index of it."""
+    monkeypatch.chdir(tmp_path)
+    documents = corpus(tmp_path)
+    write_records(tmp_path / "documents.jsonl", documents)
+    by_id = {d.id: d for d in documents}
+    samples = [
+        Sample(
+            id=f"q{i}", source="kb", question=f"Which part is number {i}?", images=(by_id[f"i{i}"].image,),
+            answers=AnswerSpec(accepted=((f"passage {3 * i}",),)), gold=(Evidence.of(by_id[f"t{3 * i}"], Role.GOLD),),
+        )
+        for i in range(4)
+    ]  # fmt: skip
+    samples.append(samples[0].model_copy(update={"id": "text", "images": ()}))
+    write_records(tmp_path / "samples.jsonl", samples)
+    (tmp_path / "pool.json").write_text("{}")
+    assert main(["index", "build", ".", "--out", "index", *ENCODER]) == 0
+    return tmp_path
+
+
+def output(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+def test_build_info_and_search(kb, capsys):
+    assert main(["index", "info", "index"]) == 0
+    assert "passages" in capsys.readouterr().out
+    assert main(["index", "info", "index", "--verify", "--json"]) == 0
+    assert output(capsys)["counts"] == {"documents": 40, "pages": 10, "texts": 30, "images": 10, "skipped": 0}
+    assert main(["index", "search", "index", "--text", "passage 7 about w2", "--mode", "lexical", "--json"]) == 0
+    assert output(capsys)["hits"][0]["document"] == "t7"
+    assert main(["index", "search", "index", "--image", "4.png", "-k", "2", "--json"]) == 0
+    found = output(capsys)
+    assert found["mode"] == "image->image"
+    assert found["hits"][0] | {"score": 1.0} == {
+        "document": "i4", "score": 1.0, "rank": 1, "index_id": found["index"], "mode": "image->image",
+        "title": "caption 4", "text": None, "page": "p4",
+    }  # fmt: skip
+    assert main(["index", "search", "index", "--image", "4.png", "--text", "x", "--pages", "2", "--json"]) == 0
+    assert output(capsys)["mode"] == "image->title/text->text"
+    assert main(["index", "search", "index", "--image", "4.png", "--mode", "image-to-title"]) == 0
+    assert "Page" in capsys.readouterr().out
+
+
+def test_chunks(kb, capsys):
+    assert main(["index", "build", "jsonl:documents.jsonl", "--chunk", "3:1", "--out", "cut", *ENCODER, "--json"]) == 0
+    assert output(capsys)["counts"]["texts"] == 60
+    assert main(["index", "build", "documents.jsonl", "--chunk", "3", "--out", "cut", *ENCODER]) == 2
+
+
+def test_mine(kb, capsys):
+    command = [
+        "mine",
+        ".",
+        "--index",
+        "index",
+        "--out",
+        "mined",
+        "--text",
+        "3",
+        "--lexical",
+        "2",
+        "--visual",
+        "2",
+        "--json",
+    ]
+    assert main(command) == 0
+    captured = capsys.readouterr().out
+    summary = json.loads(captured[captured.index("{") :])
+    assert summary["samples"] == 5
+    assert summary["without_distractors"] == []
+    assert {r["source"]: r["chosen"] for r in summary["recall"]}["kb: pages by image"] == "image->image"
+    rows = [json.loads(line) for line in (kb / "mined" / "samples.jsonl").read_text().splitlines()]
+    samples = [Sample.model_validate(row) for row in rows]
+    for sample in samples:
+        modes = [e.mode for e in sample.negatives]
+        assert len(modes) <= 7
+        assert all(e.origin == "mined" and e.index_id == summary["index"] and e.rank for e in sample.negatives)
+        assert not {e.id for e in sample.negatives} & {e.id for e in sample.gold}
+    assert "image->image/text->text" in [e.mode for e in samples[0].negatives]
+    assert {"gold", "query image"} <= summary["left_out"].keys()
+    drops = [json.loads(line) for line in (kb / "mined" / "drops.jsonl").read_text().splitlines()]
+    assert sum(summary["left_out"].values()) == len(drops)
+    before = (kb / "mined" / "samples.jsonl").read_bytes()
+    assert main(command) == 0
+    assert (kb / "mined" / "samples.jsonl").read_bytes() == before
+
+
+def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
+    (kb / "2.png").unlink()
+    assert main(["mine", ".", "--index", "index", "--out", "mined", "--json"]) == 0
+    captured = capsys.readouterr().out
+    summary = json.loads(captured[captured.index("{") :])
+    assert summary["left_out"]["image cannot be read"] == 1
+    assert summary["without_distractors"] == ["q2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["index", "search", "index"], "nothing to ask with"),
+        (["index", "search", "nowhere", "--text", "x"], "not an index folder"),
+        (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not say"),
+        (["mine", ".", "--index", "index", "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
+        (["mine", ".", "--index", "index", "--out", "m", "--text", "-1"], "cannot be negative"),
+        (["mine", ".", "--index", "index", "--out", "m", "--range-min", "-2"], "out of range"),
+    ],
+)
+def test_errors_are_one_line(kb, capsys, words, says):
+    capsys.readouterr()
+    assert main(words) in (1, 2)
+    error = capsys.readouterr().err
+    assert any(part in error for part in says.split("|")), error
+    assert error.count("\n") == 1
+
+
+def test_pictures_differ():
+    assert picture(1).tobytes() != picture(2).tobytes()
