@@ -78,8 +78,8 @@ class StaleReplies:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, int]] = {}
-        """Reply id -> (fingerprint of the request that it answered, the connection)."""
+        self._seen: dict[str, tuple[int, tuple[int, ...]]] = {}
+        """Reply id -> (fingerprint of the request that it answered, the connections it came on)."""
         self._unique = True
 
     def is_stale(self, text: str, request: int, connection: ResponseHandler) -> bool:
@@ -93,12 +93,17 @@ class StaleReplies:
         found = _ID.search(text) if self._unique else None
         if found is None:
             return False
-        earlier = self._seen.setdefault(found[1], (request, id(connection)))
-        if len(self._seen) > _IDS:
-            del self._seen[next(iter(self._seen))]
-        if earlier[0] == request:
+        earlier = self._seen.get(found[1])
+        if earlier is None:
+            self._seen[found[1]] = (request, (id(connection),))
+            if len(self._seen) > _IDS:
+                del self._seen[next(iter(self._seen))]
             return False
-        if earlier[1] == id(connection):
+        if earlier[0] == request:  # asked again, and answered under the same id by a server that derives it
+            if id(connection) not in earlier[1]:
+                self._seen[found[1]] = (request, (*earlier[1][-7:], id(connection)))
+            return False
+        if id(connection) in earlier[1]:
             return True
         self._unique = False
         return False
