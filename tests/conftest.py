@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,3 +30,14 @@ def _no_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def small_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A finished demo with every real part in it, drawn small, and what it printed; made once for all tests."""
+    out = tmp_path_factory.mktemp("demo") / "demo-out"
+    words = [sys.executable, "-m", "demur", "demo", "--out", str(out), "--per-topic", "2"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "LEFT OUT" not in done.stderr
+    return out, done.stdout

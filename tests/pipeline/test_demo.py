@@ -33,10 +33,9 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory) -> tuple[Path, str]:
-    out = tmp_path_factory.mktemp("demo") / "a"
-    return out, demo(out)
+@pytest.fixture
+def first(small_demo):
+    return small_demo
 
 
 def test_it_leaves_what_it_promises_and_ends_with_the_reports_path(first):
