@@ -29,13 +29,19 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
         Column("n"),
     )
     rows: list[tuple[Any, ...]] = []
+    gaps = []
     for run in data.runs:
+        asked = {r.scenario for r in run.rows if head.holds(r)}
+        lacks = [s.value for s in head.recipes if s not in asked]
+        if lacks:
+            gaps.append(f"{run.name} was not asked these contexts in: {', '.join(lacks)}; its line is over the others.")
         one = behaviour(r for r in run.rows if head.holds(r))
         balanced = None if one.balanced is None else Measure(name="balanced", value=one.balanced, n=one.right.n)
         answers = (one.answered, one.over_deflection)
         deflects = (one.deflected, one.under_deflection)
         rows.append((run.name, one.right, balanced, *answers, *deflects, one.right.n))
     notes = (
+        *gaps,
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; over all asks.",
         "Balanced: the mean of answers-when-it-can and deflects-when-it-must; always deflecting gives 50.",
         f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}. {head.told()}",

@@ -246,16 +246,18 @@ def _sentences(data: ReportData, head: Headline) -> str:
     lines = []
     for run in data.runs:
         one = behaviour(r for r in run.rows if head.holds(r))
-        parts = []
+        name, parts = f"<strong>{text(run.name)}</strong>", []
         if one.answered.value is not None and one.over_deflection.value is not None:
             parts.append(
-                f"answers {100 * one.answered.value:.0f} % rightly when the gold evidence is shown "
-                f"(and deflects {100 * one.over_deflection.value:.0f} %)"
+                f"with the gold evidence shown, {name} is right in {100 * one.answered.value:.0f} % "
+                f"and deflects in {100 * one.over_deflection.value:.0f} %"
             )
         if one.deflected.value is not None:
-            parts.append(f"deflects {100 * one.deflected.value:.0f} % when it is not")
+            who = "it" if parts else name
+            parts.append(f"without it, {who} deflects in {100 * one.deflected.value:.0f} %")
         if parts:
-            lines.append(f"<li><strong>{text(run.name)}</strong> {text('; '.join(parts))}.</li>")
+            told = "; ".join(parts)
+            lines.append(f"<li>{told[0].upper()}{told[1:]}.</li>")
     return f'<ul class="said-so">{"".join(lines)}</ul>' if lines else ""
 
 
