@@ -50,8 +50,8 @@ def test_strict_never_guesses(reply: str) -> None:
     found = parse(reply)
     if found is not None:
         upper = reply.upper()
-        letter = {C: "A", W: "B", D: "C"}[found]
-        assert letter in upper
+        letter, word = {C: ("A", "CORRECT"), W: ("B", "INCORRECT"), D: ("C", "ATTEMPTED")}[found]
+        assert letter in upper or word in upper
         assert verdict("x", reply, judge="j", model="m", prompt_sha256="0").outcome is found
 
 
