@@ -300,7 +300,7 @@ def webqa_rows():
             "img_negFacts": [picture(30000003, "Book")],
             "txt_posFacts": [snippet(TEXT_GUID, 0, "The Sample", "Ada Sample wrote The Sample.")],
             "txt_negFacts": [
-                snippet(TEXT_GUID, 1, "Tower One", "Tower One is  OLD."),
+                snippet(TEXT_GUID, 1, "Tower One", "[12]  Tower One is  old."),
                 snippet(TEXT_GUID, 2, "The Sample", "ada sample wrote the sample."),
             ],
         },

@@ -156,3 +156,49 @@ def test_a_pool_is_json_lines_of_samples(six, tmp_path):
     build(sources({"webqa": six["webqa"]}), tmp_path / "pool", limit=1)
     (line,) = (tmp_path / "pool/samples.jsonl").read_text().splitlines()
     assert Sample.model_validate_json(line).id == f"webqa:{mini.GUID}"
+
+
+def test_a_pool_survives_a_release(six, tmp_path):
+    from demur.curation.release import Release, freeze
+
+    build(sources(six), tmp_path / "pool")
+    pool = Pool(tmp_path / "pool")
+    samples = {s.id: s for s in pool.samples()}
+    freeze(
+        tmp_path / "release",
+        name="six",
+        version="1.0.0",
+        samples=list(samples.values()),
+        read_image=lambda ref: read_image(ref, pool.root),
+    )
+
+    def without_places(value):
+        if isinstance(value, dict):
+            return {k: without_places(v) for k, v in value.items() if k not in ("uri", "native")}
+        return [without_places(v) for v in value] if isinstance(value, list) else value
+
+    released = {s.id: s for s in Release.open(tmp_path / "release").samples()}
+    assert released.keys() == samples.keys()
+    for name, sample in released.items():
+        assert without_places(sample.model_dump(mode="json")) == without_places(samples[name].model_dump(mode="json"))
+
+
+def test_official_metrics_take_what_the_adapters_give(six):
+    """The rule of each sample names a metric that scores its own answer 1 and nonsense 0."""
+    from demur.judge.official import METRICS, metric
+
+    for source in sources(six):
+        for sample in source.samples():
+            rule = sample.answers.rule.partition(":")[0]
+            rules = [name for name in METRICS if name.partition("-")[0] == rule]
+            assert rules, rule
+            if rule == "mragbench":  # asked openly; its letters are scored in the form with options
+                continue
+            said = sample.answers.canonical or " and ".join(sample.answers.accepted[0])
+            for name in rules:
+                assert metric(name)(sample.answers, said) == 1.0, (name, sample.answers)
+                assert metric(name)(sample.answers, "qwerty 999999") in (0.0, None), (name, sample.answers)
+    choice = open_source("mrag", six["mrag"], Problems(), {"form": "choice"})
+    for sample in choice.samples():
+        assert metric("mragbench")(sample.answers, "(B)") == 1.0
+        assert metric("mragbench")(sample.answers, "(A)") == 0.0

@@ -31,7 +31,7 @@ def test_a_healthy_folder_is_sound(name, tmp_path):
 
 def test_counts_are_those_of_the_folder(tmp_path):
     report = checked("webqa", mini.webqa(tmp_path))
-    assert (report.samples, report.documents, report.images, report.splits) == (2, 6, 3, {"val": 2})
+    assert (report.samples, report.documents, report.images, report.splits) == (2, 7, 3, {"val": 2})
     assert report.gold == {"image/image": 1, "text/passage": 1}
     assert report.negatives == {"text": 2, "image": 2}
     assert checked("mmlongbench", mini.mmlongbench(tmp_path / "m")).unanswerable == 1

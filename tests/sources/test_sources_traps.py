@@ -8,6 +8,7 @@ import pytest
 
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.native import literal, unquoted
+from demur.curation.sources.passages import document_of
 from demur.errors import DataError, UsageError
 from demur.records import Modality
 from demur.store import Problems, digest, read_image
@@ -171,11 +172,11 @@ def test_evqa_gold_by_section_hop_evidence_and_article(tmp_path):
         ("X", "X is the church of the diocese of Y."), ("Y: Architecture", "Designed by A. Mason."),
     ]  # fmt: skip
     assert [(g.id, g.text, g.level) for g in samples["test_6"].gold] == [
-        (mini.WIKI + "Fictia_alba#1#p0", "A shrub of the plains.", "passage")
+        (mini.WIKI + "Fictia_alba#1#q98a162c3", "A shrub of the plains.", "passage")
     ]
     assert [g.level for g in by["Where?"].gold] == ["article"]
     ids = {d.id for d in source.documents()}
-    assert {g.id.removesuffix("#p0") for s in samples.values() for g in s.gold if g.level != "article"} <= ids
+    assert {document_of(g.id) for s in samples.values() for g in s.gold if g.level != "article"} <= ids
 
 
 def test_evqa_never_shows_the_question_that_names_the_subject(tmp_path):
@@ -233,6 +234,12 @@ def test_evqa_broken_rows(tmp_path):
     assert samples["test_6"].attributes["image_alternatives"] == "100001|100002"
 
 
+def test_evqa_a_reference_of_nothing_but_articles_is_noted(tmp_path):
+    source, samples, _ = read("evqa", mini.evqa(tmp_path, [mini.evqa_row(answer="the|It")]))
+    assert len(samples) == 1
+    assert source.notes["questions with a reference that the official scorer refuses (nothing but articles)"] == 1
+
+
 def test_evqa_says_which_column_is_missing(tmp_path):
     mini.evqa(tmp_path)
     (tmp_path / "test.csv").write_text("question,answer\na,b\n")
@@ -248,6 +255,7 @@ def test_webqa_literal_quotes_go_and_titles_stay(tmp_path):
     _, samples, _ = read("webqa", mini.webqa(tmp_path))
     assert samples[mini.GUID].question == "Are both towers round?"
     assert samples[mini.GUID].answers.accepted == (("Yes, both towers are round.",),)
+    assert samples[mini.GUID].answers.rule == "webqa:YesNo"
     assert samples[mini.GUID].native["Q"] == '"Are both towers round?"'
     assert samples[mini.TEXT_GUID].question == 'Who wrote "The Sample"?'
     assert unquoted('"A" or "B"') == '"A" or "B"'
@@ -259,7 +267,7 @@ def test_webqa_negatives_of_both_kinds_and_content_ids(tmp_path):
     assert [e.modality for e in image.negatives] == [Modality.TEXT, Modality.IMAGE]
     assert only(image.gold).title == "Tower One in 2010"  # the caption is part of the evidence
     assert image.negatives[0].text == "Tower One is old."  # without its reference mark
-    # the same snippet in other words' clothes has one id; one that repeats the gold is no negative
+    # the same snippet has one id under every question; one that repeats the gold, in other case, is no negative
     assert text.negatives[0].id == image.negatives[0].id
     assert len(text.negatives) == 2
     assert source.notes["facts dropped because the same stands in the sample already"] == 1

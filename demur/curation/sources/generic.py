@@ -340,7 +340,7 @@ class Generic(NativeSource):
                     lacks.append(f"{role} evidence is empty: {value.get('id')}")
                     continue
                 document = Document(
-                    id=str(value.get("id") or digest(content.encode(), 16)),
+                    id=str(value.get("id") or digest([str(value.get("title") or ""), content], 16)),
                     title=str(value.get("title") or ""),
                     text=text,
                     image=image.ref if image else None,

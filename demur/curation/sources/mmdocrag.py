@@ -149,7 +149,7 @@ class MMDocRAG(NativeSource):
 
     def _document(self, name: str, content: str, title: str, **what: Any) -> Document:
         return Document(
-            id=f"{name}:{digest(content.encode(), 12)}",
+            id=f"{name}:{digest([content, title], 12)}",
             title=title,
             page=name,
             source=self.name,

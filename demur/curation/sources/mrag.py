@@ -152,8 +152,8 @@ class MRAGBench(NativeSource):
                 f"answer_choice {letter!r} is {options.get(letter)!r}, but answer is {answer!r}", cure="leave it out"
             )
         if self.form == "open":
-            return AnswerSpec(accepted=((answer,),), rule="mrag")
-        return AnswerSpec(kind="choice", accepted=((answer,),), choices=tuple(options.items()), rule="mrag")
+            return AnswerSpec(accepted=((answer,),), rule="mragbench")
+        return AnswerSpec(kind="choice", accepted=((answer,),), choices=tuple(options.items()), rule="mragbench")
 
     def _fresh(self, found: list[Found], role: Role, seen: set[str], note: str) -> list[Evidence]:
         fresh = []

@@ -7,10 +7,14 @@ answers that must be inferred - the whole article is gold at level ``article``, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from demur.answers import holds
 from demur.records import AnswerSpec, Document, Evidence, Modality, Role
+
+_CUT = re.compile(r"#(?:p\d+|q[0-9a-f]{8})$")
+"""What the id of a passage adds to its document's: a paragraph's number, or the hash of a quotation from it."""
 
 
 def paragraphs(text: str) -> list[str]:
@@ -24,9 +28,12 @@ def passage_id(document: str, number: int) -> str:
 
 
 def document_of(evidence: str) -> str:
-    """Id of the document that evidence is or was cut from."""
-    head, mark, tail = evidence.rpartition("#p")
-    return head if mark and tail.isdigit() else evidence
+    """Id of the document that evidence is or was cut from.
+
+    >>> document_of("Q1#p3"), document_of("https://x#2#q0123abcd"), document_of("https://x#2")
+    ('Q1', 'https://x#2', 'https://x#2')
+    """
+    return _CUT.sub("", evidence)
 
 
 def gold_of(article: Document, parts: Sequence[str], answers: AnswerSpec) -> list[Evidence]:

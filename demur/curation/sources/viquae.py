@@ -79,7 +79,7 @@ class ViQuAE(NativeSource):
             title=text_of(row, "wikipedia_title"),
             text=text,
             image=image.ref if image else None,
-            page=text_of(row, "wikipedia_title"),
+            page=str(row["wikipedia_id"]),
             source=self.name,
             licence="CC-BY-3.0",
             attributes={"wikidata_id": qid} if (qid := _qid(row)) else {},

@@ -70,7 +70,10 @@ class WebQA(NativeSource):
         if "txt_Facts" in row or "img_Facts" in row:
             raise DataError("the facts are not labelled (a test row)", cure="leave the test file out")
         forms = [unquoted(str(form)) for form in row["A"]] if isinstance(row["A"], list) else [unquoted(str(row["A"]))]
-        answers = AnswerSpec(accepted=tuple((form,) for form in forms if form), rule="webqa")
+        category = str(row.get("Qcate") or "")
+        answers = AnswerSpec(
+            accepted=tuple((form,) for form in forms if form), rule=f"webqa:{category}" if category else "webqa"
+        )
         raw = text_of(row, "Q")
         question = unquoted(raw)
         if question != raw.strip():
@@ -100,7 +103,7 @@ class WebQA(NativeSource):
             gold=tuple(gold),
             negatives=tuple(others),
             split=str(row["split"]),
-            topic=str(row.get("Qcate") or ""),
+            topic=category,
             attributes={
                 **({"subject": str(row["topic"])} if row.get("topic") else {}),
                 **({"missing_negatives": "; ".join(missing)} if missing else {}),
@@ -117,7 +120,7 @@ class WebQA(NativeSource):
         """(document, role) of every fact; (None, what is wrong) where it cannot be shown."""
         for field, role in (("txt_posFacts", "gold"), ("txt_negFacts", "negative")):
             for fact in row.get(field) or []:
-                text = MARKS.sub("", str(fact.get("fact") or "")).strip()
+                text = " ".join(MARKS.sub("", str(fact.get("fact") or "")).split())
                 if not text:
                     wrong = f"{role} snippet without text: {fact.get('snippet_id')}"
                     if not quiet and role != "gold":
@@ -173,8 +176,8 @@ class WebQA(NativeSource):
 
 
 def snippet_key(title: str, text: str) -> str:
-    """Id of a snippet: equal for equal title and text, whatever their case and spacing."""
-    return "txt-" + digest(" ".join(f"{title}\n{text}".casefold().split()).encode(), 16)
+    """Id of a snippet: equal where title and text are."""
+    return "txt-" + digest(f"{title}\n{text}".encode(), 16)
 
 
 def picture_key(image_id: str, caption: str) -> str:
