@@ -335,8 +335,7 @@ def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
             last, joint = out[-1], text[out[-1].end : here.start]
             written = _TO.fullmatch(joint)
             joined = written and (
-                joint.strip(" $€£").lower() != "and"
-                or _BETWEEN.search(text[max(0, last.start - 12) : last.start])
+                joint.strip(" $€£").lower() != "and" or _BETWEEN.search(text[max(0, last.start - 12) : last.start])
             )
             # a range shares its unit, unless both ends name the same one
             if joined and last.unit in ("", here.unit) and last.low < here.low:
