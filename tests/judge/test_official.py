@@ -19,6 +19,7 @@ def test_every_metric_loads_by_name() -> None:
     for name in METRICS:
         answers = spec("B", choices=(("A", "x"), ("B", "y")))
         assert metric(name)(answers, "B") == 1.0
+    assert metric("webqa:color") is metric("webqa")
     with pytest.raises(UnknownPart, match="known: evqa, infoseek"):
         metric("bleu")
 
@@ -96,6 +97,7 @@ def test_mmdocrag() -> None:
 def test_mragbench() -> None:
     choices = (("A", "Wolf"), ("B", "Fox"), ("C", "Jackal"), ("D", "Coyote"))
     answers = spec("Fox", kind="choice", choices=choices)
+    assert mragbench.score(spec("Fox"), "fox") is None
     for reply, want in {
         "(B)": 1,
         "B": 1,

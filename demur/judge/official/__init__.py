@@ -20,6 +20,7 @@ METRICS = {
     "webqa": "webqa:score",
     "mmdocrag": "mmdocrag:score",
     "mragbench": "mragbench:score",
+    "viquae": "viquae:exact",
     "viquae-em": "viquae:exact",
     "viquae-f1": "viquae:f1",
 }
@@ -32,6 +33,7 @@ def metric(name: str) -> Metric:
     Raises:
         UnknownPart: no such metric; the message lists those that exist.
     """
+    name = name.partition(":")[0]  # AnswerSpec.rule may name a category after it: webqa:color
     if name not in METRICS:
         raise UnknownPart("official metric", name, list(METRICS), hint="give one of these names")
     module, _, function = METRICS[name].partition(":")

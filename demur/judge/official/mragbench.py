@@ -28,8 +28,10 @@ def choice(prediction: str, choices: tuple[tuple[str, str], ...]) -> str:
     return prediction.strip()
 
 
-def score(answers: AnswerSpec, prediction: str) -> float:
-    """1 when the chosen letter is that of the right option (given by its letter or its text), else 0."""
+def score(answers: AnswerSpec, prediction: str) -> float | None:
+    """1 when the chosen letter is that of the right option (given by its letter or its text); None without options."""
+    if not answers.choices:
+        return None
     right = {part for form in answers.accepted for part in form}
     labels = {label for label, text in answers.choices if text in right} or {
         label for label, _ in answers.choices if label in right
