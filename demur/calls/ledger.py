@@ -168,12 +168,12 @@ class Ledger:
                 item=str(self.path),
                 cure="upgrade demur",
             )
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
         if found == 0:
             tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables and not self._db.execute("SELECT 1 FROM sqlite_master WHERE name='reply'").fetchone():
                 raise StorageError("this SQLite file is not a ledger", item=str(self.path), cure="choose another path")
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute(_CREATE)
         # a write before the first call is paid: a read-only or full disk is told now
         self._db.execute(f"PRAGMA user_version={SCHEMA}")

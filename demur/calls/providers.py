@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 from typing import Any
 
@@ -33,7 +34,7 @@ class AnyLlmBackend:
             raise MissingExtra(f"any-llm:{name}", extra="providers", module="any-llm-sdk") from error
         self._provider, self._model = name.split("/", 1)
         try:
-            self._client: Any = any_llm.AnyLLM.create(self._provider, max_retries=0)
+            self._client: Any = any_llm.AnyLLM.create(self._provider, max_retries=0, unified_exceptions=True)
         except Exception as error:
             raise UsageError(
                 f"any-llm:{name} cannot be opened: {error}",
@@ -86,4 +87,9 @@ class AnyLlmBackend:
         return PermanentError(f"{name}: {said}", cure=f"check the key, the model and the provider {self._provider!r}")
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Close the provider's own client, where it has one that can be closed."""
+        close = getattr(getattr(self._client, "client", None), "close", None)
+        if close is not None:
+            done = close()
+            if inspect.isawaitable(done):
+                await done
