@@ -1,0 +1,331 @@
+"""make bench-embedding: speeds of the offline encoder, the pipeline beside plain loops, and its memory.
+
+Three questions, each answered by repeats that take turns, so that a busy machine disturbs all alike:
+
+1. How fast is the offline encoder on Atlas, and how much is gained by the graph written for 8-bit products?
+2. What does the pipeline cost beside the same work in a plain loop: read, decode, resize, model, all in one thread?
+   And beside the model alone, on inputs decoded beforehand: on an accelerator (stood in for by a model that
+   waits without computing), and on this processor, where decoding has to take its share.
+3. Is its peak memory the same for ten times the documents?
+
+The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import demur
+from demur.indexing.embed import Item, embed
+from demur.indexing.encoders import open_encoder
+from demur.indexing.pixels import rgb
+
+ATLAS = Path(demur.__file__).parent / "sample" / "atlas"
+
+
+class Took(NamedTuple):
+    """Seconds of one run."""
+
+    wall: float
+    cpu: float
+
+
+def timed(work: Callable[[], object]) -> Took:
+    """Run it once."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return Took(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def in_turns(rivals: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[Took]]:
+    """Each rival once per round, after one round that does not count; the order turns round by round."""
+    for work in rivals.values():
+        work()
+    took: dict[str, list[Took]] = {name: [] for name in rivals}
+    for number in range(repeats):
+        order = list(rivals) if number % 2 == 0 else list(reversed(rivals))
+        for name in order:
+            took[name].append(timed(rivals[name]))
+    return took
+
+
+def shown(title: str, items: int, took: dict[str, list[Took]], against: str) -> dict[str, Any]:
+    """Print a table; returns its numbers."""
+    sys.stdout.flush()
+    print(f"\n{title} ({items} items, {len(next(iter(took.values())))} repeats in turns)")
+    print(f"  {'':<44}{'items/s':>9}{'wall s: each repeat':>28}{'cpu s':>8}{'x':>7}")
+    base = statistics.median(t.wall for t in took[against])
+    numbers = {}
+    for name, runs in took.items():
+        wall, cpu = statistics.median(t.wall for t in runs), statistics.median(t.cpu for t in runs)
+        each = " ".join(f"{t.wall:.2f}" for t in runs)
+        print(f"  {name:<44}{items / wall:>9.1f}{each:>28}{cpu:>8.2f}{base / wall:>7.2f}")
+        numbers[name] = {
+            "per_s": round(items / wall, 1),
+            "wall_s": [round(t.wall, 3) for t in runs],
+            "cpu_s": round(cpu, 2),
+        }
+    return numbers
+
+
+def passages() -> list[str]:
+    """All passages of Atlas."""
+    rows = [json.loads(line) for line in (ATLAS / "kb_text.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [f"{row['title']}. {row['text']}" for row in rows]
+
+
+def pictures() -> list[Path]:
+    """All images of Atlas, of documents and of queries."""
+    return sorted(p for folder in ("images", "queries") for p in (ATLAS / folder).rglob("*") if p.is_file())
+
+
+class Waiting:
+    """A stand-in for a model on an accelerator: it takes its time per batch without using this processor."""
+
+    name, note, similarity = "waiting", "waits as an accelerator would compute", "dot"
+    dims = {"look": 8}  # noqa: RUF012 - read only
+    batch = 64
+
+    def __init__(self, per_second: float) -> None:
+        self.per_second = per_second
+
+    def fingerprint(self) -> str:
+        """There are no weights."""
+        return "waiting"
+
+    def texts(self, texts: Any, space: str = "look", *, role: str = "passage") -> NDArray[np.float32]:
+        """It takes images alone."""
+        raise NotImplementedError
+
+    def images(self, images: Any, space: str = "look") -> NDArray[np.float32]:
+        """Both halves."""
+        return self.images_prepared([self.prepared(i) for i in images])
+
+    def prepared(self, image: Any, space: str = "look") -> NDArray[Any]:
+        """What open_clip's models do to an image on the processor."""
+        return np.asarray(image.resize((224, 224)), np.float32).transpose(2, 0, 1) / np.float32(255)
+
+    def images_prepared(self, prepared: Any, space: str = "look") -> NDArray[np.float32]:
+        """Wait as long as an accelerator would take."""
+        time.sleep(len(prepared) / self.per_second)
+        return np.ones((len(prepared), 8), np.float32)
+
+
+def fresh(place: Path) -> Path:
+    """An output folder with nothing in it."""
+    shutil.rmtree(place, ignore_errors=True)
+    return place
+
+
+def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
+    """Question 1."""
+    import onnxruntime
+
+    from demur.indexing.encoders import minilm
+    from demur.indexing.encoders.offline import OfflineEncoder
+    from demur.indexing.encoders.weights import pinned
+
+    texts = passages()[::every]
+    quick, exact = OfflineEncoder(), OfflineEncoder("?precision=float32")
+    one = OfflineEncoder("?threads=1")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(__import__("os").sched_getaffinity(0))
+    shipped = onnxruntime.InferenceSession(
+        pinned(minilm.WEIGHTS, "a benchmark"), options, providers=["CPUExecutionProvider"]
+    )
+
+    def as_shipped() -> None:
+        for text in texts:
+            ids = np.array([minilm.tokenizer().encode(text).ids])
+            shipped.run(None, {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": ids * 0})
+
+    took = in_turns(
+        {
+            "the package's graph, its threads, no pooling": as_shipped,
+            "offline:?precision=float32": lambda: exact.texts(texts),
+            "offline, one thread": lambda: one.texts(texts),
+            "offline": lambda: quick.texts(texts),
+        },
+        repeats,
+    )
+    title = "Sentences: passages of Atlas, cut at 256 tokens"
+    numbers = {"texts": shown(title, len(texts), took, next(iter(took)))}
+    paths = pictures()[::2]
+    opened = [rgb(p.read_bytes()) for p in paths]
+
+    def look(threads: str) -> Callable[[], object]:
+        def work() -> None:
+            encoder = OfflineEncoder(threads)
+            encoder._seen.clear()  # what it remembers would make the second round free
+            encoder.images(opened)
+
+        return work
+
+    took = in_turns({"offline, one thread": look("?threads=1"), "offline": look("")}, repeats)
+    title = "Images: every second image of Atlas, decoded beforehand, both spaces (loading the encoder included)"
+    return numbers | {"images": shown(title, len(paths), took, "offline, one thread")}
+
+
+def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
+    """Question 2."""
+    from demur.indexing.encoders.offline import OfflineEncoder
+
+    texts, paths = passages()[::every], pictures()[::2]
+    numbers: dict[str, Any] = {}
+
+    def pipe(encoder: Any, items: list[Item], space: str) -> Callable[[], object]:
+        return lambda: embed(items, encoder, space, fresh(work / "out"), progress=False)
+
+    encoder = open_encoder("offline")
+    items = [Item(str(i), t) for i, t in enumerate(texts)]
+    took = in_turns({"bare loop": lambda: encoder.texts(texts), "pipeline": pipe(encoder, items, "text")}, repeats)
+    numbers["offline texts"] = shown("Pipeline, offline encoder, texts", len(texts), took, "bare loop")
+
+    images = [Item(str(i), image=p) for i, p in enumerate(paths)]
+    decoded = [rgb(p.read_bytes()) for p in paths]
+
+    def forgetful() -> Any:
+        made = OfflineEncoder()
+        made._classes  # noqa: B018 - made now, not inside the clock
+        return made
+
+    models = [forgetful() for _ in range(3)]
+
+    def bare(encoder: Any, pieces: Callable[[], Iterator[list[Any]]], space: str) -> Callable[[], object]:
+        def loop() -> None:
+            getattr(encoder, "_seen", {}).clear()
+            for some in pieces():
+                encoder.images_prepared(some, space)
+
+        return loop
+
+    def batches(encoder: Any, *, ready: list[Any] | None) -> Callable[[], Iterator[list[Any]]]:
+        def pieces() -> Iterator[list[Any]]:
+            for start in range(0, len(paths), encoder.batch):
+                stop = start + encoder.batch
+                one_by_one = () if ready else (encoder.prepared(rgb(p.read_bytes())) for p in paths[start:stop])
+                yield ready[start:stop] if ready else list(one_by_one)
+
+        return pieces
+
+    def forgetting(encoder: Any, space: str) -> Callable[[], object]:
+        def run() -> None:
+            getattr(encoder, "_seen", {}).clear()
+            pipe(encoder, images, space)()
+
+        return run
+
+    for title, (alone, plain, piped), space in (
+        ("offline encoder", models, "look"),
+        ("accelerator stand-in, 300 images/s", [Waiting(300)] * 3, "look"),
+        ("tiny EVA02-style model", tiny(work), "look"),
+    ):
+        if alone is None:
+            print(f"\nPipeline, {title}: left out, open_clip is not installed (pip install 'demur[clip]')")
+            continue
+        ready = [alone.prepared(picture) for picture in decoded]
+        took = in_turns(
+            {
+                "model alone, inputs decoded beforehand": bare(alone, batches(alone, ready=ready), space),
+                "plain loop: read, decode, resize, model": bare(plain, batches(plain, ready=None), space),
+                "pipeline: the same, decoding in threads": forgetting(piped, space),
+            },
+            repeats,
+        )
+        against = "plain loop: read, decode, resize, model"
+        numbers[title] = shown(f"Pipeline, {title}, images of Atlas", len(paths), took, against)
+    return numbers
+
+
+def tiny(work: Path) -> list[Any]:
+    """Three times the same tiny EVA02-style model with random weights; Nones where open_clip is missing."""
+    from importlib.util import find_spec
+
+    if find_spec("open_clip") is None:
+        return [None] * 3
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    import tiny_clip
+    import torch
+
+    torch.set_num_threads(1)
+    (work / "tiny").mkdir()
+    folder = tiny_clip.make(work / "tiny")
+    return [open_encoder(f"open_clip:tiny-eva02/{folder}/weights.pt")] * 3
+
+
+class Hashed:
+    """Vectors without a model: what is left is the pipeline."""
+
+    name, note = "hashed", "no model"
+    similarity: Literal["cosine", "dot"] = "dot"
+    dims = {"text": 64}  # noqa: RUF012 - read only
+    batch = 512
+
+    def fingerprint(self) -> str:
+        """There are no weights."""
+        return "hashed"
+
+    def texts(self, texts: Any, space: str = "text", *, role: str = "passage") -> NDArray[np.float32]:
+        """Any numbers."""
+        return np.full((len(texts), 64), len(texts[0]), np.float32)
+
+    def images(self, images: Any, space: str = "text") -> NDArray[np.float32]:
+        """It takes texts alone."""
+        raise NotImplementedError
+
+
+def one_memory_run(count: int) -> None:
+    """In a process of its own: embed so many texts, print seconds and peak memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        items = (Item(f"document-{i}", f"the text of document number {i}, " * 20) for i in range(count))
+        took = timed(lambda: embed(items, Hashed(), "text", Path(folder) / "out", progress=False))
+    print(json.dumps({"wall_s": took.wall, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+
+
+def memory(counts: list[int]) -> dict[str, Any]:
+    """Question 3."""
+    print("\nPeak memory of the pipeline alone (64 dimensions, 600 letters a text, each count in a process of its own)")
+    numbers = {}
+    for count in counts:
+        command = [sys.executable, __file__, "--memory-run", str(count)]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(f"  {count:>9,} texts{found['peak_mb']:>10.0f} MB{count / found['wall_s']:>12,.0f} items/s")
+        numbers[str(count)] = {"peak_mb": round(found["peak_mb"]), "per_s": round(count / found["wall_s"])}
+    return numbers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--every", type=int, default=5, help="take every n-th passage")
+    parser.add_argument("--counts", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--memory-run", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.memory_run:
+        one_memory_run(given.memory_run)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        results = {
+            "offline": offline_speeds(given.repeats, given.every),
+            "pipeline": pipelines(given.repeats, given.every, Path(folder)),
+            "memory": memory(given.counts),
+        }
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
