@@ -1,8 +1,8 @@
 """A recipe: everything that decides what a release holds, in one YAML file (``recipe.yaml``).
 
-`demur build` runs it, the release's manifest repeats it, and `python -m demur.curation.recipe` prints its JSON
-schema for editors. Every key is checked before anything is computed; a mistyped one is answered with the
-nearest key that exists.
+`demur build` runs it, the release's manifest repeats it, and ``recipe.schema.json`` beside this file is its JSON
+schema for editors (`python -m demur.curation.recipe` prints it). Every key is checked before anything is computed; a
+mistyped one is answered with the nearest key that exists.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ import json
 import sys
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from demur.curation.funnel import Rules, Stage
 from demur.curation.gate import Parametric, Solvable
 from demur.errors import UsageError
 from demur.records import Record
 from demur.store import storage_errors
+
+SCHEMA = "recipe.schema.json"
+"""Beside this file: the JSON schema that editors check a recipe with."""
 
 
 class SourceSpec(Record):
@@ -46,7 +49,7 @@ class GateSpec(Record):
     stages: tuple[Stage, ...] = tuple(Stage)
     """Where it is asked: parametric, solvable, distractor."""
     cost: float = Field(default=1.0, ge=0)
-    """Of one answer, in any one unit; cheaper gates are asked first."""
+    """Of one answer, in any one unit; decides with what a gate has settled so far who is asked first."""
     condition: str = "none"
     """How it is prompted. ``none`` makes it try: a gate that deflects tells nothing about what it knows."""
     options: dict[str, Any] = Field(default_factory=dict)
@@ -57,9 +60,13 @@ class RulesSpec(Record):
     """What decides; see `demur.curation.gate`."""
 
     parametric: Parametric = "not_correct"
+    """Stage I: ``not_correct`` keeps what no gate answers; ``literal`` what every gate answers wrongly (eq. 1)."""
     solvable: Solvable = "any_correct"
+    """Stage III: ``any_correct``; ``equation4`` and ``algorithm1`` as the paper prints them, to show the difference."""
     k_min: int = Field(default=5, ge=0)
+    """Fewest distractors of a kept sample."""
     k_enough: int | None = Field(default=None, ge=1)
+    """Check a sample's distractors, best first, until that many have stayed; None checks all."""
 
     def rules(self) -> Rules:
         """The same as the funnel takes them."""
@@ -94,6 +101,12 @@ class BuildRecipe(Record):
     judge: str = "rules"
     retrieval: RetrievalSpec = Field(default_factory=RetrievalSpec)
     rules: RulesSpec = Field(default_factory=RulesSpec)
+    monitors: tuple[GateSpec, ...] = ()
+    """Systems that decide nothing: `demur convergence` watches their answers without evidence as gates are added."""
+    retest: int = Field(default=25, ge=0)
+    """Kept samples that the gates are asked again without evidence, to tell sampling noise from knowledge."""
+    topics: Literal["kmeans", "bertopic", "none"] = "kmeans"
+    """How topics are found in the questions, for the comparison of pool and release, beside the source's own."""
     limits: tuple[str, ...] = ()
     """Lines for the dataset card: what this release cannot be used for."""
     authors: tuple[str, ...] = ("The makers of this release",)
@@ -107,6 +120,24 @@ class BuildRecipe(Record):
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"two gates have the same name: {', '.join(sorted(twice))}")
         return gates
+
+    @model_validator(mode="after")
+    def _enough_can_be_found(self) -> Self:
+        most = self.retrieval.text + self.retrieval.visual
+        if not self.retrieval.native and most < self.rules.k_min:
+            raise ValueError(
+                f"k_min={self.rules.k_min} distractors per sample, but retrieval finds at most {most} (text + visual)"
+            )
+        if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
+            raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
+        names = [g.name or g.system for g in (*self.gates, *self.monitors)]
+        if twice := {n for n in names if names.count(n) > 1}:
+            raise ValueError(f"a monitor has the name of a gate or of another: {', '.join(sorted(twice))}")
+        return self
+
+    def specs(self) -> dict[str, GateSpec]:
+        """The gates by what they are called."""
+        return {g.name or g.system: g for g in self.gates}
 
 
 def load_recipe(path: Path) -> BuildRecipe:
@@ -147,5 +178,10 @@ def _keys() -> list[str]:
     return sorted({name for model in models for name in model.model_fields})
 
 
+def schema() -> str:
+    """The JSON schema of a recipe, as `SCHEMA` holds it."""
+    return json.dumps(BuildRecipe.model_json_schema(), indent=1) + "\n"
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(BuildRecipe.model_json_schema(), indent=1) + "\n")
+    sys.stdout.write(schema())

@@ -5,6 +5,7 @@ Layout::
     data/samples.parquet    config ``samples``: one row per sample; query images as {bytes, path}; evidence by id
     data/evidence.parquet   config ``evidence``: one row per document that is evidence; image bytes inside
     drops.jsonl             every sample and distractor that left, with stage and reason
+    gates.jsonl             of every kept sample, each gate's answer and label without evidence and on its distractors
     funnel.json             how many entered and left each stage, per reason
     recall.json             retrieval modes by recall of gold
     README.md               dataset card, written from the data (`demur.curation.card`)
@@ -23,13 +24,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from demur.errors import ReleaseError, UsageError
 from demur.records import (
     AnswerSpec,
     Drop,
     Evidence,
+    GateVerdict,
     ImageRef,
     Record,
     Sample,
@@ -62,7 +64,7 @@ class FunnelStep(Record):
     stage: str
     entered: int
     kept: int
-    dropped: dict[str, int] = {}
+    dropped: dict[str, int] = Field(default_factory=dict)
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -78,6 +80,7 @@ def freeze(
     drops: Iterable[Drop] = (),
     funnel: Sequence[FunnelStep] = (),
     recall: Sequence[Mapping[str, Any]] = (),
+    gates: Iterable[GateVerdict] = (),
     about: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a release folder.
@@ -91,6 +94,7 @@ def freeze(
         drops: what left, and why.
         funnel: counts per stage.
         recall: rows of the table of retrieval modes.
+        gates: what the gates said of the kept samples.
         about: what the manifest says of recipe, models, prompts, seeds, sources; JSON-safe.
 
     Returns:
@@ -127,6 +131,8 @@ def freeze(
     _write_table(out / "data" / "evidence.parquet", _evidence_table(documents, read_image), _evidence_features())
     drop_list = sorted(drops, key=lambda d: (d.sample, d.evidence, d.stage))
     write_records(out / "drops.jsonl", drop_list)
+    said: list[GateVerdict] = sorted(gates, key=lambda v: (v.sample, v.stage, v.evidence))
+    write_records(out / "gates.jsonl", said)
     write_json(out / "funnel.json", [step.model_dump(mode="json") for step in funnel])
     write_json(out / "recall.json", [dict(row) for row in recall])
     manifest: dict[str, Any] = {
@@ -151,6 +157,7 @@ def _data_files(out: Path) -> list[str]:
         "data/samples.parquet",
         "data/evidence.parquet",
         "drops.jsonl",
+        "gates.jsonl",
         "funnel.json",
         "recall.json",
         "README.md",
@@ -213,8 +220,8 @@ def _samples_schema() -> pa.Schema:
         [("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32()), ("media_type", pa.string())]
     )
     link = pa.struct(
-        [("id", pa.string()), ("role", pa.string()), ("origin", pa.string()), ("level", pa.string()), ("index_id", pa.string()),
-         ("mode", pa.string()), ("rank", pa.int32()), ("score", pa.float64())]
+        [("id", pa.string()), ("role", pa.string()), ("origin", pa.string()), ("level", pa.string()),
+         ("index_id", pa.string()), ("mode", pa.string()), ("rank", pa.int32()), ("score", pa.float64())]
     )  # fmt: skip
     text = [
         "id",
@@ -270,8 +277,9 @@ def _evidence_schema() -> pa.Schema:
 
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     return pa.schema(
-        [("id", pa.string()), ("modality", pa.string()), ("title", pa.string()), ("text", pa.string()), ("image", image),
-         ("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32()), ("media_type", pa.string())]
+        [("id", pa.string()), ("modality", pa.string()), ("title", pa.string()), ("text", pa.string()),
+         ("image", image), ("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32()),
+         ("media_type", pa.string())]
     )  # fmt: skip
 
 
@@ -499,7 +507,8 @@ class Release:
             )
 
         return Sample(
-            **{k: row[k] for k in ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref", "answerable")},
+            **{k: row[k] for k in ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")},
+            answerable=row["answerable"],
             answers=AnswerSpec.model_validate_json(row["answers"]),
             attributes=json.loads(row["attributes"]),
             images=tuple(ref(m) for m in row["images_meta"]),

@@ -24,8 +24,8 @@ Z95 = 1.959963984540054
 _STOP = frozenset(
     re.findall(
         r"\w+",
-        "a an and are as at be by did do does for from had has have how in is it its of on or shown than that the their "
-        "there these this to was were what when where which who whose why will with",
+        "a an and are as at be by did do does for from had has have how in is it its of on or shown than "
+        "that the their there these this to was were what when where which who whose why will with",
     )
 )
 

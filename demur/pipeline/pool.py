@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from demur.answers import normalise
 from demur.curation.recipe import SourceSpec
 from demur.curation.sources import DEFECT, Source, open_source
 from demur.errors import DataError, UsageError
 from demur.plugins import find
-from demur.records import Document, Evidence, ImageRef, Sample
-from demur.store import Problems, seed_of, storage_errors
+from demur.records import Document, Evidence, ImageRef, Record, Sample
+from demur.store import Problems, canonical, digest, seed_of, storage_errors
 
 _SCHEME = re.compile(r"^(zip|tar|parquet|tsv|lines):")
 
@@ -28,6 +30,8 @@ class Pool(NamedTuple):
         root: the folder that all image uris are relative to.
         sizes: source -> samples before the choice.
         skipped: bad records left out because the user allowed it.
+        hashes: source -> SHA-256 over all its documents and samples.
+        repeated: samples left out because an earlier source asks the same about the same images.
     """
 
     documents: list[Document]
@@ -35,6 +39,8 @@ class Pool(NamedTuple):
     root: Path
     sizes: dict[str, int]
     skipped: int
+    hashes: dict[str, str]
+    repeated: int
 
 
 def load_pool(sources: Sequence[SourceSpec], *, base: Path, links: Path, seed: int, skip_bad: bool = False) -> Pool:
@@ -56,15 +62,19 @@ def load_pool(sources: Sequence[SourceSpec], *, base: Path, links: Path, seed: i
     documents: list[Document] = []
     samples: list[Sample] = []
     sizes: dict[str, int] = {}
+    hashes: dict[str, str] = {}
     several = len(sources) > 1
     for spec in sources:
         source = _opened(spec, base, problems)
         _link(links / source.name, source.root)
         prefix = f"{source.name}/" if several else ""
-        documents += [_document(d, source.name, prefix) for d in source.documents()]
+        found = [_document(d, source.name, prefix) for d in source.documents()]
         mine = [_sample(s, source.name, prefix) for s in source.samples() if not _defect(s, problems)]
+        documents += found
         sizes[source.name] = sizes.get(source.name, 0) + len(mine)
+        hashes[source.name] = digest([hashes.get(source.name, ""), _hash(found), _hash(mine)])
         samples += _chosen(mine, spec.per_topic, seed)
+    samples, repeated = _once(samples) if several else (samples, 0)
     problems.settle(skip_bad=skip_bad)
     for what, ids in (("document", Counter(d.id for d in documents)), ("sample", Counter(s.id for s in samples))):
         twice = sorted(i for i, n in ids.items() if n > 1)
@@ -72,7 +82,7 @@ def load_pool(sources: Sequence[SourceSpec], *, base: Path, links: Path, seed: i
             raise DataError(f"{len(twice)} {what} id(s) appear twice", item=twice[0], cure="name each source once")
     if not samples:
         raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
-    return Pool(documents, samples, links, sizes, problems.skipped)
+    return Pool(documents, samples, links, sizes, problems.skipped, hashes, repeated)
 
 
 def _opened(spec: SourceSpec, base: Path, problems: Problems) -> Source:
@@ -124,10 +134,29 @@ def _sample(sample: Sample, source: str, prefix: str) -> Sample:
 
 def _defect(sample: Sample, problems: Problems) -> bool:
     """A sample that is not whole is left out, and told of."""
-    why = sample.attributes.get(DEFECT, "")
+    why = sample.attributes.get(DEFECT, "") or ("" if sample.gold else "it has no gold evidence")
     if why:
         problems.add(f"{sample.source_ref} ({sample.id})", why)
     return bool(why)
+
+
+def _hash(records: Iterable[Record]) -> str:
+    """SHA-256 over records in their order."""
+    sha = hashlib.sha256()
+    for record in records:
+        sha.update(canonical(record).encode("utf-8", "surrogatepass"))
+    return sha.hexdigest()
+
+
+def _once(samples: list[Sample]) -> tuple[list[Sample], int]:
+    """Without those that a sample of an earlier source repeats: the same question about the same images."""
+    first: dict[tuple[str, tuple[str, ...]], str] = {}
+    kept = []
+    for sample in samples:
+        key = normalise(sample.question), tuple(sorted(i.sha256 for i in sample.images))
+        if first.setdefault(key, sample.source) == sample.source:
+            kept.append(sample)
+    return kept, len(samples) - len(kept)
 
 
 def _chosen(samples: list[Sample], per_topic: int | None, seed: int) -> list[Sample]:

@@ -1,0 +1,208 @@
+"""The gates of a build, asked through one journal, so that no answer is paid for twice.
+
+A verdict is kept under everything that it depends on: the rendered request with its sampling (of a model), or the
+ask, the pool and the encoder (of a built-in system), the judge and the accepted answers. It holds for as long as
+these are equal: across a kill, in another build folder, and when other gates are added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.curation.funnel import Probe, Stage
+from demur.curation.gate import Label
+from demur.curation.recipe import GateSpec
+from demur.errors import DemurError, TransientError, UsageError
+from demur.pipeline.evaluate import Judge
+from demur.records import Ask, Response, Sample, Status, Verdict
+from demur.scenarios.conditions import Prompts, condition
+from demur.scenarios.contexts import context, recipe, single
+from demur.scenarios.render import ask as make_ask
+from demur.scenarios.systems import System
+from demur.scenarios.systems.model import ModelSystem
+from demur.store import JsonlLog, Problems, digest, read_jsonl
+
+ALONGSIDE = 64
+"""Questions to gates in flight at once; the limit per endpoint is `demur.calls`' own."""
+HOPELESS_AFTER = 100
+"""Answers of one gate in a row that were errors, with none between, that end the build (it can be resumed)."""
+REASKED, RETESTED = 1, 2
+"""Draws: the second chance of an answer that could not be graded; the re-test of a kept sample."""
+
+
+class Told(NamedTuple):
+    """What one gate said to one probe."""
+
+    label: Label
+    answer: str
+    """Its first 300 characters."""
+    why: str
+
+
+def ask_of(sample: Sample, probe: Probe, seed: int, how: str, prompts: Prompts) -> Ask:
+    """The question that a probe is.
+
+    Raises:
+        UsageError: the sample has no gold evidence to be shown.
+    """
+    if probe.stage is Stage.DISTRACTOR:
+        made = single(sample, probe.distractor, seed)
+    else:
+        found = context(sample, recipe("parametric" if probe.stage is Stage.PARAMETRIC else "oracle"), seed)
+        if found is None:
+            raise UsageError("has no gold evidence", item=sample.id, cure="leave it out of the source")
+        made = found
+    return make_ask(sample, made, condition(how), prompts)
+
+
+def key_of(system: System, ask: Ask, sample: Sample, judge: str, world: str, draw: int) -> str:
+    """What a verdict is kept under: everything that it depends on.
+
+    Args:
+        system: who is asked.
+        ask: what it is asked.
+        sample: whose accepted answers the judge compares with.
+        judge: id of the judge.
+        world: hash of pool and encoder, on which the built-in systems' answers depend.
+        draw: which of several independent answers.
+    """
+    if isinstance(system, ModelSystem):
+        request = system.request(ask).model_copy(update={"item": "", "draw": draw})
+        asked: object = request.model_dump(mode="json")
+    else:
+        asked = [system.id, world, ask.id, draw]
+    return digest([asked, judge, sample.answers.model_dump(mode="json")], 32)
+
+
+class Panel:
+    """All gates (and monitors) of a build.
+
+    Args:
+        specs: name -> what the recipe says of it.
+        opened: opens the system of a name for a draw; called at most once for each pair.
+        judge: who grades; what it raises, other than demur's own errors, counts as a verdict that could not be had.
+        journal: file that verdicts are appended to as they come; read first, whoever wrote it.
+        world: see `key_of`.
+        seed: of the contexts.
+        prompts: the texts.
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[str, GateSpec],
+        opened: Callable[[str, int], System],
+        judge: Judge,
+        journal: Path,
+        *,
+        world: str,
+        seed: int,
+        prompts: Prompts,
+    ) -> None:
+        self.asked: Counter[str] = Counter()
+        """Gate -> questions put to it by this process."""
+        self.told: dict[tuple[str, Probe], Told] = {}
+        """(sample, probe) -> what was said, of everything asked for in this build."""
+        self._specs, self._opened, self._judge = specs, opened, judge
+        self._world, self._seed, self._prompts = world, seed, prompts
+        self._systems: dict[tuple[str, int], System] = {}
+        self._failures: Counter[str] = Counter()
+        self._known = read_journal(journal)
+        self._journal = JsonlLog(journal)
+        self._free = asyncio.Semaphore(ALONGSIDE)
+
+    def system(self, name: str, draw: int = 0) -> System:
+        """The system of a gate, for a draw; opened when first needed."""
+        if (name, draw) not in self._systems:
+            self._systems[name, draw] = self._opened(name, draw)
+        return self._systems[name, draw]
+
+    async def close(self) -> None:
+        """Close the journal and every system."""
+        self._journal.close()
+        for system in self._systems.values():
+            await system.close()
+
+    async def label(self, sample: Sample, probe: Probe, draw: int = 0) -> Label:
+        """One gate's label for one probe; asked at most once in the life of a journal."""
+        told = await self._tell(sample, probe, draw)
+        if not draw:
+            self.told[sample.id, probe] = told
+        return told.label
+
+    async def _tell(self, sample: Sample, probe: Probe, draw: int) -> Told:
+        system = self.system(probe.gate, draw)
+        ask = ask_of(sample, probe, self._seed, self._specs[probe.gate].condition, self._prompts)
+        if why := system.takes(ask):
+            return Told(Label.SKIPPED, "", why)
+        try:
+            key = key_of(system, ask, sample, self._judge.id, self._world, draw)
+        except UsageError as error:  # this one question does not fit into the model's prompt
+            return Told(Label.UNGRADED, "", error.message)
+        if key in self._known:
+            return self._known[key]
+        async with self._free:
+            told, final = await self._put(probe.gate, ask, sample, draw)
+        self.asked[probe.gate] += 1
+        if final:
+            self._known[key] = told
+            self._journal.append({
+                "key": key, "gate": probe.gate, "sample": sample.id, "stage": probe.stage.value,
+                "evidence": probe.distractor, "draw": draw, "label": told.label.value, "answer": told.answer,
+                "why": told.why,
+            })  # fmt: skip
+        return told
+
+    async def _put(self, gate: str, ask: Ask, sample: Sample, draw: int) -> tuple[Told, bool]:
+        """Ask; what cannot be graded is asked for once more. Second: whether the answer stands for good.
+
+        An answer that was an error is not kept: the next run of the build asks again.
+        """
+        response, told = Response(), Told(Label.UNGRADED, "", "")
+        for chance in (draw, draw + REASKED if draw == 0 else draw):
+            response = await self.system(gate, chance).answer(ask)
+            verdict = await self._graded(ask, response, sample)
+            told = Told(Label.UNGRADED, response.text[:300], _why(verdict, response))
+            if verdict is not None and verdict.status is Status.GRADED and verdict.outcome is not None:
+                self._failures[gate] = 0
+                return Told(Label(verdict.outcome.value), response.text[:300], verdict.reason), True
+        self._failures[gate] = self._failures[gate] + 1 if response.error else 0
+        if self._failures[gate] >= HOPELESS_AFTER:
+            raise TransientError(
+                f"its last {HOPELESS_AFTER} answers were all errors; the last: {response.error}",
+                item=f"gate {gate}",
+                cure="see to it and run the same command again: every verdict already had is kept",
+            )
+        return told, not response.error
+
+    async def _graded(self, ask: Ask, response: Response, sample: Sample) -> Verdict | None:
+        try:
+            said = self._judge.grade(ask, response, sample.answers)
+            verdict = await said if inspect.isawaitable(said) else said
+        except DemurError:
+            raise
+        except Exception:  # a stranger's judge may raise anything: that is one verdict that could not be had
+            return None
+        return verdict if isinstance(verdict, Verdict) else None
+
+
+def _why(verdict: Verdict | None, response: Response) -> str:
+    if response.error:
+        return response.error
+    return "the judge gave no verdict" if verdict is None else verdict.reason or verdict.status.value
+
+
+def read_journal(journal: Path) -> dict[str, Told]:
+    """Verdicts of a journal by key; a torn or foreign line is passed over, so that its question is asked again."""
+    known: dict[str, Told] = {}
+    if journal.exists():
+        for _, line in read_jsonl(journal, Problems()):
+            try:
+                known[str(line["key"])] = Told(Label(line["label"]), str(line["answer"]), str(line["why"]))
+            except (KeyError, ValueError):
+                continue
+    return known

@@ -1,0 +1,134 @@
+"""What a release says of how it was made: recipe, models, prompts, sources, re-tests, topics.
+
+Only facts that do not depend on the order of work: of the gates' labels those that every way of building knows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from demur.curation.funnel import Fate, Life, Probe, Stage
+from demur.curation.gate import Label, unknown_without_evidence
+from demur.curation.recipe import BuildRecipe
+from demur.curation.topics import Drift, bertopics, clusters, drift
+from demur.pipeline.panel import Panel
+from demur.records import GateVerdict, Sample
+from demur.retrieval.recall import Choice
+from demur.retrieval.search import Searcher
+from demur.scenarios.conditions import condition
+from demur.scenarios.systems.model import ModelSystem
+
+if TYPE_CHECKING:
+    from demur.pipeline.curate import Workshop
+
+
+def recipe_of(plan: BuildRecipe) -> dict[str, Any]:
+    """The recipe as a release states it: without the folders of this machine."""
+    said = plan.model_dump(mode="json")
+    for source in said["sources"]:
+        del source["path"]
+    return said
+
+
+def about(
+    plan: BuildRecipe,
+    shop: Workshop,
+    searcher: Searcher,
+    lives: Mapping[str, Life],
+    fates: Mapping[str, Fate],
+    choices: Sequence[Choice],
+    retest: Mapping[str, Mapping[str, int]],
+) -> dict[str, Any]:
+    """Everything that the manifest states beside names, counts and hashes."""
+    pool, encoder, panel = shop.pool, shop.encoder, shop.panel
+    stage_one = [life.of(Stage.PARAMETRIC) for life in lives.values()]
+    specs = plan.specs()
+    systems = {name: panel.system(name) for name in specs}
+    licences = {
+        source: sorted({s.licence for s in pool.samples if s.source == source and s.licence}) for source in pool.sizes
+    }
+    return {
+        "recipe": recipe_of(plan),
+        "seed": plan.seed,
+        "pools": pool.sizes,
+        "pool_by_topic": dict(sorted(Counter(s.topic for s in pool.samples).items())),
+        "chosen_from_pool": len(pool.samples),
+        "skipped_bad": pool.skipped,
+        "repeated": pool.repeated,
+        "sources": {name: {"sha256": pool.hashes[name], "licences": licences[name]} for name in pool.sizes},
+        "encoder": {"name": encoder.name, "note": encoder.note, "fingerprint": encoder.fingerprint()},
+        "index": searcher.id,
+        "retrieval_modes": {c.source: c.mode for c in choices},
+        "judge": shop.judge.id,
+        "gates": list(specs),
+        "gate_models": {name: _model(plan, shop, name) for name in specs},
+        "models": {name: system.note or system.id for name, system in systems.items()} | {encoder.name: encoder.note},
+        "prompts": shop.prompts.sha256,
+        "stage_one": {
+            "rule": plan.rules.parametric,
+            "kept": sum(unknown_without_evidence(labels) is True for labels in stage_one),
+            "kept_by_the_literal_rule": sum(
+                unknown_without_evidence(labels, "literal") is True for labels in stage_one
+            ),
+        },
+        "retest": {name: dict(counts) for name, counts in retest.items()},
+        "topics": [d.model_dump(mode="json") for d in _topics(plan, shop, fates)],
+        "limits": list(plan.limits),
+        "authors": list(plan.authors),
+    }
+
+
+def _model(plan: BuildRecipe, shop: Workshop, name: str) -> dict[str, Any]:
+    """What exactly a gate was: model, revision, decoding, prompts."""
+    spec, system = plan.specs()[name], shop.panel.system(name)
+    said: dict[str, Any] = {"system": system.id, "condition": spec.condition, "stages": sorted(spec.stages)}
+    said["prompts"] = shop.prompts.used(condition(spec.condition))
+    if isinstance(system, ModelSystem):
+        from demur.calls import model_id
+        from demur.calls.models import revision_of
+
+        said |= {"model": model_id(system.addresses[0]), "revision": revision_of(system.addresses[0])}
+        said["decoding"] = {k: v for k, v in system.sampling.items() if k != "draw"}
+        said["layout"] = system.layout._asdict()
+    else:
+        said["decoding"] = dict(spec.options)
+    return said
+
+
+def _topics(plan: BuildRecipe, shop: Workshop, fates: Mapping[str, Fate]) -> Iterator[Drift]:
+    samples = shop.pool.samples
+    kept = [fates[s.id].kept for s in samples]
+    if any(s.topic for s in samples):
+        yield drift([s.topic or "(none)" for s in samples], kept, by="source", seed=plan.seed)
+    if plan.topics == "none":
+        return
+    questions = [s.question for s in samples]
+    vectors = shop.embed(questions)
+    if plan.topics == "bertopic":
+        yield drift(bertopics(questions, vectors, seed=plan.seed), kept, by="bertopic", seed=plan.seed)
+    else:
+        found = clusters(questions, vectors, seed=plan.seed)
+        yield drift(found, kept, by=f"kmeans(k={len(set(found))})", seed=plan.seed)
+
+
+def verdicts(sample: Sample, life: Life, panel: Panel) -> Iterator[GateVerdict]:
+    """Of a kept sample, what every gate said without evidence and to each distractor that stayed.
+
+    These are known however a build was run: a sample is kept only when all of them have answered.
+    """
+    answers = {}
+    labels = {}
+    for gate, label in life.of(Stage.PARAMETRIC).items():
+        told = panel.told[sample.id, Probe(gate, Stage.PARAMETRIC)]
+        labels[gate] = f"skipped:{told.why}" if label is Label.SKIPPED else told.label.value
+        if told.answer:
+            answers[gate] = told.answer
+    why = "no gate answers it without evidence"
+    yield GateVerdict(sample=sample.id, stage="parametric", labels=labels, answers=answers, keep=True, why=why)
+    fate = life.fate()
+    for d in fate.survivors if fate else ():
+        said = {gate: label.value for gate, label in life.of(Stage.DISTRACTOR, d).items() if label is not None}
+        why = "alone it lets no gate answer"
+        yield GateVerdict(sample=sample.id, stage="distractor", evidence=d, labels=said, keep=True, why=why)

@@ -1,0 +1,102 @@
+"""Gates of known strength, for tests and benchmarks of curation: ``demur.testing.gates:SimulatedGate``.
+
+    gates:
+      - system: demur.testing.gates:SimulatedGate
+        name: strong
+        options: {strength: 0.6, reading: 0.95, leak: 0.1}
+
+It answers from the samples' own answers: right without evidence on the easiest ``strength`` of all questions, right
+with the gold evidence on ``reading`` of them, and right with a distractor alone on ``leak`` of the distractors. Which
+ones is decided by hashing, so the same gate says the same in every build; it stands for nothing but a table of labels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from demur.errors import UsageError
+from demur.records import Ask, Response
+from demur.store import seed_of
+
+if TYPE_CHECKING:
+    from demur.scenarios.systems import Kit
+
+WRONG = "It is called Qwxyz."
+"""Holds no number, date or name of any question set."""
+DECLINES = "I do not know."
+
+
+def _chance(*parts: object) -> float:
+    """A number in [0, 1) that depends on the parts alone."""
+    return seed_of(*parts) / 2**63
+
+
+class SimulatedGate:
+    """A gate whose knowledge is known.
+
+    Args:
+        argument: not used; it is set by options.
+        kit: ``pool`` gives the questions with their answers. ``options``: ``name``; ``strength``, ``reading``,
+            ``leak`` in [0, 1]; ``own`` in [0, 1], how much of its knowledge other gates do not share (0: a stronger
+            gate knows all that a weaker one knows); ``declines``, the share of its failures that are deflections;
+            ``noise``, the chance that an answer without evidence turns out right or wrong by luck, drawn anew with
+            ``draw``; ``garbage``, the share of answers that no judge can grade; ``fails``, the share that are errors;
+            ``latency``, seconds per answer; ``seed``.
+    """
+
+    def __init__(self, argument: str, kit: Kit) -> None:
+        options = dict(kit.options)
+        self.id = f"simulated:{options.pop('name', 'gate')}"
+        self.note = "a simulated gate: a table of labels, no model"
+        self.draw = 0
+        known = {
+            "strength": 0.3, "reading": 0.9, "leak": 0.1, "own": 0.3, "declines": 0.2, "noise": 0.0, "garbage": 0.0,
+            "fails": 0.0, "latency": 0.0, "seed": 0.0,
+        }  # fmt: skip
+        if unknown := set(options) - set(known):
+            raise UsageError(f"unknown option(s) {', '.join(sorted(unknown))}", item=self.id, cure=", ".join(known))
+        self._set = {k: float(options.get(k, v)) for k, v in known.items()}
+        self.id += "".join(f",{k}={v:g}" for k, v in self._set.items() if k != "latency")
+        self._pool = {s.id: s for s in kit.pool}
+
+    def takes(self, ask: Ask) -> str:
+        """Any question of the pool."""
+        return "" if ask.sample in self._pool else "the question is not in the pool"
+
+    def knows(self, sample: str) -> bool:
+        """Whether it answers a question without evidence, luck aside."""
+        seed, own = self._set["seed"], self._set["own"]
+        who = self.id.partition(",")[0]
+        alone = _chance(seed, "alone", who, sample) < own
+        hardness = _chance(seed, "own", who, sample) if alone else _chance(seed, "hard", sample)
+        return hardness < self._set["strength"]
+
+    async def answer(self, ask: Ask) -> Response:
+        """Right, wrong or declining, as its options say."""
+        if self._set["latency"]:
+            await asyncio.sleep(self._set["latency"])
+        sample = self._pool[ask.sample]
+        who, seed = self.id.partition(",")[0], self._set["seed"]
+        shown = [e.id for e in ask.evidence]
+        place = (seed, who, sample.id, *shown)
+        if _chance(*place, "fails", self.draw) < self._set["fails"]:
+            return Response(error="simulated: no answer within the deadline")
+        if _chance(*place, "garbage", self.draw) < self._set["garbage"]:
+            return Response(text="<think>", served_by=self.id)
+        gold = {e.id for e in sample.gold}
+        if not shown:
+            right = self.knows(sample.id)
+            if _chance(*place, "noise", self.draw) < self._set["noise"]:
+                right = _chance(*place, "luck", self.draw) < 0.5
+        elif gold & set(shown):
+            right = self.knows(sample.id) or _chance(*place, "reading") < self._set["reading"]
+        else:
+            right = self.knows(sample.id) or _chance(*place, "leak") < self._set["leak"]
+        if right:
+            return Response(text=sample.answers.shown, served_by=self.id)
+        text = DECLINES if _chance(*place, "declines") < self._set["declines"] else WRONG
+        return Response(text=text, served_by=self.id)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
