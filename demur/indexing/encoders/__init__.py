@@ -39,6 +39,8 @@ class Encoder(Protocol):
 
     Spaces: ``joint`` holds texts and images together, ``text`` sentences alone, ``look`` images by their
     looks alone. Vectors of one space, one fingerprint and any role may be compared with each other; nothing else.
+    A row does not depend on its neighbours in a batch: to the bit for the offline encoder, to the last bits of
+    floating-point sums for those on PyTorch.
     """
 
     name: str
@@ -55,11 +57,11 @@ class Encoder(Protocol):
         ...
 
     def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> Vectors:
-        """Rows for ``texts``, (n, d) float32; a row does not depend on its neighbours in the batch."""
+        """Rows for ``texts``, (n, d) float32, in their order."""
         ...
 
     def images(self, images: Sequence[Image], space: str = "joint") -> Vectors:
-        """Rows for RGB ``images``, (n, d) float32; a row does not depend on its neighbours in the batch."""
+        """Rows for RGB ``images``, (n, d) float32, in their order."""
         ...
 
 
