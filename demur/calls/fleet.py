@@ -110,9 +110,6 @@ class Fleet:
 
         Args:
             avoid: the endpoint that just failed; taken only when no other is free.
-
-        Raises:
-            PermanentError: every endpoint refused for good; the last refusal.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -126,8 +123,6 @@ class Fleet:
                 )
                 lane.in_flight += 1
                 return lane
-            if all(lane.closed for lane in self.lanes):
-                raise self.lanes[-1].closed or PermanentError("no endpoint is left")
             waiter: asyncio.Future[None] = loop.create_future()
             self._waiting.append(waiter)
             pauses = [lane.paused_until for lane in self.lanes if not lane.closed and lane.paused_until > now]
@@ -150,14 +145,18 @@ class Fleet:
         self._wake()
 
     def close_lane(self, lane: Lane, error: PermanentError) -> bool:
-        """An endpoint refused for good (its key, its model). Returns whether another one is left."""
-        lane.closed = error
-        left = any(other.closed is None for other in self.lanes)
-        if left:
+        """An endpoint refused for good (its key, its model). Returns whether another one is left.
+
+        The last one stays: what it refused may be this request's doing, and the next is for it to answer.
+        """
+        if not any(other.closed is None for other in self.lanes if other is not lane):
+            return False
+        if lane.closed is None:
             log.warning("%s left the fleet: %s", lane.backend.name, error)
+            lane.closed = error
         for _ in range(len(self._waiting)):
             self._wake()
-        return left
+        return True
 
     def _wake(self) -> None:
         now = asyncio.get_running_loop().time()

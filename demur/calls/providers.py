@@ -14,6 +14,9 @@ from demur.calls.wire import Fault
 from demur.errors import CallError, MissingExtra, PermanentError, UsageError
 from demur.records import Request
 
+_KINDS = {"Timeout": "timeout", "Connection": "connect", "RateLimit": "429", "ProviderError": "error"}
+"""Part of an SDK's error name -> the fault it stands for, where the error has no HTTP status."""
+
 
 class AnyLlmBackend:
     """A model of any provider that any-llm knows; its key comes from the variable that the provider names.
@@ -78,8 +81,9 @@ class AnyLlmBackend:
         if isinstance(status, int):
             env = f"{self._provider.upper()}_API_KEY"
             return wire.refusal(status, headers, said, key_env=env, wire_model=self._model)
-        if any(word in name for word in ("Timeout", "Connection", "RateLimit", "ProviderError")):
-            return Fault(f"{name}: {said}", kind="timeout" if "Timeout" in name else "connect")
+        for word, kind in _KINDS.items():
+            if word in name:
+                return Fault(f"{name}: {said}", kind=kind, paid=kind == "error")
         if "ContextLength" in name:
             return wire.refusal(400, {}, f"context length: {said}", key_env="", wire_model=self._model)
         if "ContentFilter" in name:

@@ -404,6 +404,7 @@ class FakeEndpoint:
         return {
             "id": f"chatcmpl-{digest(body, 12)}",
             "object": "chat.completion",
+            "created": 1_700_000_000,  # always the same: what it answers depends on the request alone
             "model": body["model"],
             "choices": [choice],
             "usage": {
