@@ -133,6 +133,17 @@ def test_nothing_is_run_unless_it_is_asked_for(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def test_consent_is_not_part_of_the_name(repository, monkeypatch):
+    """Else the manifest of an index from elsewhere could give it."""
+    encoder = opened(repository, "&batch=2")
+    assert encoder.name == f"evaclip:{repository}?batch=2"
+    with pytest.raises(UsageError, match="DEMUR_TRUST_REMOTE_CODE=yes"):
+        open_encoder(encoder.name)
+    monkeypatch.setenv("DEMUR_TRUST_REMOTE_CODE", "yes")
+    with pytest.warns(UserWarning, match="running Python code from"):
+        assert open_encoder(encoder.name).fingerprint() == encoder.fingerprint()
+
+
 def test_what_is_run_is_warned_about(repository):
     with pytest.warns(UserWarning, match=f"running Python code from {repository}$"):
         open_encoder(f"evaclip:{repository}?trust_remote_code=yes")

@@ -9,12 +9,16 @@ option, the warning, and the advice to pin the commit whose code was read. That 
 where it does not run with the one installed, the error says so. open_clip has the smaller models of the family,
 without foreign code.
 
+The consent is the user's alone: it is left out of the encoder's name, so that a manifest that came from elsewhere
+cannot give it. To search an index made by such an encoder, set ``DEMUR_TRUST_REMOTE_CODE=yes`` in the environment.
+
 Options: ``trust_remote_code=yes``, ``revision``, ``precision`` and ``batch``.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -74,15 +78,18 @@ class EvaClipEncoder:
             DataError: the repository's code or weights cannot be loaded.
             MissingExtra: transformers is not installed.
         """
-        self.name = f"evaclip:{argument}"
         source, options = named("evaclip", argument, _OPTIONS)
+        consent = options.pop("trust_remote_code", os.environ.get("DEMUR_TRUST_REMOTE_CODE", ""))
+        kept = "&".join(f"{key}={value}" for key, value in options.items())
+        self.name = f"evaclip:{source}" + (f"?{kept}" if kept else "")
         if not source:
             raise UsageError("no repository is named", item=self.name, cure="e.g. evaclip:BAAI/EVA-CLIP-8B")
-        if options.get("trust_remote_code") != "yes":
+        if consent != "yes":
             raise UsageError(
                 f"loading it runs Python code from {source}, which was not allowed",
                 item=self.name,
-                cure=f"read that code, then give evaclip:{source}?trust_remote_code=yes&revision=COMMIT; "
+                cure=f"read that code, then give evaclip:{source}?trust_remote_code=yes&revision=COMMIT "
+                "(to search an index that names it, set DEMUR_TRUST_REMOTE_CODE=yes); "
                 "open_clip:EVA02-E-14-plus/laion2b_s9b_b144k needs no foreign code",
             )
         require_torch("the evaclip encoder")
