@@ -80,6 +80,12 @@ class Panel:
         )
 
 
+def look(style: int) -> tuple[str, str, str]:
+    """Colour, dash and marker of a series; the first eight differ in each, the next fifty-six in their combination."""
+    turn = style + style // len(SERIES)
+    return SERIES[style % len(SERIES)], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]
+
+
 def _n(value: float) -> str:
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
@@ -318,7 +324,7 @@ def curves(
             out.append(f'<polygon points="{path}" class="f-{style} band" fill="{SERIES[style]}" fill-opacity=".13"/>')
     for curve in series:
         style = curve.style % len(SERIES)
-        colour, dash, marker = SERIES[style], DASHES[style], MARKERS[style]
+        colour, dash, marker = look(curve.style)
         path = " ".join(f"{_n(x)},{_n(y)}" for x, y in (at(p.x, p.y) for p in curve.points))
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         stroke = f'stroke="{colour}" stroke-width="2" fill="none"{dashed}'
@@ -340,12 +346,13 @@ def series_legend(labels: Sequence[tuple[str, int]]) -> Panel:
     rows = math.ceil(len(labels) / 2)
     for number, (label, raw) in enumerate(labels):
         style = raw % len(SERIES)
+        colour, pattern, marker = look(raw)
         x, y = (number // rows) * WIDTH / 2, 14.0 + 18 * (number % rows)
-        dash = f' stroke-dasharray="{DASHES[style]}"' if DASHES[style] else ""
+        dash = f' stroke-dasharray="{pattern}"' if pattern else ""
         out.append(
             f'<line x1="{_n(x)}" y1="{_n(y - 4)}" x2="{_n(x + 30)}" y2="{_n(y - 4)}" class="l-{style}" '
-            f'stroke="{SERIES[style]}" stroke-width="2"{dash}/>'
-            + _marker(MARKERS[style], x + 15, y - 4, SERIES[style], str(style))
+            f'stroke="{colour}" stroke-width="2"{dash}/>'
+            + _marker(marker, x + 15, y - 4, colour, str(style))
             + _text(x + 36, y, _cut(label, 24))
         )
     return Panel("Legend", "".join(out), 18.0 * rows + 6, alt="Legend: " + ", ".join(label for label, _ in labels))

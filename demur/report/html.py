@@ -22,13 +22,13 @@ from string import Template
 from typing import Any
 
 from demur.judge.measures.behaviour import behaviour
-from demur.records import Measure, Scenario
+from demur.records import Measure
 from demur.report import behaviour as right
 from demur.report import compare, paper
 from demur.report.browse import payload
-from demur.report.cells import SCENARIOS, Headline, headline, main_cells, part_cells
+from demur.report.cells import SCENARIOS, Headline, headline, part_cells
 from demur.report.data import ReportData, load
-from demur.report.figures import OutcomeRow, Panel, funnel, heat, outcome_bars, outcome_legend
+from demur.report.figures import Panel, funnel, heat
 from demur.report.release import caveats, funnel_table, recall_table
 from demur.report.tables import Column, Table, plain, shown, spans
 from demur.report.terminal import results_table
@@ -36,13 +36,6 @@ from demur.store import canonical, write_atomic
 
 IMAGE_BUDGET = 12_000_000
 """Bytes that thumbnails may take in the page."""
-
-IDEAL = {
-    Scenario.PARAMETRIC: ("Parametric", "question and image alone: should deflect"),
-    Scenario.ORACLE: ("Oracle", "gold evidence: should answer"),
-    Scenario.REALISTIC: ("Realistic", "gold and distractors: should answer"),
-    Scenario.ADVERSARIAL: ("Adversarial", "distractors alone: should deflect"),
-}
 
 
 def render_report(release: Path | None, runs: Sequence[Path], out: Path, *, image_budget: int = IMAGE_BUDGET) -> Path:
@@ -222,21 +215,15 @@ def _header(data: ReportData, head: Headline, title: str) -> str:
 
 
 def _overview(data: ReportData, head: Headline) -> str:
-    cells = main_cells(data, head)
-    panels = []
-    for scenario in SCENARIOS:
-        rows = [OutcomeRow(run.name, *cells[run.name, scenario]) for run in data.runs if (run.name, scenario) in cells]
-        if rows:
-            name, ideal = IDEAL[scenario]
-            panels.append(outcome_bars(name, rows, key=f"o-{scenario.value}", ideal=ideal))
+    panels = paper.overview(data, head)
     return _section(
         "overview",
         "What the systems did",
         "Share of graded answers that were right, deflected, or made up. Whiskers are 95 % intervals of accuracy "
         "(below the bar) and of hallucination (above it).",
         _sentences(data, head),
-        f'<div class="legend">{outcome_legend("o-legend").svg()}</div>',
-        _panels(panels, "two"),
+        f'<div class="legend">{panels[-1].svg()}</div>',
+        _panels(panels[:-1], "two"),
         table_html(results_table(data, head)),
     )
 
@@ -317,7 +304,7 @@ def _strictness(data: ReportData, head: Headline) -> str:
             continue
         for name in ("deflection", "hallucination"):
             values = [[getattr(c, name) if c else None for c in line] for line in mine]
-            maps.append(heat(f"{IDEAL[scenario][0]}: {name}", systems, levels, values))
+            maps.append(heat(f"{scenario.value.capitalize()}: {name}", systems, levels, values))
     return _section(
         "prompts",
         "Stricter prompts",

@@ -26,7 +26,18 @@ from demur.report.cells import (
     sweep_cells,
 )
 from demur.report.data import ReportData
-from demur.report.figures import Curve, Panel, Point, curves, paired_bars, series_legend, standalone
+from demur.report.figures import (
+    Curve,
+    OutcomeRow,
+    Panel,
+    Point,
+    curves,
+    outcome_bars,
+    outcome_legend,
+    paired_bars,
+    series_legend,
+    standalone,
+)
 from demur.report.tables import FORMS, Column, Form, Table
 from demur.scenarios.conditions import STRICTNESS
 from demur.store import write_atomic
@@ -311,6 +322,26 @@ def tables(data: ReportData, *, interval: bool = False) -> list[Table]:
 # --- figures -------------------------------------------------------------------------------------
 
 
+IDEAL = {
+    Scenario.PARAMETRIC: "question and image alone: should deflect",
+    Scenario.ORACLE: "gold evidence: should answer",
+    Scenario.REALISTIC: "gold and distractors: should answer",
+    Scenario.ADVERSARIAL: "distractors alone: should deflect",
+}
+
+
+def overview(data: ReportData, head: Headline) -> list[Panel]:
+    """Table 4 as bars, a panel a scenario, then the legend; not a figure of 001."""
+    cells = main_cells(data, head)
+    panels = []
+    for scenario in SCENARIOS:
+        rows = [OutcomeRow(run.name, *cells[run.name, scenario]) for run in data.runs if (run.name, scenario) in cells]
+        if rows:
+            name = scenario.value.capitalize()
+            panels.append(outcome_bars(name, rows, key=f"o-{scenario.value}", ideal=IDEAL[scenario]))
+    return [*panels, outcome_legend("o-legend")]
+
+
 def point(x: float, measure: Measure) -> Point:
     """A rate as a point of a curve, its interval as the band."""
     note = f"n = {measure.n}"
@@ -493,9 +524,9 @@ def write_tables(data: ReportData, folder: Path) -> list[Path]:
             path = folder / f"{table.name}{suffix}"
             write_atomic(path, table.render(kind, width=200))
             written.append(path)
-    for name, panels in drawn.items():
+    for name, panels in {"overview": overview(data, headline(data.runs)), **drawn}.items():
         if panels:
             path = folder / f"{name}.svg"
-            write_atomic(path, standalone(panels, title=name))
+            write_atomic(path, standalone(panels, title=name, columns=2 if name == "overview" else 0))
             written.append(path)
     return written

@@ -150,7 +150,7 @@ def to_rich(table: Table) -> RichTable:
         if grouped:
             head = f"{plain(column.group) if column.group not in seen else ''}\n{head}"
             seen.add(column.group)
-        rich.add_column(Text(head), justify=column.align, no_wrap=column.align == "right")
+        rich.add_column(Text(head), justify=column.align, no_wrap=column.align == "right", overflow="fold")
     for number, row in enumerate(table.rows):
         if number in table.rules and number:
             rich.add_section()

@@ -23,7 +23,7 @@ IDEAL = {
 
 
 def results_table(data: ReportData, head: Headline) -> Table:
-    """Scenario by system, one line each, with intervals, n and what was not graded: fits 100 characters."""
+    """Scenario by system, one line each, with intervals, n, and what was not graded."""
     cells = main_cells(data, head)
     rows: list[tuple[Any, ...]] = []
     rules = set()
@@ -36,9 +36,8 @@ def results_table(data: ReportData, head: Headline) -> Table:
             one = cells.get((run.name, scenario))
             if one is None:
                 continue
-            lost = one.accuracy.ungraded + one.accuracy.failed
             named = (scenario.value, IDEAL[scenario]) if len(rows) == start else ("", "")
-            rows.append((*named, run.name, *one, one.n, lost))
+            rows.append((*named, run.name, *one, one.n, one.accuracy.ungraded, one.accuracy.failed))
     columns = (
         Column("Scenario", align="left"),
         Column("Should", align="left"),
@@ -47,7 +46,8 @@ def results_table(data: ReportData, head: Headline) -> Table:
         Column("Deflection", interval=True),
         Column("Hallucination", interval=True),
         Column("n"),
-        Column("Not graded"),
+        Column("Ungraded"),
+        Column("Failed"),
     )
     notes = (head.told(), *absences(list(cells.values())))
     return Table("results", "Results by scenario, in per cent", columns, tuple(rows), frozenset(rules), notes)
@@ -133,7 +133,7 @@ def print_data(data: ReportData, *, times: Mapping[str, float] | None = None, fi
     from demur.report.tables import plain, to_rich
 
     stream = file or sys.stdout
-    console = Console(file=stream, width=None if stream.isatty() else 120, highlight=False)
+    console = Console(file=stream, width=None if stream.isatty() else 140, highlight=False)
     head = headline(data.runs)
     tables = [results_table(data, head)]
     if data.release is not None and data.release.funnel:

@@ -66,6 +66,8 @@ def test_every_number_is_a_mark_with_its_words() -> None:
 
 def test_bars_are_as_long_as_their_rates() -> None:
     body = panels("reader")["bars"].body
+    starts = [float(x) for x in re.findall(r'x="([\d.]+)" y="47" width="[\d.]+" height="16" class="o-', body)]
+    assert starts == [pytest.approx(f.WIDTH * share, abs=0.01) for share in (0, 0.5, 0.7)]
     widths = [float(w) for w in re.findall(r'width="([\d.]+)" height="16" class="o-', body)]
     assert widths == [pytest.approx(f.WIDTH * share, abs=0.01) for share in (0.5, 0.2, 0.3)]
 
@@ -78,8 +80,9 @@ def test_nothing_graded_is_said_and_not_drawn() -> None:
 
 
 def test_series_differ_without_colour() -> None:
-    looks = [(f.DASHES[i], f.MARKERS[i]) for i in range(len(f.SERIES))]
-    assert len(set(f.DASHES)) == len(set(f.MARKERS)) == len(f.SERIES) == len(set(looks))
+    first = [f.look(i) for i in range(8)]
+    assert all(len({one[part] for one in first}) == 8 for part in range(3))
+    assert len({f.look(i) for i in range(64)}) == 64
 
 
 def test_numbers_on_heat_cells_can_be_read() -> None:

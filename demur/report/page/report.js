@@ -91,6 +91,8 @@
       return haystack[at];
     };
 
+    list.classList.toggle("many", systems.length > 8);
+
     let found = new Uint32Array(0);
     let chosen = -1; // position within `found`
 
