@@ -72,7 +72,7 @@ def test_every_command_of_a_page_works(page: Path, workshop: Path):
     todo = commands(page)
     if not todo:
         pytest.skip("no console block on this page: nothing to run")
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {**os.environ, "PYTHONPATH": ".", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for line in todo:
         if shlex.split(line)[0] in ("make", "git"):  # run by CI itself
             continue

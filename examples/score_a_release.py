@@ -1,0 +1,34 @@
+"""The library without the command: open a release, ask a system in two scenarios, read the measures.
+
+python examples/score_a_release.py demo-out/release
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from demur.curation.release import Release
+from demur.judge.measures.rates import rates
+from demur.judge.measures.table import read_table
+from demur.pipeline.asking import ask
+from demur.scenarios.conditions import condition
+from demur.scenarios.contexts import recipe
+
+release = Release.open(Path(sys.argv[1]))
+print(release.name, release.version, release.manifest["counts"]["samples"], "samples")
+
+with tempfile.TemporaryDirectory() as folder:
+    (run,) = ask(
+        release,
+        ["python:examples.my_rag:answer"],
+        Path(folder),
+        recipes=[recipe("oracle"), recipe("adversarial(k=3)")],
+        conditions=[condition("moderate")],
+        limit=25,
+    )
+    for measure in rates(read_table(run / "rows.parquet")):
+        print(
+            f"{measure.name:14} {measure.value:.3f}  n={measure.n}, ungraded {measure.ungraded}, failed {measure.failed}"
+        )
