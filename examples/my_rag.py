@@ -1,6 +1,6 @@
-"""A RAG system of your own, as demur asks it: run it with
+"""A RAG system of your own, as demur asks it.
 
-    demur run demo-out/release --system python:examples.my_rag:answer --limit 20
+    $ demur run demo-out/release --system python:examples.my_rag:answer --limit 20
 
 The function gets one dict per question and returns the answer, or a dict with ``answer`` and ``confidence``.
 What it raises is recorded on that question and ends nothing.

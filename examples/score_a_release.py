@@ -29,6 +29,5 @@ with tempfile.TemporaryDirectory() as folder:
         limit=25,
     )
     for measure in rates(read_table(run / "rows.parquet")):
-        print(
-            f"{measure.name:14} {measure.value:.3f}  n={measure.n}, ungraded {measure.ungraded}, failed {measure.failed}"
-        )
+        missing = f"ungraded {measure.ungraded}, failed {measure.failed}"
+        print(f"{measure.name:14} {measure.value:.3f}  n={measure.n}, {missing}")
