@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.indexing.exact import gpus
-from demur.indexing.ivf import PROBES, Kind, lists_for
+from demur.indexing.ivf import PROBES, ROUNDS, SAMPLE, Kind, lists_for
 
 SMALL = 50_000
 """Vectors below which `choose` looks no further than flat."""
@@ -37,7 +37,7 @@ def choose(n: int, dims: int, *, queries: int = 10_000, memory: int | None = Non
     lists = lists_for(n)
     flat = queries * n
     probed = queries * (lists + SCAN_COST * n * PROBES // lists)
-    ivf = n * lists + 10 * 64 * lists * lists + probed
+    ivf = n * lists + ROUNDS * SAMPLE * lists * lists + probed
     work = f"{queries:,} queries cost {flat * dims:.1e} multiply-adds exactly, {ivf * dims:.1e} with inverted lists"
     size = 4 * n * dims
     if gpus() > 0 and size <= memory:

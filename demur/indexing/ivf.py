@@ -25,6 +25,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ADD_BLOCK = 1 << 16
 """Vectors added to an index at once."""
+SAMPLE = 39
+"""Training vectors per list: the least with which faiss is content."""
+ROUNDS = 8
+"""Rounds of k-means; more move the recall little and cost as much as the search."""
 PROBES = 16
 """Inverted lists searched for each query."""
 REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3, "ivf-sqfp16": 2, "ivf-rabitq": 20, "ivf-pq": 30}
@@ -32,19 +36,20 @@ REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3, "ivf-sqfp16":
 
 
 def lists_for(n: int) -> int:
-    """Number of inverted lists for n vectors: 4 sqrt(n), so that each has some 40 training vectors or more."""
-    return max(1, min(int(4 * sqrt(n)), n // 39))
+    """Number of inverted lists for n vectors: 2 sqrt(n), where training, filling and searching cost about alike."""
+    return max(1, min(int(2 * sqrt(n)), n // SAMPLE))
 
 
 def train_centroids(vectors: Floats, lists: int, *, seed: int = 1234) -> Floats:
-    """(lists, d) centroids by k-means on at most 64 vectors per list, taken at equal steps."""
+    """(lists, d) centroids by k-means on at most `SAMPLE` vectors per list, taken at equal steps."""
     import faiss
 
-    rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), 64 * lists)).astype(np.int64))
+    rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), SAMPLE * lists)).astype(np.int64))
     sample = np.ascontiguousarray(vectors[rows])
     clustering = faiss.Clustering(sample.shape[1], lists)
     clustering.seed, clustering.verbose = seed, False
-    clustering.min_points_per_centroid, clustering.max_points_per_centroid = 1, 64
+    clustering.min_points_per_centroid, clustering.max_points_per_centroid = 1, SAMPLE
+    clustering.niter = ROUNDS
     clustering.train(sample, faiss.IndexFlatIP(sample.shape[1]))
     centroids: Floats = faiss.vector_to_array(clustering.centroids).reshape(lists, -1).copy()
     return centroids
@@ -71,7 +76,7 @@ def empty_ivf(kind: Kind, vectors: Floats, centroids: Floats) -> Any:
     index = makers[kind]()
     index.own_fields = False
     index.referenced_objects = [coarse]
-    rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), 64 * lists, 1 << 18)).astype(np.int64))
+    rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), SAMPLE * lists, 1 << 18)).astype(np.int64))
     index.train(np.ascontiguousarray(vectors[rows]))
     return index
 
@@ -142,7 +147,7 @@ def write_faiss(index: Any, path: Path) -> None:
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as handle:
-            faiss.write_index(index, faiss.PyCallbackIOWriter(handle.write))
+            faiss.write_index(index, faiss.PyCallbackIOWriter(handle.write))  # type: ignore[attr-defined]  # its stub lacks it
 
 
 def read_faiss(path: Path, *, mapped: bool = True) -> Any:
