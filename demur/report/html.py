@@ -229,7 +229,9 @@ def _overview(data: ReportData, head: Headline) -> str:
 
 
 def _sentences(data: ReportData, head: Headline) -> str:
-    """Each system in a sentence."""
+    """Each system in a sentence, while they are few enough to be read."""
+    if len(data.runs) > 6:
+        return ""
     lines = []
     for run in data.runs:
         one = behaviour(r for r in run.rows if head.holds(r))

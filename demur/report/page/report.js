@@ -142,6 +142,7 @@
       const head = make("span");
       head.append(make("strong", "", whole(found.length)), " of " + whole(total) + " asked");
       count.append(head);
+      if (systems.length > 8) return;
       data.verdicts.forEach((v, at) => {
         const sums = { c: 0, d: 0, i: 0, u: 0, f: 0, n: 0 };
         for (const item of found) sums[v.code[item]]++;
