@@ -123,6 +123,12 @@ def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
     )  # fmt: skip
     assert check(Other(), limit=1).findings == ()
 
+    class Twice(Other):
+        def samples(self):
+            return iter(list(open_source("generic", tmp_path, Problems()).samples())[:1] * 2)
+
+    assert "q.jsonl:1 (1): two samples have this id" in check(Twice()).findings
+
 
 def test_an_empty_set_is_a_finding(tmp_path):
     mini.viquae(tmp_path)

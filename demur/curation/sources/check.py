@@ -92,7 +92,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     findings: list[str] = []
     images: set[str] = set()
     wanted: dict[str, str] = {}
-    shown: list[tuple[int, str, Sample]] = []
+    shown: list[tuple[int, int, Sample]] = []
     answers_of: dict[str, str] = {}
     samples = unanswerable = without_gold = defective = leaking = 0
     for sample in islice(source.samples(), limit):
@@ -117,8 +117,8 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             findings.append(f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}")
         answers_of.setdefault(key, sample.id)
         leaking += _states_answer(sample)
-        rank = -int(digest(sample.id, 12), 16)
-        (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (rank, sample.id, sample))
+        rank = (-int(digest(sample.id, 12), 16), -samples)  # the number of the sample parts equal ids
+        (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (*rank, sample))
     if not samples:
         findings.append("no sample could be read")
     documents, seen = _documents(source, wanted, findings, limit)
@@ -145,7 +145,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         problems=dict(Counter(kind_of(line) for line in problems).most_common()),
         findings=tuple(problems + findings + mismatches(Path(source.root), pins)),
         notes=dict(notes),
-        shown=tuple(rendered(sample) for _, _, sample in sorted(shown, key=lambda item: -item[0])),
+        shown=tuple(rendered(sample) for _, _, sample in sorted(shown, reverse=True)),
     )
 
 
