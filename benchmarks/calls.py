@@ -5,10 +5,11 @@
     python benchmarks/calls.py --peers bare,demur
 
 A stub server in its own process answers every request after 20 ms. demur-attempt is demur's HTTP client alone, the
-like of bare aiohttp; demur is the whole path (records, order, limits, retries), demur+ledger the same with every reply committed. Each
-client runs in a process of its own; its CPU time comes from getrusage, start-up and warm-up excluded, and the least of
-the repeats counts, as other work on the machine can only add to it. Rates depend on how busy the machine is. The peers live in .venv-bench and .venv-bench-litellm (litellm wants an older openai), made when missing. The last
-line is one JSON object.
+like of bare aiohttp; demur is the whole path (records, order, limits, retries), demur+ledger the same with every
+reply committed. Each client runs in a process of its own; its CPU time comes from getrusage, start-up and warm-up
+excluded, and the least of the repeats counts, as other work on the machine can only add to it. Rates depend on how
+busy the machine is. The peers live in .venv-bench and .venv-bench-litellm (litellm wants an older openai), made when
+missing. The last line is one JSON object.
 """
 
 from __future__ import annotations

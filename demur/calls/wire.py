@@ -231,6 +231,7 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
             served_by=served_by,
             latency_s=latency_s,
             cached=cached,
+            cuts=tuple(map(str, message.get("cuts") or ())),
         )
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise _broken(f"the reply is not a chat completion: {_excerpt(raw)!r}") from error
@@ -243,6 +244,8 @@ def reply_of(answer: Response, model: str) -> str:
         message["reasoning_content"] = answer.reasoning
     if answer.confidence is not None:
         message["confidence"] = answer.confidence
+    if answer.cuts:
+        message["cuts"] = list(answer.cuts)
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": answer.finish_reason or "stop"}
     if answer.logprobs:
         choice["logprobs"] = {

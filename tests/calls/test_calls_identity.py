@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.calls import request_key
+from demur.calls.identity import _DEFAULTS
 from demur.records import ImagePart, ImageRef, Message, Request, TextPart
 
 REF = ImageRef(sha256="a" * 64, uri="here/a.png", width=10, height=10)
@@ -54,6 +55,15 @@ def test_model_and_revision_are_in_the_key_and_the_rest_is_not():
         }
     )
     assert request_key(same, "m") == KEY
+
+
+def test_every_field_of_a_request_has_its_place():
+    """A field that is added to these records must enter the key, or be named here as not part of it."""
+    assert Request.model_fields.keys() == _DEFAULTS.keys() | {"model", "messages", "item"}
+    assert all(Request.model_fields[name].default == value for name, value in _DEFAULTS.items())
+    assert ImagePart.model_fields.keys() == {"type", "image"}
+    assert TextPart.model_fields.keys() == {"type", "text"}
+    assert Message.model_fields.keys() == {"role", "parts"}
 
 
 def test_keys_of_this_version_stay_what_they_were():

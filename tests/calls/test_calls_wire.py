@@ -188,6 +188,7 @@ def test_a_response_of_this_process_survives_the_wire():
         logprobs=(TokenLogprob(token="yes", logprob=-0.5, top=(("no", -1.5),)),),
         usage=Usage(prompt=4, completion=1, cached=2, reasoning=3),
         finish_reason="length",
+        cuts=("e1: did not fit",),
     )
     assert wire.response(wire.reply_of(answer, "m")) == answer
 
