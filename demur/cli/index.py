@@ -45,6 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--queries", type=positive, default=10_000, help="queries that auto should reckon with")
     build.add_argument("--lexical", choices=("lucene", "okapi"), default="lucene", help="how BM25 scores")
     build.add_argument("--workers", type=positive, default=2, help="threads that decode images (default: 2)")
+    build.add_argument("--engine", choices=("local", "ray"), default="local", help="where to work (default: local)")
+    build.add_argument("--address", help="of a Ray cluster (default: the one that runs, or a new one here)")
     build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")
     build.add_argument("--skip-bad", action="store_true", help="leave bad documents out, and list them")
     build.add_argument("--json", action="store_true", help="print the manifest")
@@ -99,6 +101,11 @@ def _build(args: argparse.Namespace) -> int:
     if args.chunk:
         chunker = _chunker(args.chunk, args.tokenizer)
         documents = chunker.documents(documents)
+    engine = None
+    if args.engine == "ray":
+        from demur.indexing.cluster import RayEngine
+
+        engine = RayEngine(args.address)
     manifest = build_index(
         documents,
         open_encoder(args.encoder, allow_random=args.allow_random),
@@ -112,6 +119,7 @@ def _build(args: argparse.Namespace) -> int:
         skip_bad=args.skip_bad,
         problems=problems,
         progress=sys.stderr.isatty(),
+        engine=engine,
     )
     if args.json:
         sys.stdout.write(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")

@@ -32,7 +32,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from demur.documents import Documents, DocumentsWriter, key_of
 from demur.errors import DataError, UsageError
 from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.choose import Choice, choose
-from demur.indexing.embed import Item, embed
+from demur.indexing.embed import Embedded, Item, embed
 from demur.indexing.encoders import Encoder
 from demur.indexing.ivf import KINDS, Kind, build_ivf
 from demur.records import Document, Drop
@@ -56,6 +56,27 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, items done, and items in all (0 when unknown)."""
 NORM_BLOCK = 1 << 16
 """Vectors whose norms are looked at together."""
+
+
+class Engine(Protocol):
+    """Where the heavy work is done. Every engine leaves the same files."""
+
+    def embed(
+        self, items: Iterable[Item], encoder: Encoder, space: str, out: Path, *, workers: int, progress: bool
+    ) -> Embedded:
+        """As `demur.indexing.embed.embed`."""
+        ...
+
+    def build_ivf(self, kind: Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
+        """As `demur.indexing.ivf.build_ivf`; ``vectors`` lie mapped in ``vectors.npy`` beside ``path``."""
+        ...
+
+
+class _Here:
+    """This process."""
+
+    embed = staticmethod(embed)
+    build_ivf = staticmethod(build_ivf)
 
 
 class _Part(NamedTuple):
@@ -97,6 +118,7 @@ def build_index(
     skip_bad: bool = False,
     problems: Problems | None = None,
     progress: bool | Progress = False,
+    engine: Engine | None = None,
 ) -> dict[str, Any]:
     """Write an index folder of ``documents``; returns its manifest.
 
@@ -120,6 +142,7 @@ def build_index(
             the reader and of the texts before anything is embedded.
         problems: bad rows that the reader of ``documents`` puts aside; settled together with those found here.
         progress: show bars on standard error; or a function called now and then with (what, done, in all or 0).
+        engine: where embedding and indexing are done; this process when None (`demur.indexing.cluster.RayEngine`).
 
     Raises:
         BadInput: bad documents, unless ``skip_bad``.
@@ -164,7 +187,17 @@ def build_index(
             folder = work / "parts" / part.name
             shelf = pages if part.over == "pages" else table.shelf
             entry, failed = _dense(
-                part, encoders[part.space], shelf, rows[part.over], folder, image_root, kind, queries, workers, progress
+                part,
+                encoders[part.space],
+                shelf,
+                rows[part.over],
+                folder,
+                image_root,
+                kind,
+                queries,
+                workers,
+                progress,
+                engine or _Here(),
             )
             parts[part.name] = entry
             for id, why in failed:
@@ -404,12 +437,13 @@ def _dense(
     queries: int,
     workers: int,
     progress: bool | Progress,
+    engine: Engine,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Embed and index one part; returns its entry for the manifest, and (id, why) of what could not be embedded."""
     items = _items(part, shelf, rows, root)
     if callable(progress):
         items = _told(items, part.name, len(rows), progress)
-    made = embed(items, encoder, part.space, folder, workers=workers, progress=progress is True)
+    made = engine.embed(items, encoder, part.space, folder, workers=workers, progress=progress is True)
     failed = list(made.errors())
     left_out = {shelf.row(id) for id, _ in failed}
     kept = np.array([row for row in rows.tolist() if row not in left_out], dtype=np.int64) if failed else rows
@@ -438,5 +472,5 @@ def _dense(
         chosen = Choice("flat", "there is nothing to index")
     entry |= chosen._asdict()
     if chosen.kind != "flat":
-        entry |= build_ivf(chosen.kind, vectors, folder / "index.faiss")
+        entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")
     return entry, failed

@@ -231,6 +231,7 @@ def embed(
     shard: int = 8192,
     workers: int = 2,
     progress: bool = True,
+    elsewhere: Callable[[Iterator[list[Item]]], Iterator[MadeShard]] | None = None,
 ) -> Embedded:
     """Embed ``items`` into the folder ``out``, going on where an earlier run was stopped.
 
@@ -247,6 +248,7 @@ def embed(
         shard: items per shard, for a new folder; a folder goes on with its own.
         workers: threads that read, decode and resize images.
         progress: show a bar with rate and remaining time on standard error.
+        elsewhere: makes the shards in other processes (by `make_shard`), in order; ids must not repeat then.
 
     Raises:
         IndexFileError: ``out`` holds vectors of another encoder, space or role, or something else altogether.
@@ -278,14 +280,33 @@ def embed(
         _Bar(f"{encoder.name} {space}", total) if progress else nullcontext() as bar,
     ):
         stream = _past_finished(iter(items), folder, work, bar)
+        if elsewhere is not None:
+            for made in elsewhere(_in_lists(stream, folder.shard)):
+                folder.append(made)
+                if bar:
+                    bar.advance(made.items, made.failed)
         tasks = _read_ahead(stream, work)
-        while made := work.shard(tasks, folder.shard, bar):
-            folder.append(made)
+        while here := work.shard(tasks, folder.shard, bar):
+            folder.append(here)
         folder.finish()
     return Embedded.open(out)
 
 
-class _Made(NamedTuple):
+def make_shard(items: Sequence[Item], encoder: Encoder, space: str, *, role: Role, workers: int = 2) -> MadeShard:
+    """Embed the items of one shard, for a folder that another process writes (see `embed`, ``elsewhere``)."""
+    with _Work(encoder, space, role, workers) as work:
+        made = work.shard(_read_ahead(iter(items), work), len(items), None)
+    if made is None:
+        raise UsageError("a shard without items", cure="give one or more")
+    return made
+
+
+def _in_lists(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    while held := list(islice(items, size)):
+        yield held
+
+
+class MadeShard(NamedTuple):
     """One finished shard."""
 
     input: str
@@ -429,7 +450,7 @@ class _Work:
         picture = rgb(data, item.id)
         return self._encoder.prepared(picture, self._space) if isinstance(self._encoder, Preparing) else picture
 
-    def shard(self, tasks: Iterator[_Task], size: int, bar: _Bar | None) -> _Made | None:
+    def shard(self, tasks: Iterator[_Task], size: int, bar: _Bar | None) -> MadeShard | None:
         """Embed the next ``size`` tasks, in batches that start anew with each shard; None when there are none left."""
         marks: list[bytes] = []
         rows: list[NDArray[np.float32]] = []
@@ -449,7 +470,7 @@ class _Work:
         if not marks:
             return None
         vectors = np.stack(rows).astype("<f4").tobytes() if rows else b""
-        return _Made(
+        return MadeShard(
             hashlib.sha256(b"".join(marks)).hexdigest(), len(marks), len(errors), vectors, _lines(ids), _lines(errors)
         )
 
@@ -581,7 +602,7 @@ class _Folder:
                 handle.truncate(_start(which) + sum(s.bytes[which] for s in self.done))  # also leaves room for the head
                 handle.seek(0, os.SEEK_END)
 
-    def append(self, made: _Made) -> None:
+    def append(self, made: MadeShard) -> None:
         """Add a shard's rows, have the disk keep them, and only then note the shard."""
         if (self._path / "manifest.json").exists():
             self.cut(len(self.done))
