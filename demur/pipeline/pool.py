@@ -18,7 +18,7 @@ from demur.plugins import find
 from demur.records import Document, Evidence, ImageRef, Record, Sample
 from demur.store import Problems, canonical, digest, seed_of, storage_errors
 
-_SCHEME = re.compile(r"^(zip|tar|parquet|tsv|lines):")
+_SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")
 
 
 class Pool(NamedTuple):
@@ -67,7 +67,7 @@ def load_pool(sources: Sequence[SourceSpec], *, base: Path, links: Path, seed: i
     for spec in sources:
         source = _opened(spec, base, problems)
         _link(links / source.name, source.root)
-        prefix = f"{source.name}/" if several else ""
+        prefix = f"{source.name}:" if several else ""
         found = [_document(d, source.name, prefix) for d in source.documents()]
         mine = [_sample(s, source.name, prefix) for s in source.samples() if not _defect(s, problems)]
         documents += found

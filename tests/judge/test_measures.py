@@ -152,7 +152,7 @@ def test_clusters_widen_the_interval_and_are_named() -> None:
 def test_samples_without_a_cluster_are_their_own() -> None:
     table = Table([row(0), row(0), row(1), row(2, cluster="x"), row(3, cluster="x")])
     assert len(np.unique(table.cluster)) == 3
-    assert rates(table).accuracy.interval.startswith("cluster-bootstrap")
+    assert rates(table).accuracy.low == pytest.approx(wilson(3, 3)[0])  # three clusters, not five items
 
 
 def test_resampling_is_the_cluster_bootstrap() -> None:
@@ -168,7 +168,7 @@ def test_resampling_is_the_cluster_bootstrap() -> None:
     assert ratio.std() == pytest.approx(reference.std(), rel=0.03)
     assert percentile(ratio, 0.95) == pytest.approx(percentile(reference, 0.95), abs=0.006)
     assert percentile(np.array([np.nan]), 0.95) is None
-    assert of_share(np.zeros(0), np.zeros(0, dtype=np.int64), Auto()) == (None, "")
+    assert of_share(np.zeros(0), np.zeros(0, dtype=np.int64), Auto()) == (None, None, "")
 
 
 # --- totals and breakdowns -----------------------------------------------------------------------
@@ -434,3 +434,14 @@ def test_bootstrap_against_scipy() -> None:
     ours = percentile(resampled(cluster_sums(np.arange(400), hits, np.ones(400)), 20_000, 1)[:, 0] / 400, 0.95)
     theirs = bootstrap((hits,), np.mean, method="percentile", n_resamples=20_000, random_state=rng).confidence_interval
     assert ours == pytest.approx((theirs.low, theirs.high), abs=0.005)
+
+
+def test_a_share_of_nothing_or_everything_is_not_certain():
+    cluster = np.repeat(np.arange(30), 4)
+    none = of_share(np.zeros(120), cluster, Auto())
+    every = of_share(np.ones(120), cluster, Auto())
+    assert (none.low, every.high) == (0.0, 1.0)
+    assert none.high == pytest.approx(wilson(0, 30)[1])
+    assert every.low == pytest.approx(wilson(30, 30)[0])
+    assert none.method == "wilson(0.95)"
+    assert of_share(np.zeros(120), cluster, ClusterBootstrap())[:2] == (0.0, 0.0)  # asked for by name: as it is defined

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -171,30 +171,55 @@ def percentile(values: Floats, level: float) -> tuple[float, float] | None:
     return float(low), float(high)
 
 
-def of_share(hits: Floats, cluster: Codes, method: Interval) -> tuple[tuple[float, float] | None, str]:
-    """Interval of a share.
+class Ends(NamedTuple):
+    """An interval and the canonical text of the method that it came from."""
+
+    low: float | None
+    high: float | None
+    method: str
+
+
+NOTHING = Ends(None, None, "")
+"""The interval of a share of no items."""
+
+
+def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[Ends]:
+    """Intervals of several shares of the same items, from the same resamples.
+
+    A share of exactly 0 or 1 has no spread to resample: the percentile interval would be a point, as if one were
+    certain. With ``auto`` it gets Wilson's interval with the clusters as its items, which is wide enough even if
+    all items of a cluster go together.
 
     Args:
-        hits: float64 [items], 1 where the item counts, else 0.
+        hits: float64 [items] for each share, 1 where the item counts, else 0.
         cluster: int64 [items].
         method: how.
-
-    Returns:
-        ((low, high), canonical text of the method that was used); (None, "") without items.
     """
-    (ends,), used = of_shares([hits], cluster, method)
-    return ends, used
-
-
-def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> tuple[list[tuple[float, float] | None], str]:
-    """Intervals of several shares of the same items, from the same resamples; else like `of_share`."""
     n = len(cluster)
     if n == 0:
-        return [None] * len(hits), ""
+        return [NOTHING] * len(hits)
+    automatic = isinstance(method, Auto)
+    clusters = len(np.unique(cluster)) if automatic else n
     if isinstance(method, Auto):
-        alone = len(np.unique(cluster)) == n
+        alone = clusters == n
         method = Wilson(method.level) if alone else ClusterBootstrap(method.level, method.draws, method.seed)
     if isinstance(method, Wilson):
-        return [wilson(float(h.sum()), n, method.level) for h in hits], str(method)
+        return [_ends(wilson(float(h.sum()), n, method.level), str(method)) for h in hits]
     totals = resampled(cluster_sums(cluster, *hits, np.ones(n)), method.draws, method.seed)
-    return [percentile(totals[:, i] / totals[:, -1], method.level) for i in range(len(hits))], str(method)
+    found = []
+    for i, h in enumerate(hits):
+        share = float(h.sum()) / n
+        if automatic and share in (0.0, 1.0):
+            found.append(_ends(wilson(share * clusters, clusters, method.level), str(Wilson(method.level))))
+        else:
+            found.append(_ends(percentile(totals[:, i] / totals[:, -1], method.level), str(method)))
+    return found
+
+
+def of_share(hits: Floats, cluster: Codes, method: Interval) -> Ends:
+    """Interval of one share; see `of_shares`."""
+    return of_shares([hits], cluster, method)[0]
+
+
+def _ends(pair: tuple[float, float] | None, method: str) -> Ends:
+    return NOTHING if pair is None else Ends(*pair, method)

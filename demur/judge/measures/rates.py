@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from demur.judge.measures.intervals import Interval, Wilson, interval, of_shares
+from demur.judge.measures.intervals import Ends, Interval, Wilson, interval, of_share, of_shares
 from demur.judge.measures.table import (
     CORRECT,
     DEFLECTED,
@@ -60,28 +60,25 @@ def _rates(found: Table, place: Flags, method: str | Interval) -> Rates:
     kept = result[result <= DEFLECTED]
     how = interval(method)
     cluster = np.arange(len(kept)) if isinstance(how, Wilson) else found.cluster[place & found.graded]
-    ends, used = of_shares(
+    ends = of_shares(
         [(kept == code).astype(np.float64) for code in (CORRECT, DEFLECTED, INCORRECT)], cluster, how
     )
     counts = np.bincount(result, minlength=FAILED + 1)
     absent = int(counts[UNGRADED]), int(counts[FAILED])
     codes = zip(Rates._fields, (CORRECT, DEFLECTED, INCORRECT), ends, strict=True)
-    return Rates(*(_measure(name, float(counts[code]), len(kept), *absent, pair, used) for name, code, pair in codes))
+    return Rates(*(_measure(name, float(counts[code]), len(kept), *absent, pair) for name, code, pair in codes))
 
 
-def _measure(
-    name: str, hits: float, n: int, ungraded: int, failed: int, ends: tuple[float, float] | None, used: str
-) -> Measure:
-    low, high = ends if ends else (None, None)
+def _measure(name: str, hits: float, n: int, ungraded: int, failed: int, ends: Ends) -> Measure:
     return Measure(
         name=name,
         value=hits / n if n else None,
         n=n,
         ungraded=ungraded,
         failed=failed,
-        low=low,
-        high=high,
-        interval=used,
+        low=ends.low,
+        high=ends.high,
+        interval=ends.method,
     )
 
 
@@ -91,6 +88,6 @@ def share(name: str, hit: Flags, among: Flags, found: Table, method: str | Inter
     kept = among & found.graded
     flags: Floats = hit[kept].astype(np.float64)
     cluster: Codes = found.cluster[kept]
-    (ends,), used = of_shares([flags], cluster, interval(method))
+    ends = of_share(flags, cluster, interval(method))
     ungraded, failed = int((result[among] == UNGRADED).sum()), int((result[among] == FAILED).sum())
-    return _measure(name, float(flags.sum()), len(flags), ungraded, failed, ends, used)
+    return _measure(name, float(flags.sum()), len(flags), ungraded, failed, ends)
