@@ -43,7 +43,12 @@ VERBS = (
     Verb(
         "sweep", "distractors, strictness, modality", "demur sweep demo-out/release --system reader --distractors 0:10"
     ),
-    Verb("release", "show or verify a release folder", "demur release verify demo-out/release"),
+    Verb("build", "a recipe to a release, resumable; --plan tells calls and money", "demur build recipe.yaml --plan"),
+    Verb("rebuild", "a release with more gates; asks only what is new", "demur rebuild OLD --add-gate model:openai/o3"),
+    Verb("score", "the sources' own metrics over runs", "demur score demo-out --metric viquae-f1"),
+    Verb("release", "show, verify, diff or push a release folder", "demur release verify demo-out/release"),
+    Verb("explain", "the whole life of one sample, kept or dropped", "demur explain demo-out/release SAMPLE"),
+    Verb("convergence", "what is left as gates are added; what the next would take", "demur convergence recipe.yaml"),
     Verb("audit", "check published tables for arithmetic", "demur audit table8.csv table4.csv"),
 )
 

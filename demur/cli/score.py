@@ -1,0 +1,39 @@
+"""``demur score``: the sources' own metrics over runs, beside the judge's verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
+    parser.add_argument(
+        "--release", type=Path, metavar="DIR", help="the release (default: the one beside the first run)"
+    )
+    parser.add_argument(
+        "--metric",
+        default="",
+        help="infoseek, evqa, webqa, mmdocrag, mragbench, viquae-em, viquae-f1 (default: each source's)",
+    )
+    parser.add_argument(
+        "--form", choices=("terminal", "markdown", "latex", "csv"), default="terminal", help="of the table"
+    )
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table; exit code 0."""
+    from demur.report.data import load
+    from demur.report.official import official_table
+
+    table = official_table(load(args.runs, args.release), args.metric)
+    if args.json:
+        names = [c.title.lower() for c in table.columns]
+        sys.stdout.write(json.dumps([dict(zip(names, row, strict=True)) for row in table.rows], indent=1) + "\n")
+    else:
+        sys.stdout.write(table.render(args.form))
+    return 0

@@ -1,0 +1,89 @@
+"""The number that each source's own authors would print: their metric over a run's answers, beside the judge's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from demur.errors import UnknownPart
+from demur.judge.official import METRICS, metric
+from demur.judge.official.infoseek import final
+from demur.records import Sample, Status
+from demur.report.data import ReportData, Run
+from demur.report.tables import Column, Table
+
+
+def rule_of(sample: Sample, chosen: str) -> str:
+    """The metric of a sample: the one that was asked for, or its source's own ("" where it has none)."""
+    return chosen or (sample.answers.rule if sample.answers.rule.partition(":")[0] in METRICS else "")
+
+
+def official_table(data: ReportData, chosen: str = "") -> Table:
+    """Official score by source, scenario and system.
+
+    Args:
+        data: runs with the release that they were asked from.
+        chosen: a metric for every sample; each source's own when empty.
+
+    Returns:
+        One row per system, source, metric and scenario: mean score, n, answers that the metric leaves undefined, and
+        answers that failed (scored 0, as the sources' scorers do with an empty prediction). InfoSeek's figure over
+        both of its splits is their harmonic mean, as its authors print it.
+
+    Raises:
+        UnknownPart: no metric has that name; lists those that exist.
+    """
+    if chosen and chosen.partition(":")[0] not in METRICS:
+        raise UnknownPart("official metric", chosen, list(METRICS), hint="give one of these names")
+    rows: list[tuple[str | int | float | None, ...]] = []
+    rules: set[int] = set()
+    without: set[str] = set()
+    for run in data.runs:
+        rules.add(len(rows))
+        rows += _rows(run, data.samples, chosen, without)
+    notes = [
+        "Scores by the sources' own rules, which read every answer as an answer: a deflection scores like a wrong one."
+    ]
+    if without:
+        notes.append(f"No official metric is known for: {', '.join(sorted(without))}.")
+    columns = (
+        Column("System", align="left"),
+        Column("Source", align="left"),
+        Column("Metric", align="left"),
+        Column("Scenario", align="left"),
+        Column("Score", decimals=2),
+        Column("n"),
+        Column("Undefined"),
+        Column("Failed"),
+    )
+    missing = "" if rows else "needs a run on a release whose sources have official metrics, or --metric NAME"
+    return Table(
+        "official", "Official scores of the sources", columns, tuple(rows), frozenset(rules), tuple(notes), missing
+    )
+
+
+def _rows(
+    run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]
+) -> list[tuple[str | int | float | None, ...]]:
+    scores: dict[tuple[str, str, str], list[tuple[float | None, bool, bool]]] = defaultdict(list)
+    for row in run.rows:
+        sample = samples.get(row.sample)
+        rule = rule_of(sample, chosen) if sample else ""
+        if sample is None or not rule:
+            without.add(row.source)
+            continue
+        failed = row.status is Status.FAILED
+        value = metric(rule)(sample.answers, "" if failed else row.answer)
+        unseen_question = sample.split.endswith("unseen_question")
+        scores[row.source, rule.partition(":")[0], row.scenario.value].append((value, failed, unseen_question))
+    out: list[tuple[str | int | float | None, ...]] = []
+    for (source, rule, scenario), found in sorted(scores.items()):
+        defined = [v for v, _, _ in found if v is not None]
+        mean = sum(defined) / len(defined) if defined else None
+        parts = [[v for v, _, q in found if q is side and v is not None] for side in (True, False)]
+        name = rule
+        if rule == "infoseek" and all(parts):
+            mean, name = final(*(sum(p) / len(p) for p in parts)), "infoseek (harmonic mean of its splits)"
+        undefined = len(found) - len(defined)
+        out.append((run.name, source, name, scenario, mean, len(defined), undefined, sum(f for _, f, _ in found)))
+    return out
