@@ -208,6 +208,11 @@ class Endpoint:
         except TimeoutError as error:
             kind = "connect" if isinstance(error, aiohttp.ConnectionTimeoutError) else "timeout"
             raise Fault(f"no whole reply within {timeout_s:g} s", kind=kind, paid=kind == "timeout") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise PermanentError(
+                f"the certificate of {self.name} is not trusted: {error.certificate_error}",
+                cure="set SSL_CERT_FILE to the authority that signed it",
+            ) from error
         except (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError) as error:
             raise Fault(f"cannot connect to {self.name}: {error.os_error}", kind="connect") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
