@@ -19,15 +19,15 @@ def rule_of(sample: Sample, chosen: str) -> str:
 
 
 def official_table(data: ReportData, chosen: str = "") -> Table:
-    """Official score by source, scenario and system.
+    """Official score by source, context, condition and system.
 
     Args:
         data: runs with the release that they were asked from.
         chosen: a metric for every sample; each source's own when empty.
 
     Returns:
-        One row per system, source, metric and scenario: mean score, n, answers that the metric leaves undefined, and
-        answers that failed (scored 0, as the sources' scorers do with an empty prediction). InfoSeek's figure over
+        One row per system, source, metric, context recipe and condition: mean score, n, answers that the metric
+        leaves undefined, and answers that failed (scored 0, as the sources' scorers do with an empty prediction). InfoSeek's figure over
         both of its splits is their harmonic mean, as its authors print it.
 
     Raises:
@@ -50,7 +50,8 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
         Column("System", align="left"),
         Column("Source", align="left"),
         Column("Metric", align="left"),
-        Column("Scenario", align="left"),
+        Column("Context", align="left"),
+        Column("Condition", align="left"),
         Column("Score", decimals=2),
         Column("n"),
         Column("Undefined"),
@@ -65,7 +66,7 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
 def _rows(
     run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]
 ) -> list[tuple[str | int | float | None, ...]]:
-    scores: dict[tuple[str, str, str], list[tuple[float | None, bool, bool]]] = defaultdict(list)
+    scores: dict[tuple[str, str, str, str], list[tuple[float | None, bool, bool]]] = defaultdict(list)
     for row in run.rows:
         sample = samples.get(row.sample)
         rule = rule_of(sample, chosen) if sample else ""
@@ -75,9 +76,10 @@ def _rows(
         failed = row.status is Status.FAILED
         value = metric(rule)(sample.answers, "" if failed else row.answer)
         unseen_question = sample.split.endswith("unseen_question")
-        scores[row.source, rule.partition(":")[0], row.scenario.value].append((value, failed, unseen_question))
+        key = (row.source, rule.partition(":")[0], row.recipe, row.condition)
+        scores[key].append((value, failed, unseen_question))
     out: list[tuple[str | int | float | None, ...]] = []
-    for (source, rule, scenario), found in sorted(scores.items()):
+    for (source, rule, recipe, condition), found in sorted(scores.items()):
         defined = [v for v, _, _ in found if v is not None]
         mean = sum(defined) / len(defined) if defined else None
         parts = [[v for v, _, q in found if q is side and v is not None] for side in (True, False)]
@@ -85,5 +87,6 @@ def _rows(
         if rule == "infoseek" and all(parts):
             mean, name = final(*(sum(p) / len(p) for p in parts)), "infoseek (harmonic mean of its splits)"
         undefined = len(found) - len(defined)
-        out.append((run.name, source, name, scenario, mean, len(defined), undefined, sum(f for _, f, _ in found)))
+        failed = sum(f for _, f, _ in found)
+        out.append((run.name, source, name, recipe, condition, mean, len(defined), undefined, failed))
     return out

@@ -20,13 +20,14 @@ def exact(answers: AnswerSpec, prediction: str) -> float:
     return float(any(normalise(prediction) == normalise(form[0]) for form in answers.accepted))
 
 
-def f1(answers: AnswerSpec, prediction: str) -> float:
-    """Token F1, the best over the aliases: harmonic mean of the shares of shared tokens.
+def f1(answers: AnswerSpec, prediction: str) -> float | None:
+    """Token F1, the best over the aliases: harmonic mean of the shares of shared tokens. None without an alias.
 
     >>> round(f1(AnswerSpec(accepted=(("City of Springfield",),)), "the Springfield"), 3)
     0.5
     """
-    return max(token_f1(normalise(form[0]).split(), normalise(prediction).split()) for form in answers.accepted)
+    said = normalise(prediction).split()
+    return max((token_f1(normalise(form[0]).split(), said) for form in answers.accepted), default=None)
 
 
 def token_f1(reference: list[str], candidate: list[str]) -> float:
