@@ -27,8 +27,8 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
 
     Returns:
         One row per system, source, metric, context recipe and condition: mean score, n, answers that the metric
-        leaves undefined, and answers that failed (scored 0, as the sources' scorers do with an empty prediction). InfoSeek's figure over
-        both of its splits is their harmonic mean, as its authors print it.
+        leaves undefined, and answers that failed (scored as the sources' scorers do an empty prediction). InfoSeek's
+        figure over both of its splits is their harmonic mean, as its authors print it.
 
     Raises:
         UnknownPart: no metric has that name; lists those that exist.
@@ -87,6 +87,6 @@ def _rows(
         if rule == "infoseek" and all(parts):
             mean, name = final(*(sum(p) / len(p) for p in parts)), "infoseek (harmonic mean of its splits)"
         undefined = len(found) - len(defined)
-        failed = sum(f for _, f, _ in found)
-        out.append((run.name, source, name, recipe, condition, mean, len(defined), undefined, failed))
+        lost = sum(f for _, f, _ in found)
+        out.append((run.name, source, name, recipe, condition, mean, len(defined), undefined, lost))
     return out
