@@ -1,4 +1,4 @@
-"""`demur release show|verify`."""
+"""`demur release show|verify|diff|push`."""
 
 from __future__ import annotations
 
@@ -6,46 +6,129 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from demur.curation.release import Release
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
-    verbs = parser.add_subparsers(dest="what", required=True, metavar="show|verify")
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="show|verify|diff|push")
     for name, does in (
         ("show", "what a release holds: counts, funnel, models, licences"),
         ("verify", "check hashes, ids, evidence, leaks and counts; exit 1 when something is wrong"),
+        ("diff", "what left, came and changed between two releases, and why"),
+        ("push", "send a release to a folder, or to the hub as hf:OWNER/NAME"),
     ):
         sub = verbs.add_parser(name, help=does, description=does[0].upper() + does[1:] + ".")
         sub.add_argument("folder", type=Path, help="the release folder")
+        if name == "diff":
+            sub.add_argument("new", type=Path, help="the release to compare it with")
+        if name == "push":
+            sub.add_argument("target", help="a folder, or hf:OWNER/NAME")
+            sub.add_argument("--dry-run", action="store_true", help="say what would be sent, send nothing")
         sub.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or verify."""
-    from demur.answers import holds
-    from demur.curation.release import Release, verify
+    """Show, verify, compare or send."""
+    from demur.curation.release import Release
 
     release = Release.open(args.folder)
     if args.what == "verify":
-        wrong = verify(release, holds=holds)
-        if args.json:
-            sys.stdout.write(json.dumps({"release": str(args.folder), "sound": not wrong, "problems": wrong}) + "\n")
-        elif wrong:
-            sys.stdout.write("\n".join(wrong) + "\n")
-            sys.stderr.write(f"demur: {args.folder}: {len(wrong)} problem(s) - fetch or build the release again\n")
-        else:
-            n = len(release.manifest["files"])
-            sys.stdout.write(
-                f"{release.name} {release.version} is sound: {n} files, "
-                f"{release.manifest['counts']['samples']} samples, "
-                f"sha256 {release.sha256[:16]}\n"
-            )
-        return 1 if wrong else 0
+        return _verify(release, args)
+    if args.what == "diff":
+        return _diff(release, Release.open(args.new), as_json=args.json)
+    if args.what == "push":
+        return _push(release, args)
+    return _show(release, as_json=args.json)
+
+
+def _verify(release: Release, args: argparse.Namespace) -> int:
+    from demur.answers import holds
+    from demur.curation.release import verify
+
+    wrong = verify(release, holds=holds)
     if args.json:
+        sys.stdout.write(json.dumps({"release": str(args.folder), "sound": not wrong, "problems": wrong}) + "\n")
+    elif wrong:
+        sys.stdout.write("\n".join(wrong) + "\n")
+        sys.stderr.write(f"demur: {args.folder}: {len(wrong)} problem(s) - fetch or build the release again\n")
+    else:
+        n = len(release.manifest["files"])
         sys.stdout.write(
-            json.dumps({"manifest": release.manifest, "funnel": release.funnel, "recall": release.recall}, indent=1)
-            + "\n"
+            f"{release.name} {release.version} is sound: {n} files, "
+            f"{release.manifest['counts']['samples']} samples, "
+            f"sha256 {release.sha256[:16]}\n"
         )
+    return 1 if wrong else 0
+
+
+def _diff(old: Release, new: Release, *, as_json: bool) -> int:
+    from demur.curation.diff import difference
+
+    found = difference(old, new)
+    if as_json:
+        sys.stdout.write(json.dumps(found.model_dump(mode="json"), ensure_ascii=False) + "\n")
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(
+        f"[bold]{found.old} -> {found.new}[/]: {len(found.left):,} left, {len(found.came):,} came, "
+        f"{len(found.changed):,} changed, {found.same:,} the same", highlight=False,
+    )  # fmt: skip
+    for what, reasons in (("left", found.why_left), ("came", found.why_came)):
+        for why, n in reasons.items():
+            tail = f"the old release said: {why}" if what == "came" else why
+            console.print(f"  {n:>6,} {what}: {tail}", highlight=False, markup=False)
+    lost = sum(len(c.distractors_left) for c in found.changed)
+    came = sum(len(c.distractors_came) for c in found.changed)
+    if lost or came:
+        console.print(f"  of samples in both: {lost:,} distractors left, {came:,} came", highlight=False)
+    for head, table_of in (("source", found.by_source), ("topic", found.by_topic)):
+        table = Table(title=f"By {head}", title_justify="left")
+        for column in (head, "left", "came", "changed", "same"):
+            table.add_column(column, justify="left" if column == head else "right")
+        for key, counts in table_of.items():
+            table.add_row(key or "(none)", *(f"{counts.get(c, 0):,}" for c in ("left", "came", "changed", "same")))
+        console.print(table)
+    for key in found.recipe:
+        console.print(f"recipe: {key} differs", highlight=False)
+    return 0
+
+
+def _push(release: Release, args: argparse.Namespace) -> int:
+    from demur.answers import holds
+    from demur.curation.release import verify
+    from demur.pipeline.push import push
+
+    wrong = verify(release, holds=holds)
+    if wrong:
+        raise ReleaseError(
+            f"is not sound: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
+            item=str(args.folder), cure=f"demur release verify {args.folder}",
+        )  # fmt: skip
+    sent = push(release, args.target, dry_run=args.dry_run)
+    if args.json:
+        said = {"target": sent.target, "dry_run": args.dry_run, "files": sent.files, "there": list(sent.there)}
+        sys.stdout.write(json.dumps(said) + "\n")
+        return 0
+    for name, size in sent.files.items():
+        sys.stdout.write(f"{'would send' if args.dry_run else 'sent'} {name} ({size:,} bytes)\n")
+    verb = "would be sent" if args.dry_run else "sent"
+    sys.stdout.write(f"{sent.target}: {len(sent.files)} files {verb}, {len(sent.there)} there already\n")
+    return 0
+
+
+def _show(release: Release, *, as_json: bool) -> int:
+    if as_json:
+        said = {"manifest": release.manifest, "funnel": release.funnel, "recall": release.recall}
+        sys.stdout.write(json.dumps(said, indent=1) + "\n")
         return 0
     from rich.console import Console
     from rich.table import Table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -42,7 +42,6 @@ def card(
 ) -> str:
     """The dataset card: front matter that `datasets` reads, then tables 1-3 of 001 for this release."""
     counts = manifest["counts"]
-    licences = sorted({s.licence for s in samples if s.licence})
     front = {
         "pretty_name": f"{manifest['name']} {manifest['version']}",
         "license": "other",
@@ -55,7 +54,6 @@ def card(
         ],
     }
     pools: dict[str, int] = dict(manifest.get("pools", {}))
-    n = counts["samples"]
     sources = []
     for source, kept in counts["by_source"].items():
         mine = [s for s in samples if s.source == source]
@@ -78,33 +76,24 @@ def card(
     parts = [
         "---\n" + yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
         f"# {manifest['name']} {manifest['version']}",
-        "A benchmark that measures whether a system answers, deflects, or makes things up when the evidence it is given "
-        "suffices, is mixed with distractors, or is missing. Built with demur; the method follows VLM-DeflectionBench.",
+        "A benchmark that measures whether a system answers, deflects, or makes things up when the evidence that it "
+        "is given suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
+        "VLM-DeflectionBench.",
         _use(manifest),
+        "## What it has\n\n" + _table(["feature", ""], _features(manifest, samples)),
         "## Sources\n\n" + _table(["source", "samples", "retained", "query", "gold", "distractors"], sources),
-        "## Statistics\n\n"
-        + _table(
-            ["statistic", "value"],
-            [
-                ["samples", n],
-                ["unique questions", counts["unique_questions"]],
-                ["unique query images", counts["unique_query_images"]],
-                ["words per question", f"{counts['question_words'] / n:.1f}"],
-                ["gold evidence per sample", f"{counts['gold'] / n:.1f}"],
-                ["distractors per sample", f"{counts['distractors'] / n:.1f}"],
-                ["documents used as evidence", len(documents)],
-            ],
-        ),
+        "## Statistics\n\n" + _table(["statistic", "value"], _statistics(counts, samples, documents)),
         "## How it was curated\n\n"
         + _table(["stage", "entered", "kept", "left because"], steps)
         + (
             f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
             if lost
             else ""
-        ),
+        )
+        + _stage_one(manifest),
     ]
     if recall:
-        head = list(recall[0])
+        head = _heads(recall)
         parts.append(
             "## Retrieval modes by recall of gold\n\n"
             + _table(head, [[row.get(h, "") for h in head] for row in recall])
@@ -112,18 +101,125 @@ def card(
     if manifest.get("models"):
         rows = [[name, what] for name, what in sorted(manifest["models"].items())]
         parts.append("## Models that took part\n\n" + _table(["model", "what it is"], rows))
+    parts += [text for text in (_retest(manifest), _topics(manifest)) if text]
     limits = manifest.get("limits", [])
     if limits:
         parts.append("## Limits\n\n" + "\n".join(f"- {line}" for line in limits))
-    parts.append("## Licences\n\n" + ("\n".join(f"- {line}" for line in licences) or "- see the sources"))
+    parts.append("## Licences\n\n" + _table(["source", "licence", "samples"], _licences(samples)))
     return "\n\n".join(parts) + "\n"
+
+
+def _heads(recall: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns in one order, however the rows were stored: what was asked, the rates by their cut-off, the choice."""
+
+    def place(name: str) -> tuple[int, str, int]:
+        first = ("queries", "mode", "n").index(name) if name in ("queries", "mode", "n") else 3
+        measure, _, cut = name.partition("@")
+        return (9 if name == "chosen" else first, measure, int(cut) if cut.isdigit() else 0)
+
+    return sorted({key for row in recall for key in row}, key=place)
+
+
+def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
+    """After Table 1: what kinds of questions and evidence there are, and what was done against shortcuts."""
+    n = len(samples)
+
+    def having(test: Callable[[Sample], bool]) -> str:
+        return _share(sum(map(test, samples)), n)
+
+    def shows(evidence: Sequence[Evidence], kind: Modality) -> bool:
+        return any(e.modality is kind for e in evidence)
+
+    return [
+        ["questions about an image", having(lambda s: bool(s.images))],
+        ["questions of text alone", having(lambda s: not s.images)],
+        ["text among the gold evidence", having(lambda s: shows(s.gold, Modality.TEXT))],
+        ["images among the gold evidence", having(lambda s: shows(s.gold, Modality.IMAGE))],
+        ["text among the distractors", having(lambda s: shows(s.negatives, Modality.TEXT))],
+        ["images among the distractors", having(lambda s: shows(s.negatives, Modality.IMAGE))],
+        ["gates that may not know the answer", ", ".join(manifest.get("gates", [])) or "none"],
+        ["every sample solvable with its gold evidence", "yes"],
+        ["every distractor checked alone", "yes"],
+        ["versioned, can be rebuilt with stronger gates", "yes (`demur rebuild`)"],
+    ]
+
+
+def _statistics(
+    counts: Mapping[str, Any], samples: Sequence[Sample], documents: Mapping[str, Evidence]
+) -> list[list[object]]:
+    """After Table 3."""
+    n = counts["samples"]
+    return [
+        ["samples", n],
+        ["unique questions", counts["unique_questions"]],
+        ["unique query images", counts["unique_query_images"]],
+        ["words per question", f"{counts['question_words'] / n:.1f}"],
+        ["gold evidence per sample", f"{counts['gold'] / n:.1f}"],
+        ["distractors per sample", f"{counts['distractors'] / n:.1f}"],
+        ["fewest distractors of a sample", min(len(s.negatives) for s in samples)],
+        ["documents used as evidence", len(documents)],
+    ]
+
+
+def _stage_one(manifest: Mapping[str, Any]) -> str:
+    one = manifest.get("stage_one")
+    if not one:
+        return ""
+    return (
+        f"\n\nStage I keeps {one['kept']} samples that no gate answers correctly; {one['kept_by_the_literal_rule']} of "
+        "these every gate answers wrongly (the difference is what some gate declined to answer). This release goes by "
+        f"the {'first' if one['rule'] == 'not_correct' else 'second'}."
+    )
+
+
+def _retest(manifest: Mapping[str, Any]) -> str:
+    found = {g: c for g, c in sorted(dict(manifest.get("retest") or {}).items()) if c.get("asked")}
+    if not found:
+        return ""
+    rows = [
+        [g, _share(c.get("same", 0), c["asked"]), _share(c.get("correct", 0), c["asked"])] for g, c in found.items()
+    ]
+    return (
+        "## Asked again\n\nSome kept samples were put to the gates once more, without evidence, in an independent "
+        "draw. A right answer now is knowledge that sampling hid the first time.\n\n"
+        + _table(["gate", "same outcome", "right this time"], rows)
+    )
+
+
+def _topics(manifest: Mapping[str, Any]) -> str:
+    parts = []
+    for found in manifest.get("topics") or []:
+        rows = [
+            [
+                r["topic"],
+                r["before"],
+                r["after"],
+                f"{100 * r['retained']:.1f} % [{100 * r['low']:.1f}, {100 * r['high']:.1f}]",
+            ]
+            for r in found["rows"]
+        ]
+        parts.append(
+            f"Topics by {found['by']}: the largest share changed by {found['largest_change']:.1f} points; chi-square "
+            f"{found['chi_square']:.1f} at {found['freedom']} degrees of freedom, permutation p = {found['p']:.4f}.\n\n"
+            + _table(["topic", "pool", "release", "retained [95 %]"], rows)
+        )
+    return "## Topics before and after\n\n" + "\n\n".join(parts) if parts else ""
+
+
+def _licences(samples: Sequence[Sample]) -> list[list[object]]:
+    seen: dict[tuple[str, str], int] = {}
+    for s in samples:
+        key = (s.source, s.licence or "see the source")
+        seen[key] = seen.get(key, 0) + 1
+    return [[source, licence, n] for (source, licence), n in sorted(seen.items())]
 
 
 def _use(manifest: Mapping[str, Any]) -> str:
     return (
         "```python\nfrom datasets import load_dataset\n\n"
         'samples = load_dataset("path/to/this/folder", "samples", split="test")\n'
-        'evidence = load_dataset("path/to/this/folder", "evidence", split="test")  # gold and negatives refer to its ids\n```\n\n'
+        'evidence = load_dataset("path/to/this/folder", "evidence", split="test")  # gold, negatives name its ids\n'
+        "```\n\n"
         "```\ndemur release verify path/to/this/folder\n"
         "demur run path/to/this/folder --system model:openai/gpt-4o\n```"
     )
@@ -135,7 +231,8 @@ def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str
     def distribution(name: str) -> dict[str, Any]:
         kind = "application/x-parquet" if name.endswith(".parquet") else "text/plain"
         return {
-            "@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name, "encodingFormat": kind, "sha256": files[name],
+            "@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name, "encodingFormat": kind,
+            "sha256": files[name],
         }  # fmt: skip
 
     def record_set(name: str, fields: Sequence[str]) -> dict[str, Any]:
@@ -157,8 +254,9 @@ def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str
 
     return {
         "@context": {
-            "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/", "cr": "http://mlcommons.org/croissant/",
-            "dct": "http://purl.org/dc/terms/", "conformsTo": "dct:conformsTo", "recordSet": "cr:recordSet", "field": "cr:field",
+            "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/",
+            "cr": "http://mlcommons.org/croissant/", "dct": "http://purl.org/dc/terms/", "conformsTo": "dct:conformsTo",
+            "recordSet": "cr:recordSet", "field": "cr:field",
             "dataType": {"@id": "cr:dataType", "@type": "@vocab"}, "source": "cr:source", "fileObject": "cr:fileObject",
             "extract": "cr:extract", "column": "cr:column",
         },
@@ -166,7 +264,7 @@ def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": manifest["name"],
         "version": manifest["version"],
-        "description": f"{manifest['counts']['samples']} questions with gold evidence and hard distractors, built with demur",
+        "description": f"{manifest['counts']['samples']} questions with gold evidence and distractors",
         "license": "see README.md",
         "distribution": [distribution(n) for n in sorted(files)],
         "recordSet": [

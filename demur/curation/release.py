@@ -21,12 +21,13 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
-from demur.errors import ReleaseError, UsageError
+from demur.errors import DataError, ReleaseError, UsageError
 from demur.records import (
     AnswerSpec,
     Drop,
@@ -354,6 +355,24 @@ def _write_table(path: Path, rows: Iterable[dict[str, Any]], features: dict[str,
 # --- reading -------------------------------------------------------------------------------------
 
 
+def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The rounds of ``../convergence.json`` (`demur convergence`), when it is of these gates: Fig. 5 of a report."""
+    path = folder.resolve().parent / "convergence.json"
+    if not path.is_file():
+        return {}
+    found = read_json(path)
+    if not isinstance(found, dict) or (found.get("name"), found.get("version")) != (
+        manifest["name"],
+        manifest["version"],
+    ):
+        return {}
+    rounds = []
+    for one in found["rounds"]:
+        monitors = {m: r for m, r in one["monitors"].items() if r["accuracy"] is not None}
+        rounds.append({"gates": one["gates"], "size": one["size"], "monitors": monitors})
+    return {"gate_rounds": rounds}
+
+
 class Release:
     """A release folder, opened for reading. Images are decoded by nobody here: bytes in, bytes out."""
 
@@ -385,7 +404,7 @@ class Release:
             raise ReleaseError(
                 f"expected format {FORMAT}, found {found}", item=str(path), cure="use a demur that knows it"
             )
-        return cls(folder, manifest)
+        return cls(folder, manifest | _rounds(folder, manifest))
 
     @property
     def sha256(self) -> str:
@@ -541,9 +560,10 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> lis
     """Everything that is wrong with a release, one line each; empty when it is sound.
 
     Checks hashes of all files, unreadable or foreign files, ids, evidence that no table holds, images that do
-    not decode or do not hash to their name, gold among the distractors (by id and by content), a query image
-    among the evidence, answers that stand in the question, fewer distractors than the recipe's K_min, and that
-    every count of the manifest follows from the tables.
+    not decode or do not hash to their name, gold among the distractors (by id and by content, or nearly), a query
+    image among the evidence, answers that stand in the question, fewer distractors than the recipe's K_min, a gate
+    that was right where none may be, a funnel that does not add up, and that every count of manifest, card, citation
+    and Croissant follows from the tables.
 
     Args:
         release: an opened release.
@@ -576,6 +596,9 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> lis
         if len(sample.negatives) < k_min:
             found.append(f"{sample.id}: {len(sample.negatives)} distractors, fewer than K_min={k_min}")
     found += _bad_images(release)
+    found += _near_gold(release, samples)
+    found += _funnel_faults(release, samples)
+    found += _gate_faults(release, samples)
     used = {e.id for s in samples for e in (*s.gold, *s.negatives)}
     found += [f"{i}: a document that no sample uses" for i in sorted(set(release.documents) - used)]
     derived = counts(samples, _documents(samples))
@@ -583,7 +606,106 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> lis
     if derived != stated:
         wrong = sorted(k for k in derived if not isinstance(stated, dict) or stated.get(k) != derived[k])
         found.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
-    return found
+    return [*found, *_card_faults(release, samples)]
+
+
+def _near_gold(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """Distractors that say nearly the same as gold evidence, or show the same picture."""
+    from demur.curation.near import Look, look, same_look, same_text
+
+    looks: dict[str, Look | None] = {}
+
+    def look_of(sha256: str) -> Look | None:
+        if sha256 not in looks:
+            try:
+                looks[sha256] = look(release.image(sha256))
+            except DataError:  # told already by `_bad_images`
+                looks[sha256] = None
+        return looks[sha256]
+
+    for sample in samples:
+        for e in sample.negatives:
+            for gold in sample.gold:
+                if e.text and gold.text:
+                    near = same_text(e.text, gold.text)
+                elif e.text is None and gold.text is None and e.image and gold.image:
+                    one, other = look_of(e.image.sha256), look_of(gold.image.sha256)
+                    near = one is not None and other is not None and same_look(one, other)
+                else:
+                    near = False
+                if near:
+                    yield f"{sample.id}: distractor {e.id} is a near-duplicate of gold {gold.id}"
+
+
+def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """The funnel adds up, ends at the samples, and its reasons are those of drops.jsonl."""
+    steps = [FunnelStep.model_validate(s) for s in release.funnel]
+    for step in steps:
+        if step.entered - sum(step.dropped.values()) != step.kept:
+            yield f"funnel.json: stage {step.stage!r} does not add up"
+    for one, other in pairwise(steps):
+        if one.kept != other.entered:
+            yield f"funnel.json: {one.stage!r} kept {one.kept}, but {other.stage!r} begins with {other.entered}"
+    if steps and steps[-1].kept != len(samples):
+        yield f"funnel.json: ends with {steps[-1].kept} samples, the tables hold {len(samples)}"
+    drops = list(release.drops())
+    kept = {s.id: {e.id for e in (*s.gold, *s.negatives)} for s in samples}
+    yield from (f"drops.jsonl: {d.sample} is dropped and kept" for d in drops if not d.evidence and d.sample in kept)
+    for d in drops:
+        if d.evidence and d.stage == "distractor" and d.evidence in kept.get(d.sample, ()):
+            yield f"drops.jsonl: distractor {d.evidence} of {d.sample} is dropped and kept"
+    if steps:
+        said = _tally(why for step in steps[1:] for why, n in step.dropped.items() for _ in range(n))
+        if said != _tally(d.reason for d in drops if not d.evidence):
+            yield "funnel.json: its reasons are not those of drops.jsonl"
+
+
+def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """gates.jsonl covers every kept sample and distractor, and no gate is right where it must not be."""
+    path = release.folder / "gates.jsonl"
+    gates = release.manifest.get("gates")
+    if not gates or not path.exists():
+        return
+    problems = Problems()
+    said = {(v.sample, v.stage, v.evidence): v for v in read_records(path, GateVerdict, problems)}
+    yield from (f"gates.jsonl: {line}" for line in problems.lines)
+    for v in said.values():
+        if "correct" in v.labels.values():
+            yield f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"
+    for s in samples:
+        if (s.id, "parametric", "") not in said:
+            yield f"gates.jsonl: {s.id} was not asked without evidence"
+        for e in s.negatives:
+            if (s.id, "distractor", e.id) not in said:
+                yield f"gates.jsonl: distractor {e.id} of {s.id} was not checked"
+
+
+def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """Card, citation and Croissant say what manifest and tables say: they are written again and compared.
+
+    Another version of demur may word them differently; then they are not compared.
+    """
+    from demur import __version__
+    from demur.curation.card import card, citation, croissant
+
+    manifest = {k: v for k, v in release.manifest.items() if k not in ("files", "sha256", "gate_rounds")}
+    if manifest.get("demur") != __version__:
+        return
+    steps = [FunnelStep.model_validate(s) for s in release.funnel]
+    try:
+        again = {
+            "README.md": card(manifest, samples, _documents(samples), steps, list(release.drops()), release.recall),
+            "CITATION.cff": citation(manifest),
+        }
+        files = {k: v for k, v in release.manifest["files"].items() if k != "croissant.json"}
+        if read_json(release.folder / "croissant.json") != croissant(manifest, files):
+            yield "croissant.json: does not follow from manifest and files"
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        yield f"manifest.json: lacks what the card says: {error}"
+        return
+    for name, text in again.items():
+        if (release.folder / name).read_text(encoding="utf-8") != text:
+            yield f"{name}: does not follow from the manifest and the tables"
 
 
 def _leaks(sample: Sample, holds: Callable[[AnswerSpec, str], bool]) -> Iterator[str]:

@@ -1,0 +1,146 @@
+"""`demur build`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demur.errors import UsageError
+
+if TYPE_CHECKING:
+    from demur.pipeline.curate import Built
+    from demur.pipeline.planning import BuildPlan
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments."""
+    parser.add_argument("recipe", type=Path, help="recipe.yaml (docs/recipe.md explains every key)")
+    common(parser)
+    parser.add_argument("--plan", action="store_true", help="print calls and money per stage and gate; ask nobody")
+    parser.add_argument(
+        "--rate", action="append", default=[], metavar="STAGE=P",
+        help="with --plan: probability of a right answer, as parametric=0.4 or gate/solvable=0.9 "
+        "(default: what the build folder's journal shows, else an assumption, marked as such)",
+    )  # fmt: skip
+
+
+def common(parser: argparse.ArgumentParser) -> None:
+    """What `demur build` and `demur rebuild` share."""
+    parser.add_argument("--out", type=Path, help="folder of the build; one that was stopped goes on")
+    parser.add_argument("--exhaustive", action="store_true", help="ask every gate everything; the release is the same")
+    parser.add_argument("--skip-bad", action="store_true", help="leave bad records out, and count them")
+    parser.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
+    parser.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
+    parser.add_argument(
+        "--concurrency", type=int, default=8, help="calls in flight per endpoint (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, or build and print the funnel."""
+    from demur.calls import Budget
+    from demur.curation.recipe import load_recipe
+    from demur.pipeline.curate import curate
+    from demur.pipeline.planning import plan_build
+    from demur.pipeline.steps import Shown
+
+    plan = load_recipe(args.recipe)
+    out = args.out or Path(f"{plan.name}-{plan.version}")
+    base = args.recipe.resolve().parent
+    if args.plan:
+        rates = dict(map(_rate, args.rate))
+        found = plan_build(plan, out, base=base, skip_bad=args.skip_bad, rates=rates, prices=args.prices)
+        if args.json:
+            totals = {c: found.total(c) for c in ("naive", "at_most", "expected", "had", "tokens")}
+            money = {c: found.money(c) for c in ("money_expected", "money_at_most")}
+            sys.stdout.write(json.dumps(found.model_dump(mode="json") | {"total": totals | money}) + "\n")
+        else:
+            print_plan(found)
+        return 0
+    with Shown() as steps:
+        built = curate(
+            plan, out, base=base, skip_bad=args.skip_bad, steps=steps, exhaustive=args.exhaustive,
+            budget=None if args.budget is None else Budget(args.budget), prices=args.prices,
+            concurrency=args.concurrency,
+        )  # fmt: skip
+    print_built(built, out, as_json=args.json)
+    return 0
+
+
+def _rate(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError as error:
+        raise UsageError(f"--rate {text!r}", cure="write it as parametric=0.4 or GATE/solvable=0.9") from error
+
+
+def print_built(built: Built, out: Path, *, as_json: bool) -> None:
+    """What a build made: funnel, questions asked, what was held out."""
+    release = built.release
+    one = release.manifest["stage_one"]
+    if as_json:
+        said = {
+            "release": str(release.folder), "name": release.name, "version": release.version, "sha256": release.sha256,
+            "counts": release.manifest["counts"], "stage_one": one, "asked": built.asked, "held": built.held,
+            "funnel": [s.model_dump() for s in built.funnel], "retest": release.manifest["retest"],
+        }  # fmt: skip
+        sys.stdout.write(json.dumps(said, sort_keys=True) + "\n")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title="Funnel", title_justify="left")
+    for head in ("stage", "entered", "kept", "left because"):
+        table.add_column(head, justify="right" if head in ("entered", "kept") else "left")
+    for step in built.funnel:
+        why = "; ".join(f"{reason} ({n:,})" for reason, n in sorted(step.dropped.items()))
+        table.add_row(step.stage, f"{step.entered:,}", f"{step.kept:,}", why)
+    console.print(table)
+    console.print(
+        f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate wrong' "
+        f"(this build: {one['rule']})", highlight=False,
+    )  # fmt: skip
+    asked = ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items())) or "nobody: every verdict was there"
+    console.print(f"asked now: {asked}", highlight=False)
+    if built.held:
+        console.print(
+            f"[bold]held out: {built.held:,} samples[/] - a verdict could not be had; where no answer came, the same "
+            "command asks again", highlight=False,
+        )  # fmt: skip
+    sys.stdout.write(f"{release.folder}\n")
+    sys.stderr.write(f"\nnext: demur release show {release.folder}; demur run {release.folder} --system ...\n")
+
+
+def print_plan(plan: BuildPlan) -> None:
+    """The plan as a table, one line per gate and stage."""
+
+    def money(value: float | None) -> str:
+        return "unknown" if value is None else f"${value:,.2f}"
+
+    head = ["stage", "gate", "P(right)", "", "Algorithm 1", "at most", "expected", "had", "tokens", "money", "at most"]
+    rows = [
+        [
+            line.stage.value, line.gate, f"{line.rate:.2f}", line.rate_from, f"{line.naive:,}", f"{line.at_most:,}",
+            f"{line.expected:,}", f"{line.had:,}", f"{line.tokens:,}", money(line.money_expected),
+            money(line.money_at_most),
+        ]
+        for line in plan.lines
+    ]  # fmt: skip
+    rows.append([
+        "total", "", "", "", *(f"{plan.total(c):,}" for c in ("naive", "at_most", "expected", "had", "tokens")),
+        money(plan.money("money_expected")), money(plan.money("money_at_most")),
+    ])  # fmt: skip
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = [f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to gates:"]
+    for row in (head, *rows):
+        cells = [c.ljust(w) if i in (0, 1, 3) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples")
+    lines += [f"note: {note}" for note in plan.notes]
+    sys.stdout.write("\n".join(lines) + "\n")

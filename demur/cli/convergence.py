@@ -1,0 +1,78 @@
+"""`demur convergence`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments."""
+    parser.add_argument("recipe", type=Path, help="recipe.yaml; its monitors are watched (else the gates themselves)")
+    parser.add_argument("--out", type=Path, help="build folder: verdicts that it has are used, new ones are added")
+    parser.add_argument("--order", nargs="+", metavar="GATE", help="in which gates are added (default: weakest first)")
+    parser.add_argument(
+        "--threshold", type=float, default=2.0, metavar="PERCENT",
+        help="it has converged when each further gate takes less than this of what is left (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--skip-bad", action="store_true", help="leave bad records out")
+    parser.add_argument(
+        "--concurrency", type=int, default=8, help="calls in flight per endpoint (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask what is missing, print rounds, survival and forecast."""
+    from demur.curation.recipe import load_recipe
+    from demur.pipeline.convergence import convergence
+    from demur.pipeline.steps import Shown
+
+    plan = load_recipe(args.recipe)
+    out = args.out or Path(f"{plan.name}-{plan.version}")
+    with Shown() as steps:
+        found = convergence(
+            plan, out, base=args.recipe.resolve().parent, skip_bad=args.skip_bad, order=args.order,
+            threshold=args.threshold / 100, steps=steps, concurrency=args.concurrency,
+        )  # fmt: skip
+    if args.json:
+        sys.stdout.write(json.dumps(found.model_dump(mode="json")) + "\n")
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    def percent(value: float | None) -> str:
+        return "-" if value is None else f"{100 * value:.1f}"
+
+    console = Console()
+    monitors = sorted(found.rounds[0].monitors)
+    table = Table(title="Gates added one by one", title_justify="left")
+    for head in ("last gate", "left", "taken %", *(f"{m}: right / declines / wrong %" for m in monitors)):
+        table.add_column(head, justify="left" if head == "last gate" else "right")
+    for one in found.rounds:
+        cells = [one.monitors[m] for m in monitors]
+        table.add_row(
+            one.gates[-1] if one.gates else "none", f"{one.size:,}", percent(one.changed),
+            *(f"{percent(c.accuracy)} / {percent(c.deflection)} / {percent(c.hallucination)}" for c in cells),
+        )  # fmt: skip
+    console.print(table)
+    after = found.converged_after
+    verdict = (
+        f"converged after {after} gate(s)" if after is not None else "not converged: the last gate still takes more"
+    )
+    console.print(f"{verdict} (threshold {100 * found.threshold:g} % of what is left)", highlight=False)
+    for point in found.survival:
+        console.print(
+            f"  up to strength {percent(point.strength)} % ({point.gate}): {percent(point.left)} % of the pool left "
+            f"[{percent(point.low)}, {percent(point.high)}]", highlight=False, markup=False,
+        )  # fmt: skip
+    for f in found.forecasts:
+        who = f"one more gate {f.kind}" if f.strength is None else f"a gate of strength {percent(f.strength)} %"
+        console.print(
+            f"{who} would take {f.taken:.0f} samples ({percent(f.share)} %), 95 % interval {f.low:.0f} to {f.high:.0f}",
+            highlight=False,
+        )  # fmt: skip
+    sys.stdout.write(f"{out / 'convergence.json'}\n")
+    return 0

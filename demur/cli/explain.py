@@ -1,0 +1,52 @@
+"""`demur explain`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments."""
+    parser.add_argument("release", type=Path, help="release folder; with its build folder beside it, more is known")
+    parser.add_argument("sample", help="id of a sample, kept or dropped")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tell the whole life of one sample."""
+    from demur.pipeline.explain import explain
+
+    life = explain(args.release, args.sample)
+    if args.json:
+        sys.stdout.write(json.dumps(life.model_dump(mode="json"), ensure_ascii=False) + "\n")
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"[bold]{life.sample}[/]", highlight=False)
+    if life.question:
+        console.print(life.question, highlight=False, markup=False)
+    fate = "kept" if life.kept else f"dropped: {life.why}" + (f" ({life.stage})" if life.stage else "")
+    console.print(f"[bold]{fate}[/]", highlight=False)
+    table = Table(title="Gates", title_justify="left")
+    for head in ("stage", "gate", "label", "answer"):
+        table.add_column(head)
+    for stage, labels in (("parametric", life.parametric), ("solvable", life.solvable)):
+        for gate, label in labels.items():
+            table.add_row(stage, gate, label, life.answers.get(f"{stage}/{gate}", ""))
+    console.print(table)
+    if life.distractors:
+        table = Table(title="Distractors", title_justify="left")
+        for head in ("id", "found by", "labels", "fate"):
+            table.add_column(head)
+        for d in life.distractors:
+            found = d["origin"] if d["rank"] is None else f"{d['origin']}, {d['mode']}, rank {d['rank']}"
+            table.add_row(d["id"], found, ", ".join(f"{g} {v}" for g, v in d["labels"].items()), d["fate"])
+        console.print(table)
+    for line in life.notes:
+        console.print(f"note: {line}", highlight=False)
+    return 0

@@ -1,0 +1,40 @@
+"""`demur rebuild`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from demur.cli.build import common, print_built
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments."""
+    parser.add_argument("old", type=Path, help="the release folder, with its build folder beside it")
+    parser.add_argument(
+        "--add-gate", action="append", required=True, metavar="GATE",
+        help="a system by name, or '{system: model:openai/gpt-4o, name: gpt-4o, cost: 10, options: {temperature: 0}}'; "
+        "may be given several times",
+    )  # fmt: skip
+    parser.add_argument("--version", help="of the new release (default: the next minor version)")
+    common(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry the verdicts over, then build."""
+    from demur.calls import Budget
+    from demur.pipeline.curate import curate
+    from demur.pipeline.rebuild import carry_over, enlarge, gate_of
+    from demur.pipeline.steps import Shown
+
+    new = enlarge(args.old, [gate_of(g) for g in args.add_gate], args.version)
+    out = args.out or new.work.with_name(f"{new.plan.name}-{new.plan.version}")
+    carry_over(new.work, out)
+    with Shown() as steps:
+        built = curate(
+            new.plan, out, base=new.base, skip_bad=args.skip_bad or new.skip_bad, steps=steps,
+            exhaustive=args.exhaustive, budget=None if args.budget is None else Budget(args.budget),
+            prices=args.prices, concurrency=args.concurrency,
+        )  # fmt: skip
+    print_built(built, out, as_json=args.json)
+    return 0

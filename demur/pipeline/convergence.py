@@ -1,0 +1,88 @@
+"""Ask every gate and monitor the whole pool without evidence, and see whether the filter converges."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from demur.curation.convergence import Convergence, converge, first_to_know
+from demur.curation.funnel import Gate, Life, Stage
+from demur.curation.gate import Label
+from demur.curation.recipe import BuildRecipe
+from demur.indexing.encoders import Encoder
+from demur.pipeline.curate import alone, ask_all, opened
+from demur.pipeline.steps import QUIET, Steps
+from demur.records import Record
+from demur.store import write_json, write_records
+
+FILE = "convergence.json"
+"""Beside ``release``: `demur report` draws Fig. 5 from it."""
+
+
+class FirstKnew(Record):
+    """One line of ``first_knew.jsonl``."""
+
+    sample: str
+    gate: str
+    """The first to answer it without evidence, in the order of the rounds; "" where none does."""
+
+
+def convergence(
+    plan: BuildRecipe,
+    out: Path,
+    *,
+    base: Path = Path(),
+    skip_bad: bool = False,
+    order: Sequence[str] | None = None,
+    threshold: float = 0.02,
+    steps: Steps = QUIET,
+    encoder: Encoder | None = None,
+    concurrency: int = 8,
+    prices: Path | None = None,
+) -> Convergence:
+    """Write ``out/convergence.json`` and ``out/first_knew.jsonl``; verdicts of a build in ``out`` are used again.
+
+    Args:
+        plan: the recipe; without ``monitors`` the gates are watched themselves.
+        out: a build folder, old or new.
+        base: folder that the recipe's relative paths start from.
+        skip_bad: leave bad records out.
+        order: in which gates are added; weakest first when None.
+        threshold: see `demur.curation.convergence.converge`.
+        steps: told what happens.
+        encoder: opened already; by the recipe's name when None.
+        concurrency: calls in flight per endpoint.
+        prices: price table that overlays the shipped one.
+
+    Raises:
+        UsageError: ``order`` is not one of the gates, or another build is at work in ``out``.
+    """
+
+    async def work() -> Convergence:
+        async with opened(
+            plan, out, base=base, skip_bad=skip_bad, steps=steps, encoder=encoder, concurrency=concurrency,
+            prices=prices,
+        ) as shop:  # fmt: skip
+            steps.stage("ask everybody everything without evidence")
+            gates = [n for n, spec in plan.specs().items() if Stage.PARAMETRIC in spec.stages]
+            watched = [m.name or m.system for m in plan.monitors]
+            asked = [Gate(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
+            samples = {s.id: s for s in shop.pool.samples}
+            lives = {i: Life(asked, (), plan.rules.rules(), exhaustive=True) for i in samples}
+            await ask_all(shop.panel, samples, lives, {Stage.PARAMETRIC}, steps)
+            table = {
+                i: {g: label or Label.UNGRADED for g, label in life.of(Stage.PARAMETRIC).items()}
+                for i, life in sorted(lives.items())
+            }
+            found = converge(
+                table, gates, watched or gates, order=order, rule=plan.rules.parametric, threshold=threshold,
+                seed=plan.seed,
+            )  # fmt: skip
+            first = first_to_know(table, found.gates)
+            write_records(out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items()))
+            write_json(out / FILE, found.model_dump(mode="json") | {"name": plan.name, "version": plan.version})
+            return found
+
+    with alone(out / "build"):
+        return asyncio.run(work())

@@ -1,0 +1,117 @@
+"""A release once more, with more gates: every verdict that still holds is used again, only what is new is asked.
+
+The new build folder begins with a copy of the old one's journal, ledger and index. A verdict is found again by what
+it depends on (`demur.pipeline.panel.key_of`), so the result is the same bytes as a full build of the enlarged recipe.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from demur.curation.diff import bumped
+from demur.curation.recipe import BuildRecipe, parse_recipe
+from demur.curation.release import Release
+from demur.errors import ReleaseError, UsageError
+from demur.store import read_json, storage_errors, write_atomic
+
+COPIED = ("journal.jsonl", "calls.sqlite", "calls.sqlite-wal")
+
+
+class Enlarged(NamedTuple):
+    """What to build, and from where."""
+
+    plan: BuildRecipe
+    base: Path
+    """Folder that the recipe's relative paths start from."""
+    skip_bad: bool
+    work: Path
+    """The old build folder (it holds ``build`` and ``index``)."""
+
+
+def gate_of(text: str) -> dict[str, Any]:
+    """A gate from the command line: a system by name, or ``{system: ..., name: ..., options: {...}}`` as YAML.
+
+    Raises:
+        UsageError: neither.
+
+    >>> gate_of("model:openai/gpt-4o")
+    {'system': 'model:openai/gpt-4o'}
+    >>> gate_of("{system: prior, cost: 0}")
+    {'system': 'prior', 'cost': 0}
+    """
+    if not text.lstrip().startswith("{"):
+        return {"system": text}
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError("not YAML", item=text, cure="write {system: NAME, name: ..., cost: ...}") from error
+    if not isinstance(found, dict):
+        raise UsageError("not a gate", item=text, cure="write {system: NAME, name: ..., cost: ...}")
+    return found
+
+
+def enlarge(old: Path, gates: Sequence[Mapping[str, Any]], version: str | None = None) -> Enlarged:
+    """The recipe of a release with more gates.
+
+    Args:
+        old: a release folder with its build folder beside it, or the folder that holds both.
+        gates: to add, as in a recipe.
+        version: of the new release; the next minor version when None.
+
+    Raises:
+        ReleaseError: no release there, or the files of its build are gone.
+        UsageError: a gate is not one, or has the name of another.
+    """
+    folder = old if (old / "manifest.json").exists() else old / "release"
+    release = Release.open(folder)
+    work = folder.resolve().parent
+    state = work / "build" / "recipe.json"
+    if not state.exists():
+        raise ReleaseError(
+            "the files of its build are not beside it", item=str(folder),
+            cure="rebuild from where it was built, or run 'demur build' with the enlarged recipe",
+        )  # fmt: skip
+    said = read_json(state)
+    plan = dict(said["recipe"])
+    plan["gates"] = [*plan["gates"], *gates]
+    plan["version"] = version or bumped(release.version, "minor")
+    return Enlarged(parse_recipe(plan, "recipe with the new gates"), Path(said["base"]), bool(said["skip_bad"]), work)
+
+
+def carry_over(work: Path, out: Path) -> None:
+    """Begin a build folder with the verdicts, paid replies and index of another; one that has begun is left alone.
+
+    Raises:
+        UsageError: ``out`` is the old folder.
+        StorageError: something cannot be copied.
+    """
+    if out.resolve() == work.resolve():
+        raise UsageError("is the folder of the old release", item=str(out), cure="choose another --out")
+    if (out / "build" / "carried").exists():
+        return
+    with storage_errors(out):
+        (out / "build").mkdir(parents=True, exist_ok=True)
+        for name in COPIED:
+            if (work / "build" / name).exists():
+                shutil.copy2(work / "build" / name, out / "build" / name)
+        if (work / "index").is_dir() and not (out / "index").exists():
+            part = out / "index.part"
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(work / "index", part, copy_function=_linked)
+            part.rename(out / "index")
+    write_atomic(out / "build" / "carried", f"{work}\n")
+
+
+def _linked(source: str, target: str) -> str:
+    """Index files are never changed in place: a link does where the disk has links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
