@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import Literal
 
 import numpy as np
@@ -42,3 +43,19 @@ class StubEncoder:
 def stub(argument="", *, allow_random=False, device=None):
     """What ``--encoder stub_encoder:stub`` opens."""
     return StubEncoder(name="stub_encoder:stub")
+
+
+class SlowEncoder(StubEncoder):
+    """A fifth of a second for every batch; the same vectors as `stub`."""
+
+    def fingerprint(self):
+        return StubEncoder(name="stub_encoder:stub").fingerprint()
+
+    def texts(self, texts, space="joint", *, role="passage"):
+        time.sleep(0.2)
+        return super().texts(texts, space, role=role)
+
+
+def slow_stub(argument="", *, allow_random=False, device=None):
+    """What ``--encoder stub_encoder:slow_stub`` opens."""
+    return SlowEncoder(name="stub_encoder:slow_stub")
