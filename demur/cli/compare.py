@@ -31,6 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit 1 when B behaves significantly worse in some scenario, or nothing could be compared (for CI)",
     )
+    parser.add_argument(
+        "--see", type=float, default=5.0, metavar="POINTS",
+        help="tell how many pairs a difference of that many points would take (default 5)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 
 
@@ -41,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     from demur.report.compare import as_json, compare, print_comparison
     from demur.report.data import load
 
+    if not 0 < args.see <= 100:
+        raise UsageError(f"--see {args.see:g}", cure="give points between 0 and 100")
     data = load([args.first, args.second], args.release)
     if len(data.runs) != 2:
         raise UsageError(
@@ -49,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     first, second = data.runs
     found = compare(first, second, data.samples, None if args.every else headline(data.runs))
     if args.json:
-        sys.stdout.write(json.dumps(as_json(found), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(as_json(found, args.see / 100), indent=1, ensure_ascii=False) + "\n")
     else:
-        print_comparison(found, items=max(args.items, 0))
+        print_comparison(found, items=max(args.items, 0), seen=args.see / 100)
     return 1 if args.fail_if_worse and (found.worse or not found.differences) else 0

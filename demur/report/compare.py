@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 
 from demur.judge.measures.paired import Paired, holm, of_flags
+from demur.judge.measures.power import paired
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
 from demur.judge.measures.table import Table as Columns
 from demur.records import Outcome, Row, Sample, Scenario
@@ -26,6 +27,8 @@ PRIMARY = "right behaviour"
 """The measure that decides whether a system is worse; one test per scenario."""
 ALPHA = 0.05
 """Level of the verdicts, after Holm's correction."""
+SEEN = 0.05
+"""The difference for which the number of pairs needed is told: 5 points."""
 
 
 def is_right(row: Row) -> bool:
@@ -260,8 +263,19 @@ def _slices(graded: Sequence[tuple[Row, Row]]) -> tuple[Slice, ...]:
     return tuple(sorted(slices, key=lambda s: (s.gained - s.lost, -s.n, s.part, s.scenario)))
 
 
-def table(found: Comparison) -> Table:
-    """Paired differences per scenario and measure, with their verdicts."""
+def needed(difference: Difference, seen: float) -> int | None:
+    """Pairs it takes to see ``seen`` (a share, 0.05 is 5 points) with 80 % power, from how often these two differ."""
+    discordant = (difference.lost + difference.gained) / difference.n if difference.n else 0.0
+    return paired(seen, min(1.0, max(discordant, seen)))
+
+
+def _enough(main: Sequence[Difference], seen: float) -> str:
+    counts = ", ".join(f"{d.scenario.value} {needed(d, seen):,} (had {d.n:,})" for d in main)
+    return f"Pairs needed to see a difference of {100 * seen:g} points in right behaviour with 80 % power: {counts}."
+
+
+def table(found: Comparison, seen: float = SEEN) -> Table:
+    """Paired differences per scenario and measure, with their verdicts, and how many pairs ``seen`` would take."""
     columns = (
         Column("Scenario", align="left"),
         Column("Measure", align="left"),
@@ -293,6 +307,7 @@ def table(found: Comparison) -> Table:
         )  # fmt: skip
     main = [d for d in found.differences if d.measure == PRIMARY]
     notes = (
+        _enough(main, seen),
         f"{found.pairs:,} asks graded in both; {found.ungraded:,} shared but not graded in one of them; "
         f"asked of one alone: {found.only_first:,} and {found.only_second:,}.",
         f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals: paired bootstrap over "
@@ -349,14 +364,14 @@ def _cut(text: str, room: int) -> str:
     return flat if len(flat) <= room else flat[: room - 1] + "…"
 
 
-def print_comparison(found: Comparison, *, items: int = 10, file: TextIO | None = None) -> None:
+def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, file: TextIO | None = None) -> None:
     """Print the verdict, the differences and the items that changed, to standard output unless told otherwise."""
     from rich.console import Console
     from rich.text import Text
 
     stream = file or sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else 140, highlight=False)
-    parts = [table(found)]
+    parts = [table(found, seen)]
     if found.differences:
         parts.append(slices_table(found))
     for gone, name in ((found.lost, "lost"), (found.gained, "gained")):
@@ -375,7 +390,7 @@ def print_comparison(found: Comparison, *, items: int = 10, file: TextIO | None 
         console.print(Text(plain(found.sentence), style="bold"))
 
 
-def as_json(found: Comparison) -> dict[str, Any]:
+def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
     """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
     return {
         "first": found.first,
@@ -387,7 +402,9 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "worse": found.worse,
         "sentence": found.sentence,
         "differences": [
-            d._asdict() | {"scenario": d.scenario.value, "verdict": d.verdict, "significant": d.significant}
+            d._asdict()
+            | {"scenario": d.scenario.value, "verdict": d.verdict, "significant": d.significant}
+            | {"pairs_needed": needed(d, seen)}
             for d in found.differences
         ],
         "lost": [c._asdict() for c in found.lost],
