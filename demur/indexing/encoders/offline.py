@@ -68,7 +68,7 @@ class OfflineEncoder:
     """
 
     similarity: Literal["cosine", "dot"] = "cosine"
-    batch = 256
+    batch = 64
     note = "ConSE demo embedder (EfficientNet-Lite0 + MiniLM), not CLIP"
 
     def __init__(self, argument: str = "", *, allow_random: bool = False, device: str | None = None) -> None:
