@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 from demur.calls.budget import Budget
 from demur.calls.door import Door, Retry
-from demur.calls.endpoint import Endpoint
 from demur.calls.fleet import Backend, Fleet
 from demur.calls.function import open_function
 from demur.calls.images import ImageUrls
@@ -106,6 +105,8 @@ def revision_of(text: str) -> str:
 
 
 def _http(model: ModelText, images: ImageUrls) -> Backend:
+    from demur.calls.endpoint import Endpoint  # brings aiohttp, which takes a third of a second
+
     names = ("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address)
     env, key = find_key(names)
     own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -101,6 +103,12 @@ def test_a_foreign_database_is_left_alone(tmp_path, capsys):
         assert main(["calls", *words]) == 1
         assert "not a ledger" in out(capsys)[1]
     assert path.read_bytes() == before
+
+
+def test_importing_the_door_is_cheap():
+    code = "import sys, demur.calls, demur.cli.calls; print({'aiohttp', 'torch', 'rich', 'PIL'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_a_failed_question_says_why(capsys):
