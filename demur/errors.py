@@ -125,9 +125,7 @@ class TransientError(CallError):
         retry_after: seconds the server asked us to wait, when it said so.
     """
 
-    def __init__(
-        self, message: str, *, item: str = "", cure: str = "", retry_after: float | None = None
-    ) -> None:
+    def __init__(self, message: str, *, item: str = "", cure: str = "", retry_after: float | None = None) -> None:
         super().__init__(message, item=item, cure=cure)
         self.retry_after = retry_after
 
