@@ -12,7 +12,7 @@ from demur.indexing.ivf import PROBES, ROUNDS, SAMPLE, Kind, lists_for
 SMALL = 50_000
 """Vectors below which `choose` looks no further than flat."""
 SCAN_COST = 13
-"""Multiply-adds of a matrix product in the time of one in an inverted list (rates of both at a million x 512)."""
+"""Multiply-adds of a matrix product in the time of one in a list of vectors (rates of both at a million x 512)."""
 
 
 class Choice(NamedTuple):
@@ -47,9 +47,9 @@ def choose(n: int, dims: int, *, queries: int = 10_000, memory: int | None = Non
         return Choice("ivf-rabitq", f"{room}: codes of 1 bit per dimension stay in it, vectors are read to re-rank")
     if ivf * 2 > flat:
         return Choice("flat", f"inverted lists would not pay: {work}, building included")
-    if 2 * size > memory:
-        return Choice("ivf-rabitq", f"{work}; a second copy of {size / 1e9:.1f} GB does not fit {memory / 1e9:.1f} GB")
-    return Choice("ivf-flat", f"{work}, building included")
+    if size * 5 // 4 > memory:
+        return Choice("ivf-rabitq", f"{work}; codes of 8 bits beside {size / 1e9:.1f} GB of vectors do not fit")
+    return Choice("ivf-sq8", f"{work}, building included; 8-bit codes are scanned faster than vectors")
 
 
 def free_memory() -> int:

@@ -84,7 +84,8 @@ class RayEngine:
             raise MissingExtra("--engine ray", extra="ray", module="ray") from error
         if rows % ivf.ADD_BLOCK:
             raise UsageError(f"rows={rows} is no multiple of {ivf.ADD_BLOCK}", cure="leave it out")
-        self._ray, self.shard, self.rows, self.gpus, self.retries = ray, shard, rows, gpus, retries
+        self._ray: Any = ray
+        self.shard, self.rows, self.gpus, self.retries = shard, rows, gpus, retries
         if not ray.is_initialized():
             try:
                 ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)

@@ -283,9 +283,9 @@ def test_auto_says_why():
     assert choose(10_000, 512).kind == "flat"
     assert choose(1_000_000, 512, queries=1000, memory=8 * gigabyte).kind == "flat"
     many = choose(1_000_000, 512, queries=1_000_000, memory=8 * gigabyte)
-    assert many.kind == "ivf-flat"
+    assert many.kind == "ivf-sq8"
     assert "multiply-adds" in many.why
-    assert choose(1_000_000, 512, queries=1_000_000, memory=3 * gigabyte).kind == "ivf-rabitq"
+    assert choose(1_000_000, 512, queries=1_000_000, memory=5 * gigabyte // 2).kind == "ivf-rabitq"
     beyond = choose(6_000_000, 1024, queries=1000, memory=16 * gigabyte)
     assert beyond.kind == "ivf-rabitq"
     assert "24.6 GB of vectors do not fit 16.0 GB" in beyond.why
