@@ -43,9 +43,9 @@ def demur_test_eva02(pretrained: bool = False, **kwargs: Any) -> Any:
 
 def make(folder: Path, seed: int = 0) -> Path:
     """Register ``tiny-eva02`` with open_clip and write its weights in three forms into ``folder``."""
-    from demur.indexing.encoders.torch_models import mend_torchvision
+    from demur.vision_ops import ensure_torchvision
 
-    mend_torchvision()
+    ensure_torchvision()
     import open_clip
     import torch
     from safetensors.torch import save_file

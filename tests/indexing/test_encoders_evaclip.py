@@ -76,9 +76,9 @@ class TinyModel(PreTrainedModel):
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory) -> Path:
     """A folder as the hub would hold it: config, code, weights, tokenizer."""
-    from demur.indexing.encoders.torch_models import mend_torchvision
+    from demur.vision_ops import ensure_torchvision
 
-    mend_torchvision()
+    ensure_torchvision()
     import torch
     from safetensors.torch import save_file
     from transformers import dynamic_module_utils

@@ -241,11 +241,11 @@ def test_missing_packages_name_the_extra_that_brings_them(monkeypatch, module, n
 def test_torchvision_is_mended_only_where_it_is_broken():
     """In a process of its own: the mended import works, and a second mend changes nothing."""
     code = (
-        "from demur.indexing.encoders.torch_models import mend_torchvision, _DECLARED\n"
-        "mend_torchvision(); first = len(_DECLARED); mend_torchvision()\n"
+        "from demur.vision_ops import ensure_torchvision, _declared\n"
+        "ensure_torchvision(); first = len(_declared); ensure_torchvision()\n"
         "import torch, torchvision\n"
         "from torchvision.transforms import Resize\n"
-        "print(first, len(_DECLARED), torch.__version__.endswith('+cpu'))"
+        "print(first, len(_declared), torch.__version__.endswith('+cpu'))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     first, second, cpu = result.stdout.split()

@@ -67,9 +67,9 @@ def test_tokens_of_any_text_equal_those_of_the_published_tokenizer(text):
 def test_sentences_agree_with_the_published_float32_weights(capsys):
     import torch
 
-    from demur.indexing.encoders.torch_models import mend_torchvision
+    from demur.vision_ops import ensure_torchvision
 
-    mend_torchvision()
+    ensure_torchvision()
     torch.set_num_threads(1)
     from sentence_transformers import SentenceTransformer
 
@@ -104,9 +104,9 @@ def test_the_network_equals_timms(capsys):
     """timm's tf_efficientnet_lite0 with the same weights, tensor by tensor in order."""
     import torch
 
-    from demur.indexing.encoders.torch_models import mend_torchvision
+    from demur.vision_ops import ensure_torchvision
 
-    mend_torchvision()
+    ensure_torchvision()
     import timm
 
     torch.set_num_threads(1)

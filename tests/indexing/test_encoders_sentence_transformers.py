@@ -63,9 +63,9 @@ def minilm():
 
 
 def bare(folder: Path, texts, **options):
-    from demur.indexing.encoders.torch_models import mend_torchvision
+    from demur.vision_ops import ensure_torchvision
 
-    mend_torchvision()
+    ensure_torchvision()
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(folder), device="cpu").encode(texts, show_progress_bar=False, **options)

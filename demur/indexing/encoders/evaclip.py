@@ -32,13 +32,13 @@ from demur.errors import DataError, MissingExtra, UsageError
 from demur.indexing.encoders import Role, named, space_of
 from demur.indexing.encoders.torch_models import (
     Batches,
-    mend_torchvision,
     pick_device,
     require_torch,
     together,
     weights_digest,
 )
 from demur.store import digest
+from demur.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -201,7 +201,7 @@ def _unit(rows: Any) -> NDArray[np.float32]:
 
 def _load(source: str, revision: str | None, precision: str, item: str) -> tuple[Any, Any, list[str]]:
     """(model, tokenizer, weights that the checkpoint lacks)."""
-    mend_torchvision()
+    ensure_torchvision()
     try:
         import torch
         import transformers

@@ -24,13 +24,13 @@ from demur.errors import DataError, MissingExtra, UnknownPart, UsageError
 from demur.indexing.encoders import Role, named, space_of
 from demur.indexing.encoders.torch_models import (
     Batches,
-    mend_torchvision,
     pick_device,
     require_torch,
     together,
     weights_digest,
 )
 from demur.store import digest
+from demur.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -66,7 +66,7 @@ class OpenClipEncoder:
         """
         self.name = f"open_clip:{argument}"
         require_torch("the open_clip encoder")
-        mend_torchvision()
+        ensure_torchvision()
         try:
             import open_clip
         except ModuleNotFoundError as error:

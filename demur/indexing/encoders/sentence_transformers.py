@@ -28,13 +28,13 @@ from demur.errors import DataError, MissingExtra, UsageError
 from demur.indexing.encoders import Role, named, space_of
 from demur.indexing.encoders.torch_models import (
     Batches,
-    mend_torchvision,
     pick_device,
     require_torch,
     together,
     weights_digest,
 )
 from demur.store import digest
+from demur.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -167,7 +167,7 @@ def _unused(weight: str) -> bool:
 
 def _load(source: str, device: str, item: str) -> tuple[Any, str, list[str]]:
     """(model, how it says to compare its vectors, weights that its checkpoint lacks)."""
-    mend_torchvision()
+    ensure_torchvision()
     try:
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.util import is_sentence_transformer_model

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DECLARED: list[Any] = []
-"""Keeps the declarations of `mend_torchvision` alive: PyTorch forgets them with their owner."""
-
 
 def require_torch(what: str) -> None:
     """Raise `MissingExtra` when PyTorch is not installed."""
@@ -26,30 +23,6 @@ def require_torch(what: str) -> None:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
         raise MissingExtra(what, extra="clip", module="torch") from error
-
-
-def mend_torchvision() -> None:
-    """Make torchvision importable beside a CPU-only PyTorch from another index; does nothing in any other case.
-
-    The torchvision wheel for CUDA describes detection operators that its compiled part did not bring when it could not
-    load: ``import torchvision`` dies with "operator torchvision::nms does not exist", and open_clip, timm and
-    transformers with it. Declaring the two operators first lets the import through. They stay without an
-    implementation; nothing here detects boxes.
-    """
-    try:
-        import torchvision
-    except ModuleNotFoundError:
-        return
-    except RuntimeError as error:
-        import torch
-
-        if _DECLARED or "torchvision::nms" not in str(error) or not torch.__version__.endswith("+cpu"):
-            raise
-        library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
-        for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _DECLARED.append(library)
-        import torchvision  # noqa: F401
 
 
 def pick_device(asked: str | None, item: str) -> torch.device:
