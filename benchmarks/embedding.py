@@ -249,9 +249,7 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
         numbers[title] = shown(f"Pipeline, {title}, images of Atlas", len(files), took, against)
         model, loop, pipeline = (statistics.median(t.wall for t in runs) for runs in took.values())
         of = {"of_model_alone": round(model / pipeline, 3), "of_plain_loop": round(loop / pipeline, 3)}
-        print(
-            f"  the pipeline runs at {of['of_model_alone']:.0%} of the model alone, {of['of_plain_loop']:.0%} of the loop"
-        )
+        print(f"  pipeline: {of['of_model_alone']:.0%} of the model alone, {of['of_plain_loop']:.0%} of the loop")
         numbers[title] |= of
     return numbers
 
