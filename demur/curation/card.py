@@ -137,11 +137,16 @@ def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
         ["images among the gold evidence", having(lambda s: shows(s.gold, Modality.IMAGE))],
         ["text among the distractors", having(lambda s: shows(s.negatives, Modality.TEXT))],
         ["images among the distractors", having(lambda s: shows(s.negatives, Modality.IMAGE))],
-        ["gates that may not know the answer", ", ".join(manifest.get("gates", [])) or "none"],
+        ["gates that may not know the answer", ", ".join(_asked_first(manifest)) or "none"],
         ["every sample solvable with its gold evidence", "yes"],
         ["every distractor checked alone", "yes"],
         ["versioned, can be rebuilt with stronger gates", "yes (`demur rebuild`)"],
     ]
+
+
+def _asked_first(manifest: Mapping[str, Any]) -> list[str]:
+    """Gates that are asked without evidence."""
+    return [g for g, said in sorted(dict(manifest.get("gate_models") or {}).items()) if "parametric" in said["stages"]]
 
 
 def _statistics(

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
-from demur.errors import DataError, ReleaseError, UsageError
+from demur.errors import DataError, DemurError, ReleaseError, UsageError
 from demur.records import (
     AnswerSpec,
     Drop,
@@ -581,8 +581,8 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> lis
         found.append("manifest.json: its sha256 is not that of its list of files")
     present = {str(p.relative_to(release.folder)) for p in release.folder.rglob("*") if p.is_file()}
     found += [f"{n}: not part of the release" for n in sorted(present - set(listed) - {"manifest.json"})]
-    if any(line.startswith("data/") for line in found):
-        return found  # the tables are not the released ones: nothing that they say can be checked further
+    if any(line.startswith("data/") or line.endswith(": missing") for line in found):
+        return found  # not the released files: nothing that they say can be checked further
     try:
         samples = list(release.samples())
     except ReleaseError as error:
@@ -596,9 +596,8 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> lis
         if len(sample.negatives) < k_min:
             found.append(f"{sample.id}: {len(sample.negatives)} distractors, fewer than K_min={k_min}")
     found += _bad_images(release)
-    found += _near_gold(release, samples)
-    found += _funnel_faults(release, samples)
-    found += _gate_faults(release, samples)
+    for check in (_near_gold, _funnel_faults, _gate_faults):
+        found += _lines(check(release, samples))
     used = {e.id for s in samples for e in (*s.gold, *s.negatives)}
     found += [f"{i}: a document that no sample uses" for i in sorted(set(release.documents) - used)]
     derived = counts(samples, _documents(samples))
@@ -606,7 +605,19 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> lis
     if derived != stated:
         wrong = sorted(k for k in derived if not isinstance(stated, dict) or stated.get(k) != derived[k])
         found.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
-    return [*found, *_card_faults(release, samples)]
+    return found + _lines(_card_faults(release, samples))
+
+
+def _lines(faults: Iterator[str]) -> list[str]:
+    """All faults; where a file cannot even be read as what it should be, that is the last of them."""
+    found: list[str] = []
+    try:
+        found.extend(faults)
+    except ValidationError as error:
+        found.append(f"not what it should be: {why_invalid(error)}")
+    except (DemurError, KeyError, TypeError, ValueError, AttributeError) as error:
+        found.append(f"cannot be checked: {type(error).__name__}: {error}")
+    return found
 
 
 def _near_gold(release: Release, samples: Sequence[Sample]) -> Iterator[str]:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.curation.funnel import HELD, Gate, Life, Probe, Rules, Stage
+from demur.curation.funnel import HELD, Experience, Gate, Life, Probe, Rules, Stage, costs_of, expected
 from demur.curation.gate import Label, misleads, solvable_with_gold, unknown_without_evidence
 from demur.errors import UsageError
 
-C, I, N, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED, Label.SKIPPED
+C, I, N, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED, Label.SKIPPED  # noqa: E741
 
 
 def table(*labels):
@@ -84,7 +84,7 @@ def live(life: Life, truth) -> int:
     return asked
 
 
-@settings(max_examples=600)
+@settings(max_examples=1200)
 @given(worlds())
 def test_asking_only_what_matters_decides_the_same_as_asking_everything(world):
     gates, distractors, rules, truth = world
@@ -140,3 +140,102 @@ def test_nonsense_is_refused():
         Life([Gate("g", frozenset({Stage.SOLVABLE}))], [])
     with pytest.raises(UsageError, match="k_enough"):
         Life([Gate("g")], [], Rules(k_min=5, k_enough=3))
+
+
+def test_an_ungraded_distractor_does_not_decide():
+    """Two of three must stay; one helps, one cannot be graded: with its verdict the sample might have stayed."""
+    life = Life([Gate("g")], ["a", "b", "c"], Rules(k_min=2))
+    for probe, label in ((("g", Stage.PARAMETRIC), I), (("g", Stage.SOLVABLE), C), (("g", Stage.DISTRACTOR, "a"), C),
+                         (("g", Stage.DISTRACTOR, "b"), U), (("g", Stage.DISTRACTOR, "c"), I)):  # fmt: skip
+        life.tell(Probe(*probe), label)
+    assert life.fate().stage == HELD
+    life.labels[Probe("g", Stage.DISTRACTOR, "b")] = N
+    assert life.fate().survivors == ("b", "c")
+    life.labels[Probe("g", Stage.DISTRACTOR, "b")] = C
+    assert life.fate().stage == "distractors"
+
+
+def test_enough_distractors_are_the_best_ones():
+    life = Life([Gate("g")], list("abcd"), Rules(k_min=1, k_enough=2))
+    truth = {p: C if p.stage is Stage.SOLVABLE or p.distractor == "a" else I for p in life.all_probes()}
+    live(life, truth)
+    assert life.fate().survivors == ("b", "c")
+    assert dict(life.fate().lost) == {"a": "alone it lets a gate answer", "d": "2 better ones stay already"}
+    assert Probe("g", Stage.DISTRACTOR, "d") not in life.labels
+
+
+@settings(max_examples=1200)
+@given(worlds())
+def test_no_order_asks_fewer_than_the_bound_and_lazy_asks_no_more_than_algorithm_1(world):
+    gates, distractors, rules, truth = world
+    if (rules.parametric, rules.solvable) != ("not_correct", "any_correct"):
+        with pytest.raises(UsageError):
+            costs_of(gates, distractors, rules, truth)
+        return
+    costs = costs_of(gates, distractors, rules, truth)
+    for experience in (Experience(), Experience(learn=False)):
+        life = Life(gates, distractors, rules, experience=experience)
+        live(life, truth)
+        asked = sum(label is not S for label in life.labels.values())
+        assert costs.least <= asked <= costs.algorithm1 <= costs.exhaustive
+
+
+@settings(max_examples=200)
+@given(worlds())
+def test_the_bound_is_reached_by_someone_who_knows_the_labels(world):
+    """The cheapest certificate really decides: told exactly so many labels, the fate is known."""
+    gates, distractors, rules, truth = world
+    if (rules.parametric, rules.solvable, rules.k_enough) != ("not_correct", "any_correct", None):
+        return
+    costs = costs_of(gates, distractors, rules, truth)
+    full = Life(gates, distractors, rules, labels=dict(truth))
+    told = Life(gates, distractors, rules, labels={p: label for p, label in truth.items() if label is S})
+    spent = 0
+
+    def tell(probes, stop):
+        nonlocal spent
+        for p in probes:
+            if p not in told.labels and not stop():
+                told.tell(p, truth[p])
+                spent += 1
+
+    by_use = sorted(truth, key=lambda p: truth[p] is not C)  # those that settle come first
+    for stage in Stage:
+        if stage is not Stage.DISTRACTOR:
+            value = told._parametric if stage is Stage.PARAMETRIC else told._solvable
+            tell(
+                [p for p in by_use if p.stage is stage],
+                lambda value=value: told.fate() is not None or value() is not None,
+            )
+            continue
+        lost = [d for d in distractors if full._misleads(d) is False]
+        for d in lost + [d for d in distractors if d not in lost]:
+            mine = [p for p in by_use if p.stage is stage and p.distractor == d]
+            tell(mine, lambda d=d: told.fate() is not None or told._misleads(d) is not None)
+    assert told.fate() == full.fate()
+    assert spent == costs.least
+
+
+def test_the_gate_that_settles_most_for_its_cost_is_asked_first():
+    experience = Experience()
+    gates = [Gate("weak", cost=1), Gate("strong", cost=2)]
+    first = Life(gates, [], Rules(k_min=0), experience=experience)
+    assert first.wanted()[0].gate == "weak"
+    for _ in range(20):
+        experience.note(Probe("weak", Stage.PARAMETRIC), I, Rules())
+        experience.note(Probe("strong", Stage.PARAMETRIC), C, Rules())
+    assert first.wanted()[0].gate == "strong"
+    assert Life(gates, [], Rules(k_min=0), experience=Experience(learn=False)).wanted()[0].gate == "weak"
+
+
+def test_expected_calls_lie_between_nothing_and_algorithm_1():
+    gates = [Gate("a"), Gate("b")]
+    rates = {("a", Stage.PARAMETRIC): 1.0}
+    sure = expected(gates, 5, Rules(), rates)
+    assert sure.calls[("a", Stage.PARAMETRIC)] == pytest.approx(1.0)
+    assert sure.kept == 0
+    never = {(g, s): 1.0 if s is Stage.SOLVABLE else 0.0 for g in "ab" for s in Stage}
+    kept = expected(gates, 5, Rules(), never)
+    assert kept.kept == 1
+    assert sum(kept.calls.values()) == pytest.approx(2 + 1 + 10)
+    assert sum(kept.algorithm1.values()) == pytest.approx(2 + 2 + 10)

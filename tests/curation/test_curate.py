@@ -1,0 +1,280 @@
+"""Builds of a small world: the same release by every way of working, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import curation_world as world
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demur.cli import main
+from demur.curation.recipe import parse_recipe
+from demur.errors import BadInput, StorageError, TransientError, UsageError
+from demur.pipeline.curate import alone, curate
+from demur.pipeline.rebuild import carry_over, enlarge
+from demur.store import JsonlLog, storage_errors
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return world.folder(tmp_path_factory.mktemp("world") / "towns")
+
+
+def build(source, out, gates=world.GATES, *, index=None, more=None, **options):
+    if index is not None and not (out / "index").exists():
+        shutil.copytree(index, out / "index")
+    return curate(world.recipe(source, gates, **(more or {})), out, **options)
+
+
+@pytest.fixture(scope="module")
+def built(source, tmp_path_factory):
+    out = tmp_path_factory.mktemp("built")
+    return build(source, out), out
+
+
+def test_a_lazy_an_exhaustive_and_a_second_build_are_the_same_bytes(built, source, tmp_path):
+    lazy, out = built
+    full = build(source, tmp_path / "full", exhaustive=True)
+    greedy = build(source, tmp_path / "greedy", learn=False)
+    again = build(source, out)
+    expected = world.bytes_of(lazy.release.folder)
+    assert world.bytes_of(full.release.folder) == expected
+    assert world.bytes_of(greedy.release.folder) == expected
+    assert world.bytes_of(again.release.folder) == expected
+    assert again.asked == {}
+    assert sum(lazy.asked.values()) < 0.7 * sum(full.asked.values())
+    assert 0 < lazy.release.manifest["counts"]["samples"] < world.N
+
+
+chance = st.floats(0, 1).map(lambda x: round(x, 3))
+gates_drawn = st.lists(
+    st.fixed_dictionaries({
+        "strength": st.floats(0, 0.5), "reading": st.floats(0.3, 1), "leak": st.floats(0, 0.5), "own": chance,
+        "declines": chance, "garbage": st.sampled_from([0.0, 0.0, 0.1, 0.3]), "noise": st.sampled_from([0.0, 0.2]),
+        "seed": st.integers(0, 99),
+    }),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+@settings(max_examples=8)
+@given(gates_drawn, st.integers(0, 4), st.sampled_from([None, 4, 5]))
+def test_whatever_the_gates_say_lazy_equals_exhaustive(source, built, tmp_path_factory, gates, k_min, k_enough):
+    named = [world.simulated(f"g{i}", **options) for i, options in enumerate(gates)]
+    more = {"rules": {"k_min": k_min, "k_enough": k_enough}}
+    out = tmp_path_factory.mktemp("pair")
+    found = []
+    for exhaustive in (False, True):
+        try:
+            release = build(
+                source, out / str(exhaustive), named, index=built[1] / "index", more=more, exhaustive=exhaustive
+            ).release
+            found.append(world.bytes_of(release.folder))
+        except UsageError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+    shutil.rmtree(out)
+
+
+@pytest.mark.integration
+def test_a_build_killed_at_any_moment_goes_on_to_the_identical_release(source, built, tmp_path):
+    slow = [{**g, "options": {**g["options"], "latency": 0.02}} for g in world.GATES]
+    plan = world.recipe(source, slow)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(plan.model_dump(mode="json")))
+    out = tmp_path / "out"
+    words = [sys.executable, "-m", "demur", "build", str(path), "--out", str(out), "--json"]
+    path_of = {"PYTHONPATH": str(Path(world.__file__).parent)}
+    kills = 0
+    for wait in (0.0, 0.2, 0.5, 1.0):
+        process = subprocess.Popen(
+            words, env={**_environment(), **path_of}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        end = time.monotonic() + 60
+        while not (out / "build" / "journal.jsonl").exists() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(wait)
+        if process.poll() is None:
+            kills += 1
+        process.kill()
+        process.communicate()
+    done = subprocess.run(words, env={**_environment(), **path_of}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert kills >= 2
+    clean = build(source, tmp_path / "clean", slow)
+    assert world.bytes_of(out / "release") == world.bytes_of(clean.release.folder)
+
+
+def _environment():
+    import os
+
+    return dict(os.environ)
+
+
+def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, tmp_path):
+    _, out = built
+    gate = world.simulated("newer", strength=0.6, reading=1.0)
+    new = enlarge(out / "release", [gate])
+    assert new.plan.version == "1.1.0"
+    carry_over(new.work, tmp_path / "new")
+    rebuilt = curate(new.plan, tmp_path / "new", base=new.base)
+    full = build(source, tmp_path / "full", [*world.GATES, gate], more={"version": "1.1.0"})
+    assert world.bytes_of(rebuilt.release.folder) == world.bytes_of(full.release.folder)
+    assert sum(rebuilt.asked.values()) < sum(full.asked.values())
+    assert rebuilt.asked["newer"] == max(rebuilt.asked.values())
+    with pytest.raises(UsageError, match="same name"):
+        enlarge(out, [world.simulated("weak")])
+
+
+def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tmp_path):
+    gates = [world.simulated("flaky", strength=0.2, fails=0.5), *world.GATES[:1]]
+    out = tmp_path / "held"
+    first = build(source, out, gates, index=built[1] / "index")
+    assert first.held > 0
+    assert any("could not be had" in why for step in first.funnel for why in step.dropped)
+    lines = [json.loads(line) for line in (out / "build" / "journal.jsonl").read_text().splitlines()]
+    assert not any(line["label"] == "ungraded" for line in lines)
+    again = build(source, out, gates)
+    assert again.asked.get("flaky", 0) > 0
+
+
+def test_a_dead_gate_stops_the_build_and_loses_nothing(source, built, tmp_path, monkeypatch):
+    monkeypatch.setattr("demur.pipeline.panel.HOPELESS_AFTER", 8)
+    gates = [*world.GATES[:1], {"system": "curation_world:Dead", "name": "dead"}]
+    with pytest.raises(TransientError, match=r"dead.*deadline"):
+        build(source, tmp_path, gates, index=built[1] / "index")
+    assert (tmp_path / "build" / "journal.jsonl").stat().st_size > 0
+    assert not (tmp_path / "release").exists()
+
+
+def test_a_judge_that_raises_or_babbles_decides_nothing(source, built, tmp_path):
+    with pytest.raises(UsageError, match=r"none of 14 samples stays: a verdict of the parametric stage.*\(14\)"):
+        build(source, tmp_path, index=built[1] / "index", more={"judge": "curation_world:Mad"})
+
+
+def test_a_full_disk_is_told_and_the_build_goes_on_afterwards(source, built, tmp_path, monkeypatch):
+    room = iter(range(20))
+    append = JsonlLog.append
+
+    def full(self, record):
+        with storage_errors(self.path):
+            if next(room, None) is None:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        append(self, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JsonlLog, "append", full)
+        with pytest.raises(StorageError, match="No space left"):
+            build(source, tmp_path, index=built[1] / "index")
+    again = build(source, tmp_path)
+    assert world.bytes_of(again.release.folder) == world.bytes_of(built[0].release.folder)
+    assert sum(again.asked.values()) == sum(built[0].asked.values()) - 20
+
+
+def test_two_builds_in_one_folder_are_refused(source, tmp_path):
+    with alone(tmp_path / "build"), pytest.raises(UsageError, match="another build"):
+        build(source, tmp_path)
+
+
+def test_a_sample_without_gold_is_told_or_left_out(tmp_path):
+    folder = world.folder(tmp_path / "towns")
+    lines = (folder / "questions.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    rows[3]["gold"] = []
+    (folder / "questions.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    with pytest.raises(BadInput, match="no gold evidence"):
+        build(folder, tmp_path / "a")
+    assert build(folder, tmp_path / "b", skip_bad=True).release.manifest["skipped_bad"] == 1
+
+
+def test_a_question_of_two_sources_is_asked_once(tmp_path):
+    one, other = world.folder(tmp_path / "one"), world.folder(tmp_path / "other")
+    mapping = (other / "demur-map.yaml").read_text().replace("name: towns", "name: cities")
+    (other / "demur-map.yaml").write_text(mapping)
+    sources = [{"name": "generic", "path": str(p)} for p in (one, other)]
+    found = build(one, tmp_path / "out", more={"sources": sources})
+    assert found.funnel[0].dropped == {"an earlier source asks the same": world.N}
+    assert set(found.release.manifest["counts"]["by_source"]) == {"towns"}
+
+
+def test_distractors_that_can_never_suffice_are_refused_at_once(source):
+    with pytest.raises(UsageError, match=r"k_min=9.*at most 8"):
+        world.recipe(source, world.GATES, rules={"k_min": 9}, retrieval={"text": 6, "visual": 2, "native": False})
+    with pytest.raises(UsageError, match="did you mean 'k_min'"):
+        world.recipe(source, world.GATES, rules={"kmin": 3})
+
+
+def test_the_commands(source, built, tmp_path, capsys):
+    _, out = built
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(world.recipe(source, world.GATES).model_dump(mode="json")))
+
+    def run(*words):
+        code = main([*map(str, words)])
+        return code, capsys.readouterr().out
+
+    code, text = run("build", path, "--out", out, "--plan", "--json")
+    plan = json.loads(text)
+    assert code == 0
+    assert plan["samples"] == world.N
+    assert {line["rate_from"] for line in plan["lines"]} <= {"measured", "assumed"}
+    assert plan["total"]["expected"] <= plan["total"]["naive"] <= plan["total"]["at_most"]
+    assert "Algorithm 1" in run("build", path, "--out", out, "--plan", "--rate", "parametric=0.5")[1]
+    assert run("build", path, "--plan", "--rate", "weak/nowhere=1")[0] == 2
+    code, text = run("build", path, "--out", out)
+    assert (code, "every verdict was there" in text) == (0, True)
+    lives = [json.loads(line) for line in (out / "build" / "lives.jsonl").read_text().splitlines()]
+    for life in (next(x for x in lives if x["kept"]), next(x for x in lives if not x["kept"])):
+        code, text = run("explain", out / "release", life["sample"], "--json")
+        told = json.loads(text)
+        assert (told["kept"], told["why"], set(told["parametric"])) == (
+            life["kept"],
+            life["why"],
+            {"weak", "middle", "strong"},
+        )
+        moved = tmp_path / "moved" / "release"
+        if not moved.exists():
+            shutil.copytree(out / "release", moved)
+        assert json.loads(run("explain", moved, life["sample"], "--json")[1])["why"] == life["why"]
+        assert run("explain", out / "release", life["sample"])[0] == 0
+    assert run("explain", out / "release", "q99")[0] == 2
+    gate = json.dumps(world.simulated("newer", strength=0.6))
+    code, text = run("rebuild", out / "release", "--add-gate", gate, "--out", tmp_path / "new", "--json")
+    assert (code, json.loads(text)["version"]) == (0, "1.1.0")
+    code, text = run("release", "diff", out / "release", tmp_path / "new" / "release", "--json")
+    found = json.loads(text)
+    assert found["left"]
+    assert all(x["why"] == "a gate answers it without evidence" or "distractors" in x["why"] for x in found["left"])
+    assert set(found["recipe"]) == {"gates", "version"}
+    total = sum(sum(c.values()) for c in found["by_topic"].values())
+    assert total == len(found["left"]) + len(found["came"]) + len(found["changed"]) + found["same"]
+    assert run("release", "diff", out / "release", tmp_path / "new" / "release")[0] == 0
+    code, text = run("convergence", path, "--out", out, "--json")
+    rounds = json.loads(text)["rounds"]
+    assert [r["size"] for r in rounds] == sorted((r["size"] for r in rounds), reverse=True)
+    assert run("convergence", path, "--out", out)[0] == 0
+    from demur.curation.release import Release
+
+    assert [r["size"] for r in Release.open(out / "release").manifest["gate_rounds"]] == [r["size"] for r in rounds]
+    code, text = run("release", "push", out / "release", tmp_path / "target", "--dry-run")
+    assert (code, (tmp_path / "target").exists()) == (0, False)
+    assert run("release", "push", out / "release", tmp_path / "target")[0] == 0
+    assert world.bytes_of(tmp_path / "target") == world.bytes_of(out / "release")
+    assert "0 files sent" in run("release", "push", out / "release", tmp_path / "target")[1]
+    assert run("release", "push", tmp_path / "new" / "release", tmp_path / "target")[0] == 2
+    assert run("release", "push", out / "release", "hf:nobody/nothing")[0] == 1  # the hub is switched off in tests
+
+
+def test_a_recipe_with_a_monitor_of_a_gates_name_is_refused(source):
+    with pytest.raises(UsageError, match="monitor"):
+        parse_recipe({"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}],
+                      "monitors": [{"system": "prior"}]})  # fmt: skip

@@ -1,0 +1,256 @@
+"""Releases: every planted defect is found, and the folder opens anywhere without its sources."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import curation_world as world
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from demur.answers import holds
+from demur.curation.card import card, citation, croissant
+from demur.curation.diff import bumped
+from demur.curation.release import FunnelStep, Release, _documents, counts, freeze, verify
+from demur.errors import ReleaseError, UsageError
+from demur.pipeline.curate import curate
+from demur.pipeline.push import push
+from demur.records import Evidence, Role
+from demur.store import digest, file_digest, read_json, write_json
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    root = tmp_path_factory.mktemp("release")
+    source = world.folder(root / "towns")
+    built = curate(world.recipe(source, world.GATES), root / "out")
+    shutil.rmtree(source)
+    moved = root / "elsewhere"
+    shutil.copytree(built.release.folder, moved)
+    shutil.rmtree(root / "out")
+    return moved
+
+
+@pytest.fixture
+def copy(release, tmp_path):
+    shutil.copytree(release, tmp_path / "r")
+    return tmp_path / "r"
+
+
+def seal(folder):
+    """Hash everything again, as a careless editor of the release would."""
+    manifest = read_json(folder / "manifest.json")
+    manifest["files"] = {n: file_digest(folder / n) for n in manifest["files"]}
+    write_json(folder / "manifest.json", manifest | {"sha256": digest(manifest["files"])})
+
+
+def wrong(folder):
+    return "\n".join(verify(Release.open(folder), holds=holds))
+
+
+def frozen_again(folder, out, change):
+    """The same release with changed samples, frozen by the real code: only what is wrong with the samples is wrong."""
+    old = Release.open(folder)
+    samples = [change(s) for s in old.samples()]
+    about = {
+        k: v
+        for k, v in old.manifest.items()
+        if k not in ("files", "sha256", "counts", "name", "version", "format", "demur")
+    }
+    steps = [FunnelStep.model_validate(s) for s in old.funnel]
+    freeze(out, name=old.name, version=old.version, samples=samples, read_image=old.read_image, drops=old.drops(),
+           funnel=steps, recall=old.recall, about=about | {"gates": []})  # fmt: skip
+    return wrong(out)
+
+
+def test_a_sound_release_has_no_problems_and_opens_with_datasets(release):
+    from datasets import load_dataset
+
+    assert wrong(release) == ""
+    samples = load_dataset(str(release), "samples", split="test")
+    evidence = load_dataset(str(release), "evidence", split="test")
+    assert len(samples) == Release.open(release).manifest["counts"]["samples"]
+    by_id = {row["id"]: row for row in evidence}
+    assert {e["id"] for row in samples for e in (*row["gold"], *row["negatives"])} == set(by_id)
+    pictures = [image for row in samples for image in row["images"]]
+    assert pictures
+    assert all(p.size == (64, 64) for p in pictures)
+    assert {row["image"].size for row in evidence if row["image"] is not None} <= {(64, 64)}
+
+
+def test_nothing_of_this_machine_stands_in_it(release, tmp_path_factory):
+    root = str(tmp_path_factory.getbasetemp()).encode()
+    for name, data in world.bytes_of(release).items():
+        assert root not in data, name
+    manifest = read_json(release / "manifest.json")
+    assert {"recipe", "demur", "gate_models", "prompts", "sources", "seed", "judge", "encoder", "retest"} <= set(
+        manifest
+    )
+    assert manifest["gate_models"]["weak"]["decoding"] == {"strength": 0.2}
+
+
+def first(samples):
+    done = []
+
+    def only(change):
+        def apply(sample):
+            if done or not (new := change(sample)):
+                return sample
+            done.append(1)
+            return new
+
+        return apply
+
+    return only(samples)
+
+
+def test_leaks_are_found(release, tmp_path):
+    def gold_again(s):
+        e = s.gold[0].model_copy(update={"id": "copy", "role": Role.DISTRACTOR})
+        return s.model_copy(update={"negatives": (*s.negatives, e)})
+
+    def nearly_gold(s):
+        e = s.gold[0]
+        text = e.text + " Also."
+        near = e.model_copy(update={"id": "near", "role": Role.DISTRACTOR, "text": text})
+        return s.model_copy(update={"negatives": (*s.negatives, near)})
+
+    def says_it(s):
+        return s.model_copy(update={"question": f"Is {s.answers.shown} the mayor?"})
+
+    def shows_it(s):
+        if not s.images:
+            return None
+        e = Evidence(id="itself", modality="image", title="x", image=s.images[0], role=Role.DISTRACTOR)
+        return s.model_copy(update={"negatives": (*s.negatives, e)})
+
+    def starved(s):
+        return s.model_copy(update={"negatives": s.negatives[:1]})
+
+    def goldless(s):
+        return s.model_copy(update={"gold": ()})
+
+    for i, (change, told) in enumerate([
+        (gold_again, "has the content of gold"), (nearly_gold, "near-duplicate of gold"), (says_it, "answer stands in"),
+        (shows_it, "is the query image itself"), (starved, "fewer than K_min=2"), (goldless, "has no gold evidence"),
+    ]):  # fmt: skip
+        assert told in frozen_again(release, tmp_path / str(i), first(change)), told
+
+
+def edit(path, change):
+    value = read_json(path)
+    change(value)
+    write_json(path, value)
+
+
+def test_broken_files_are_found(copy):
+    (copy / "funnel.json").write_text("[]\n")
+    (copy / "extra.txt").write_text("x")
+    (copy / "CITATION.cff").unlink()
+    found = wrong(copy)
+    assert "CITATION.cff: missing" in found
+    assert "funnel.json: changed" in found
+    assert "extra.txt: not part" in found
+    assert "CITATION.cff: missing" in found
+
+
+def test_a_flipped_byte_in_a_table_is_found(copy):
+    path = copy / "data" / "evidence.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    assert "data/evidence.parquet: changed" in wrong(copy)
+
+
+def test_a_file_that_is_not_even_json_is_told(copy):
+    for name in ("funnel.json", "croissant.json"):
+        (copy / name).write_text("{")
+        seal(copy)
+        assert "not JSON" in wrong(copy)
+    (copy / "drops.jsonl").write_text("[1]\n")
+    (copy / "funnel.json").write_text('[{"stage": 3}]')
+    seal(copy)
+    assert "not what it should be" in wrong(copy)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "told"),
+    [
+        ("manifest.json", lambda m: m["counts"].update(samples=99), "counts do not follow"),
+        ("manifest.json", lambda m: m["pools"].update(towns=7), "README.md: does not follow"),
+        ("manifest.json", lambda m: m.update(version="9.9.9"), "CITATION.cff: does not follow"),
+        ("funnel.json", lambda f: f[1].update(kept=f[1]["kept"] + 1), "does not add up"),
+        ("funnel.json", lambda f: f[1]["dropped"].clear(), "does not add up"),
+        ("funnel.json", lambda f: f[-1].update(entered=99, kept=99), "ends with 99"),
+        ("croissant.json", lambda c: c.update(name="other"), "croissant.json: does not follow"),
+    ],
+)
+def test_statements_that_do_not_follow_are_found(copy, file, change, told):
+    edit(copy / file, change)
+    seal(copy)
+    assert told in wrong(copy)
+
+
+def test_a_count_changed_in_the_card_is_found(copy):
+    text = (copy / "README.md").read_text()
+    (copy / "README.md").write_text(text.replace("| unique questions | ", "| unique questions | 1"))
+    seal(copy)
+    assert wrong(copy).splitlines() == ["croissant.json: does not follow from manifest and files",
+                                        "README.md: does not follow from the manifest and the tables"]  # fmt: skip
+
+
+def test_a_gate_that_was_right_is_found(copy):
+    path = copy / "gates.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["labels"]["weak"] = "correct"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines[:-1]))
+    seal(copy)
+    assert "a gate is right about" in wrong(copy)
+    assert "was not" in wrong(copy)
+
+
+def test_an_image_that_is_not_its_hash_and_a_missing_document_are_found(copy):
+    path = copy / "data" / "evidence.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    place = next(i for i, row in enumerate(rows) if row["image"])
+    rows[place]["image"]["bytes"] = world.picture(77)
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    seal(copy)
+    assert "not those it was released with" in wrong(copy)
+    pq.write_table(pa.Table.from_pylist(rows[1:], schema=table.schema), path)
+    seal(copy)
+    assert rows[0]["id"] in wrong(copy)
+
+
+def test_what_is_no_release_is_refused(tmp_path, copy):
+    with pytest.raises(ReleaseError, match="no such folder"):
+        Release.open(tmp_path / "nowhere")
+    (copy / "manifest.json").unlink()
+    with pytest.raises(ReleaseError, match="manifest"):
+        Release.open(copy)
+
+
+def test_a_version_is_frozen(release, copy, tmp_path):
+    push(Release.open(release), str(tmp_path / "t"))
+    edit(copy / "manifest.json", lambda m: m.update(sha256="0" * 64))
+    with pytest.raises(UsageError, match=r"holds another towns 1\.0\.0"):
+        push(Release.open(copy), str(tmp_path / "t"))
+    with pytest.raises(UsageError, match="OWNER/NAME"):
+        push(Release.open(release), "hf:nobody")
+    assert [bumped("1.2.3", w) for w in ("major", "minor", "patch")] == ["2.0.0", "1.3.0", "1.2.4"]
+
+
+def test_the_card_is_a_function_of_what_it_describes(release):
+    opened = Release.open(release)
+    samples = list(opened.samples())
+    documents = _documents(samples)
+    assert counts(samples, documents) == opened.manifest["counts"]
+    steps = [FunnelStep.model_validate(s) for s in opened.funnel]
+    text = card(opened.manifest, samples, documents, steps, list(opened.drops()), opened.recall)
+    assert text == (release / "README.md").read_text()
+    assert "## Topics before and after" in text
+    assert citation(opened.manifest) == (release / "CITATION.cff").read_text()
+    assert croissant(opened.manifest, opened.manifest["files"])["conformsTo"] == "http://mlcommons.org/croissant/1.0"
