@@ -1,0 +1,127 @@
+"""Rounds of gates, survival and forecasts; topics and their drift."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.curation.convergence import converge, first_to_know, forecast
+from demur.curation.gate import Label
+from demur.curation.topics import clusters, drift
+from demur.errors import UsageError
+
+C, W, D, U = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED
+
+
+def world(n, strengths, seed=0):
+    """Gates that each know a random part of the pool, drawn without regard to each other."""
+    dice = random.Random(seed)
+    return {f"s{i}": {f"g{k}": C if dice.random() < p else W for k, p in enumerate(strengths)} for i in range(n)}
+
+
+def test_rounds_by_hand():
+    table = {
+        "a": {"x": C, "y": C, "m": C}, "b": {"x": W, "y": C, "m": D}, "c": {"x": D, "y": W, "m": W}, "d": {"x": W, "y": U, "m": W},
+    }  # fmt: skip
+    found = converge(table, ["y", "x"], ["m"], draws=10)
+    assert found.gates == ("x", "y")
+    assert [r.size for r in found.rounds] == [4, 3, 1]
+    assert [r.changed for r in found.rounds] == [None, 0.25, pytest.approx(2 / 3, abs=1e-6)]
+    last = found.rounds[-1].monitors["m"]
+    assert (last.accuracy, last.hallucination, last.n) == (0, 1, 1)
+    assert found.first_knew == {"x": 1, "y": 1, "": 2}
+    assert first_to_know(table, ("y", "x")) == {"a": "y", "b": "y", "c": "", "d": ""}
+    literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal", draws=10)
+    assert [r.size for r in literal.rounds] == [4, 2, 0]
+    for bad in ({"order": ["x"]}, {"order": ["x", "x"]}):
+        with pytest.raises(UsageError):
+            converge(table, ["x", "y"], [], **bad)
+    with pytest.raises(UsageError, match="missing"):
+        converge({"a": {"x": C}}, ["x", "y"], [])
+
+
+def test_the_stopping_rule():
+    table = {f"s{i}": {"a": C if i < 50 else W, "b": C if i < 70 else W, "c": C if i < 70 else W} for i in range(100)}
+    found = converge(table, ["a", "b", "c"], [], order=["a", "b", "c"], threshold=0.05, draws=10)
+    assert found.converged_after == 2
+    assert converge(table, ["a", "b"], [], order=["a", "b"], threshold=0.05, draws=10).converged_after is None
+
+
+@given(st.integers(2, 5), st.integers(0, 50))
+def test_sizes_fall_and_everybody_is_counted_once(gates, seed):
+    table = world(40, [0.1 + 0.1 * k for k in range(gates)], seed)
+    found = converge(table, [f"g{k}" for k in range(gates)], ["g0"], draws=20)
+    sizes = [r.size for r in found.rounds]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sum(found.first_knew.values()) == 40
+    assert [s.left for s in found.survival][-1] == pytest.approx(sizes[-1] / 40)
+    assert all(f.low <= f.high <= sizes[-1] for f in found.forecasts)
+
+
+def test_forecasts_hold_for_a_gate_that_was_kept_back():
+    """Six gates of a kind; each time the interval from five should hold what the sixth takes, about 19 times in 20."""
+    hits = total = 0
+    for seed in range(40):
+        table = world(300, [0.2] * 6, seed)
+        like = forecast(table, [f"g{k}" for k in range(5)], draws=200, seed=seed)[0]
+        took = sum(row["g5"] is C and all(row[f"g{k}"] is not C for k in range(5)) for row in table.values())
+        hits += like.low <= took <= like.high
+        total += 1
+    assert hits / total > 0.85
+
+
+def test_one_gate_gives_no_forecast():
+    assert forecast(world(10, [0.5]), ["g0"]) == ()
+
+
+def test_drift_finds_a_topic_that_is_filtered_away_and_no_drift_where_there_is_none():
+    dice = random.Random(1)
+    topics = [dice.choice("abcd") for _ in range(800)]
+    fair = drift(topics, [dice.random() < 0.3 for _ in topics], by="source")
+    unfair = drift(topics, [dice.random() < (0.02 if t == "a" else 0.4) for t in topics], by="source")
+    assert fair.p > 0.01
+    assert unfair.p < 0.001
+    row = next(r for r in unfair.rows if r.topic == "a")
+    assert row.low <= row.retained <= row.high < 0.2
+    assert sum(r.before for r in unfair.rows) == 800
+    with pytest.raises(ValueError, match="empty"):
+        drift([], [], by="source")
+
+
+@pytest.mark.reference
+def test_chi_square_and_p_agree_with_scipy():
+    from scipy.stats import chi2_contingency
+
+    dice = random.Random(3)
+    topics = [dice.choice("abcde") for _ in range(600)]
+    kept = [dice.random() < (0.35 if t in "ab" else 0.45) for t in topics]
+    found = drift(topics, kept, by="source", draws=20_000)
+    table = np.array(
+        [[sum(t == x and k is y for t, k in zip(topics, kept, strict=True)) for x in "abcde"] for y in (True, False)]
+    )
+    # the test of independence counts both rows; keeping m of n scales ours by (n - m) / n
+    scale = 1 - sum(kept) / len(kept)
+    reference = chi2_contingency(table, correction=False)
+    assert found.chi_square / scale == pytest.approx(reference.statistic, rel=1e-6)
+    assert found.p == pytest.approx(reference.pvalue, abs=0.02)
+
+
+def test_clusters_find_what_was_planted_and_name_it():
+    rng = np.random.default_rng(0)
+    centres = np.eye(3, 8)
+    questions, vectors = [], []
+    for word, centre in zip(("volcano", "parliament", "orchid"), centres, strict=True):
+        for i in range(40):
+            questions.append(f"What is the {word} number {i}?")
+            vector = centre + 0.05 * rng.standard_normal(8)
+            vectors.append(vector / np.linalg.norm(vector))
+    found = clusters(questions, np.array(vectors, dtype=np.float32), k=3)
+    assert len(set(found)) == 3
+    assert all(len(set(found[i : i + 40])) == 1 for i in (0, 40, 80))
+    assert {"volcano", "parliament", "orchid"} <= {w for name in set(found) for w in name.replace(",", "").split()}
+    assert found == clusters(questions, np.array(vectors, dtype=np.float32), k=3)
+    assert clusters(["one?"] * 3, np.ones((3, 8), dtype=np.float32)) == ["all"] * 3

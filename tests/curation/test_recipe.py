@@ -1,0 +1,96 @@
+"""Recipes: the page's example, the schema file, and what mistypings are answered with."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+
+from demur.curation.recipe import SCHEMA, BuildRecipe, load_recipe, parse_recipe, schema
+from demur.errors import StorageError, UsageError
+from demur.pipeline.planning import plan_build
+
+PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
+LEAST = {"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}]}
+
+
+def example():
+    return re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.S)[1]
+
+
+def test_the_pages_example_is_a_recipe_that_can_be_planned(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(example())
+    plan = load_recipe(path)
+    found = plan_build(plan, tmp_path, base=tmp_path)
+    assert found.samples > 20
+    assert {line.gate for line in found.lines} == {"prior", "reader"}
+    assert found.money("money_at_most") == 0
+
+
+def test_the_page_names_every_key():
+    text = PAGE.read_text()
+    for model in (BuildRecipe, *(BuildRecipe.model_fields[k].annotation for k in ("retrieval", "rules"))):
+        for key in model.model_fields:
+            assert f"`{key}`" in text or f"`{key}[]`" in text, key
+
+
+def test_the_schema_file_is_the_recipes_own():
+    kept = files("demur.curation").joinpath(SCHEMA).read_text(encoding="utf-8")
+    assert kept == schema(), "run: python -m demur.curation.recipe > demur/curation/recipe.schema.json"
+    assert set(json.loads(kept)["required"]) == {"name", "sources", "gates"}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seeed": 1}, "seeed: no such key .did you mean 'seed'"),
+        ({"rules": {"kmin": 1}}, "rules.kmin: no such key .did you mean 'k_min'"),
+        ({"gates": []}, "gates"),
+        ({"gates": [{"system": "prior", "stages": ["solvable"]}]}, "without evidence"),
+        ({"rules": {"parametric": "litteral"}}, "rules.parametric"),
+        ({"rules": {"k_min": 5, "k_enough": 3}}, "k_enough=3 is below"),
+        ({"topics": "lda"}, "topics"),
+    ],
+)
+def test_mistakes_are_told(change, told):
+    with pytest.raises(UsageError, match=told):
+        parse_recipe({**LEAST, **change})
+
+
+def test_files_that_hold_no_recipe(tmp_path):
+    path = tmp_path / "r.yaml"
+    with pytest.raises(StorageError):
+        load_recipe(path)
+    for text, told in (
+        ("a: [", "not YAML"),
+        ("- 1", "mapping"),
+        ("!!python/object/apply:os.system ['true']", "not YAML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=told):
+            load_recipe(path)
+
+
+def test_prices_and_rates_of_a_plan(tmp_path):
+    data = yaml.safe_load(example())
+    data["gates"] = [{"system": "model:openai/gpt-4o", "name": "dear", "options": {"max_tokens": 10}},
+                     {"system": "model:http://localhost:1/v1#nobody/knows", "name": "unknown"}]  # fmt: skip
+    plan = parse_recipe(data)
+    found = plan_build(plan, tmp_path, rates={"parametric": 0.2, "dear/parametric": 0.9})
+    lines = {(line.gate, line.stage.value): line for line in found.lines}
+    assert lines["dear", "parametric"].rate == 0.9
+    assert lines["unknown", "parametric"].rate == 0.2
+    assert lines["dear", "parametric"].money_at_most > 0
+    assert lines["unknown", "parametric"].money_at_most is None
+    assert found.money("money_at_most") is None
+    assert any("price" in note for note in found.notes)
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"models": {"*": {"prompt": 1, "completion": 2}}}))
+    assert plan_build(plan, tmp_path, prices=prices).money("money_expected") > 0
+    with pytest.raises(UsageError, match="probability"):
+        plan_build(plan, tmp_path, rates={"parametric": 2.0})
