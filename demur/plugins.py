@@ -22,9 +22,9 @@ def _registered(kind: Kind) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=f"demur.{kind}"):
         if point.name in found and found[point.name].value != point.value:
+            both = f"{found[point.name].value} and {point.value}"
             raise UsageError(
-                f"two packages register a {kind[:-1]} named {point.name!r}: {found[point.name].value} and {point.value}",
-                cure="uninstall one of them",
+                f"two packages register a {kind[:-1]} named {point.name!r}: {both}", cure="uninstall one of them"
             )
         found[point.name] = point
     return found
@@ -40,12 +40,14 @@ def where(kind: Kind) -> dict[str, str]:
     return {name: point.value for name, point in sorted(_registered(kind).items())}
 
 
-def find(kind: Kind, text: str) -> tuple[Any, str]:
+def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, str]:
     """The factory that ``text`` names, and the argument that follows its name.
 
     Args:
         kind: the entry-point group, without ``demur.``.
         text: ``NAME``, ``NAME:ARGUMENT`` or ``module:Attribute``.
+        registered_only: refuse ``module:Attribute``. For names that come from a file: a manifest must not choose
+            what is imported.
 
     Returns:
         (factory, argument); the argument is "" when none was given.
@@ -57,7 +59,12 @@ def find(kind: Kind, text: str) -> tuple[Any, str]:
     points = _registered(kind)
     if name in points:
         return points[name].load(), argument
-    if argument and name.replace(".", "").replace("_", "").isalnum() and argument.isidentifier():
+    if (
+        not registered_only
+        and argument
+        and name.replace(".", "").replace("_", "").isalnum()
+        and argument.isidentifier()
+    ):
         try:
             return getattr(import_module(name), argument), ""
         except ModuleNotFoundError as error:

@@ -34,7 +34,7 @@ class ImageRef(Record):
     sha256: str
     """Lower-case hex SHA-256 of the encoded bytes as stored (not of the pixels)."""
     uri: str
-    """Where the bytes are: a path, or a form that `demur.store.read_image` knows (``zip:..!member``, ``parquet:..#row``)."""
+    """Where the bytes are: a path, or a form that `demur.store.read_image` knows (``zip:..!member`` ...)."""
     width: int = Field(ge=1)
     height: int = Field(ge=1)
     media_type: str = "image/png"
@@ -420,7 +420,7 @@ class Measure(Record):
 
 
 class Row(Record):
-    """One graded ask, flat: a run's ``rows.parquet`` has exactly these columns, and measures and reports read it alone."""
+    """One graded ask, flat: a run's ``rows.parquet`` has exactly these columns; measures and reports read it."""
 
     ask: str
     context: str

@@ -11,12 +11,13 @@ import hashlib
 import io
 import json
 import os
+import threading
 import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -256,6 +257,22 @@ class JsonlLog:
 # --- images --------------------------------------------------------------------------------------
 
 
+IMAGE_FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO", "JPEG2000", "AVIF")
+"""Formats that are read, where the installed Pillow has them. PostScript and the like would start an interpreter."""
+
+IMAGE_HEADER = threading.Lock()
+"""Held while a header is read: Pillow warns through Python's warnings, whose filters are one for all threads."""
+
+
+@cache
+def readable_formats() -> tuple[str, ...]:
+    """Those of `IMAGE_FORMATS` that the installed Pillow can open."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in IMAGE_FORMATS if name in Image.OPEN)
+
+
 def image_ref(data: bytes, uri: str) -> ImageRef:
     """Check that ``data`` is a whole, decodable image and describe it.
 
@@ -267,9 +284,9 @@ def image_ref(data: bytes, uri: str) -> ImageRef:
     if not data:
         raise DataError("the image file is empty", item=uri, cure="fetch it again")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data)) as image:
+        with IMAGE_HEADER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(data), formats=readable_formats()) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise DataError(
                         f"the image has {image.width}x{image.height} pixels, more than {MAX_PIXELS:,}",

@@ -85,8 +85,10 @@ def open_searcher(folder: Path, encoder: str | None = None, text_encoder: str | 
     second = text_encoder or (of_text if of_text != first and not encoder else "")
     return Searcher(
         folder,
-        open_encoder(first, allow_random=True),  # the fingerprint decides, not the weights' origin
-        text_encoder=open_encoder(second, allow_random=True) if second else None,
+        open_encoder(
+            first, allow_random=True, from_file=not encoder
+        ),  # the fingerprint decides, not the weights' origin
+        text_encoder=open_encoder(second, allow_random=True, from_file=not text_encoder) if second else None,
     )
 
 

@@ -7,24 +7,16 @@ decoded, and whatever goes wrong inside becomes one `DataError` that names the i
 from __future__ import annotations
 
 import io
-import threading
 import warnings
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from demur.errors import DataError
-from demur.store import MAX_PIXELS
+from demur.store import IMAGE_HEADER, MAX_PIXELS, readable_formats
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO", "JPEG2000", "AVIF")
-"""Formats that are read, where the installed Pillow has them. PostScript and the like would start an interpreter."""
-
-# Pillow warns about large or odd images through Python's warnings, whose filters are one for all threads.
-_HEADER = threading.Lock()
 
 
 def rgb(data: bytes, item: str = "image") -> Image:
@@ -47,9 +39,9 @@ def rgb(data: bytes, item: str = "image") -> Image:
     if not data:
         raise DataError("the image is empty", item=item, cure="fetch it again")
     try:
-        with _HEADER, warnings.catch_warnings():
+        with IMAGE_HEADER, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            image = Pillow.open(io.BytesIO(data), formats=_readable())
+            image = Pillow.open(io.BytesIO(data), formats=readable_formats())
             pixels = image.width * image.height
             if pixels > MAX_PIXELS:
                 raise DataError(
@@ -71,14 +63,6 @@ def rgb(data: bytes, item: str = "image") -> Image:
         raise
     except Exception as error:  # decoders of a dozen formats fail on hostile bytes in a dozen ways
         raise DataError(f"the image cannot be read: {error}", item=item, cure="fetch it again") from error
-
-
-@cache
-def _readable() -> tuple[str, ...]:
-    from PIL import Image as Pillow
-
-    Pillow.init()
-    return tuple(name for name in FORMATS if name in Pillow.OPEN)
 
 
 def _turn(image: Image) -> Any:

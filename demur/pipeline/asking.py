@@ -146,7 +146,8 @@ def ask(
     everything = list(release.samples())
     tasks = tasks_of(drawn(everything, limit, seed, text_only=text_only), recipes, conditions, prompts, seed)
     if encoder is None and any(s.partition(":")[0] in NEEDS_ENCODER for s in systems):
-        encoder = open_encoder(encoder_name or str(release.manifest.get("encoder", {}).get("name", "offline")))
+        stated = str(release.manifest.get("encoder", {}).get("name", "offline"))
+        encoder = open_encoder(encoder_name or stated, from_file=not encoder_name)
     about = {
         "release": {"name": release.name, "version": release.version, "sha256": release.sha256},
         "seed": seed,

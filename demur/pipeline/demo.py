@@ -33,12 +33,12 @@ SMALL = "SmolLM2-135M"
 SMALL_NOTE = (
     "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
 )
-SMALL_SAMPLES = 6
+SMALL_SAMPLES = 5
 BY_CONSTRUCTION = (
     "it also decided which samples are solvable and which distractors stay, so its accuracy is 100 % with gold alone "
     "and about 0 % with distractors alone by construction"
 )
-LAYOUT = Layout(images="none", max_tokens=600)
+LAYOUT = Layout(images="none", max_tokens=450)
 OWN = ("release", "runs", "build", "index", "report.html", "summary.json", "demo.json")
 """What the demo writes into its folder."""
 

@@ -138,3 +138,13 @@ def test_a_planned_run_asks_nobody(release, tmp_path, capsys):
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["lines"][0]["calls"] == 16
     assert not (tmp_path / "r").exists()
+
+
+def test_a_manifest_cannot_choose_what_is_imported(release, tmp_path, monkeypatch, capsys):
+    (tmp_path / "hostile_encoder.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    manifest = json.loads((release / "manifest.json").read_text())
+    manifest["encoder"] = {"name": "hostile_encoder:Encoder"}
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    assert main(["run", str(release), "--system", "reader", "--out", str(tmp_path / "r")]) == 2
+    assert "no encoder named 'hostile_encoder:Encoder'" in capsys.readouterr().err

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from demur.errors import DataError
-from demur.indexing.pixels import FORMATS, rgb
-from demur.store import MAX_PIXELS
+from demur.indexing.pixels import rgb
+from demur.store import IMAGE_FORMATS, MAX_PIXELS
 
 
 def saved(image: Image.Image, format: str = "PNG", **options) -> bytes:
@@ -166,7 +166,7 @@ def test_postscript_is_never_run():
     assert Image.open(io.BytesIO(buffer.getvalue())).format == "EPS"  # Pillow alone would take it
     with pytest.raises(DataError, match="not read"):
         rgb(buffer.getvalue())
-    assert not {"EPS", "PDF", "WMF", "PSD"} & set(FORMATS)
+    assert not {"EPS", "PDF", "WMF", "PSD"} & set(IMAGE_FORMATS)
 
 
 @given(st.integers(0, 400), st.integers(0, 255), st.sampled_from(["PNG", "JPEG", "GIF", "TIFF", "BMP", "WEBP"]))

@@ -131,7 +131,9 @@ def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> 
     return served[space]
 
 
-def open_encoder(text: str, *, allow_random: bool = False, device: str | None = None) -> Encoder:
+def open_encoder(
+    text: str, *, allow_random: bool = False, device: str | None = None, from_file: bool = False
+) -> Encoder:
     """The encoder that ``text`` names, loaded and ready.
 
     A registered factory is called as ``factory(argument, allow_random=..., device=...)``.
@@ -140,12 +142,13 @@ def open_encoder(text: str, *, allow_random: bool = False, device: str | None = 
         text: canonical text, see the module's head.
         allow_random: let a model without trained weights through (tests only); refused otherwise.
         device: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; None picks the best that is there.
+        from_file: the name was read from a manifest: registered encoders alone, so that no file chooses an import.
 
     Raises:
         UnknownPart: no encoder of that name.
         UsageError: an option or argument is wrong, or the weights are random or cannot be had; says the cure.
         MissingExtra: its packages are not installed.
     """
-    factory, argument = plugins.find("encoders", text)
+    factory, argument = plugins.find("encoders", text, registered_only=from_file)
     encoder: Encoder = factory(argument, allow_random=allow_random, device=device)
     return encoder
