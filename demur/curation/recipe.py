@@ -26,6 +26,23 @@ SCHEMA = "recipe.schema.json"
 """Beside this file: the JSON schema that editors check a recipe with."""
 
 
+class RetrievalSpec(Record):
+    """How distractors are found (001, section 3.2 and appendix H)."""
+
+    encoder: str = "offline"
+    """``offline``, ``open_clip:EVA02-B-16/merged2b_s8b_b131k``, ``sentence-transformers:facebook/contriever`` ..."""
+    modes: Literal["best"] | tuple[str, ...] = "best"
+    """Which retrieval modes may find pages; ``best`` tries all and takes the one with the best recall of gold."""
+    pages: int = Field(default=10, ge=1)
+    """Pages retrieved per query image (001: 10; E-VQA 5)."""
+    text: int = Field(default=8, ge=0)
+    """Candidate text distractors per sample."""
+    visual: int = Field(default=4, ge=0)
+    """Candidate visual distractors per sample."""
+    native: bool = True
+    """Adopt the source's own negatives where it has them."""
+
+
 class SourceSpec(Record):
     """One source of samples and documents."""
 
@@ -35,6 +52,8 @@ class SourceSpec(Record):
     """Its folder; relative to the recipe. None for a source that ships with demur."""
     per_topic: int | None = Field(default=None, ge=1)
     """Take at most that many samples of each topic, chosen by the seed; None takes all."""
+    retrieval: RetrievalSpec | None = None
+    """How distractors are found for this source, where it differs (001: 10 pages, E-VQA 5); the encoder is common."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Passed to the source as it is."""
 
@@ -73,23 +92,6 @@ class RulesSpec(Record):
         return Rules(self.parametric, self.solvable, self.k_min, self.k_enough)
 
 
-class RetrievalSpec(Record):
-    """How distractors are found (001, section 3.2 and appendix H)."""
-
-    encoder: str = "offline"
-    """``offline``, ``open_clip:EVA02-B-16/merged2b_s8b_b131k``, ``sentence-transformers:facebook/contriever`` ..."""
-    modes: Literal["best"] | tuple[str, ...] = "best"
-    """Which retrieval modes may find pages; ``best`` tries all and takes the one with the best recall of gold."""
-    pages: int = Field(default=10, ge=1)
-    """Pages retrieved per query image (001: 10; E-VQA 5)."""
-    text: int = Field(default=8, ge=0)
-    """Candidate text distractors per sample."""
-    visual: int = Field(default=4, ge=0)
-    """Candidate visual distractors per sample."""
-    native: bool = True
-    """Adopt the source's own negatives where it has them."""
-
-
 class BuildRecipe(Record):
     """The whole recipe."""
 
@@ -123,11 +125,15 @@ class BuildRecipe(Record):
 
     @model_validator(mode="after")
     def _enough_can_be_found(self) -> Self:
-        most = self.retrieval.text + self.retrieval.visual
-        if not self.retrieval.native and most < self.rules.k_min:
-            raise ValueError(
-                f"k_min={self.rules.k_min} distractors per sample, but retrieval finds at most {most} (text + visual)"
-            )
+        for source in self.sources:
+            how = source.retrieval or self.retrieval
+            if not how.native and how.text + how.visual < self.rules.k_min:
+                raise ValueError(
+                    f"k_min={self.rules.k_min} distractors per sample, but retrieval for {source.name} finds at most "
+                    f"{how.text + how.visual} (text + visual)"
+                )
+            if how.encoder != self.retrieval.encoder:
+                raise ValueError(f"{source.name}: one index holds all sources, so the encoder is the common one")
         if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
             raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
         names = [g.name or g.system for g in (*self.gates, *self.monitors)]

@@ -254,8 +254,7 @@ async def _curate(
 
     steps.stage("mine distractors")
     searcher = Searcher(out / "index", shop.encoder)
-    documents = {d.id: d for d in pool.documents}
-    choices, mined, drops = await asyncio.to_thread(mine_pool, plan, pool, survivors, documents, searcher, steps)
+    choices, mined, drops = await asyncio.to_thread(mine_pool, plan, pool, survivors, searcher, steps)
     for sample in survivors:
         samples[sample.id] = mined[sample.id]
         lives[sample.id].distractors = [e.id for e in mined[sample.id].negatives]

@@ -32,6 +32,7 @@ class Pool(NamedTuple):
         skipped: bad records left out because the user allowed it.
         hashes: source -> SHA-256 over all its documents and samples.
         repeated: samples left out because an earlier source asks the same about the same images.
+        specs: source -> what the recipe says of it.
     """
 
     documents: list[Document]
@@ -41,6 +42,7 @@ class Pool(NamedTuple):
     skipped: int
     hashes: dict[str, str]
     repeated: int
+    specs: dict[str, SourceSpec]
 
 
 def load_pool(sources: Sequence[SourceSpec], *, base: Path, links: Path, seed: int, skip_bad: bool = False) -> Pool:
@@ -63,6 +65,7 @@ def load_pool(sources: Sequence[SourceSpec], *, base: Path, links: Path, seed: i
     samples: list[Sample] = []
     sizes: dict[str, int] = {}
     hashes: dict[str, str] = {}
+    specs: dict[str, SourceSpec] = {}
     several = len(sources) > 1
     for spec in sources:
         source = _opened(spec, base, problems)
@@ -71,6 +74,7 @@ def load_pool(sources: Sequence[SourceSpec], *, base: Path, links: Path, seed: i
         found = [_document(d, source.name, prefix) for d in source.documents()]
         mine = [_sample(s, source.name, prefix) for s in source.samples() if not _defect(s, problems)]
         documents += found
+        specs.setdefault(source.name, spec)
         sizes[source.name] = sizes.get(source.name, 0) + len(mine)
         hashes[source.name] = digest([hashes.get(source.name, ""), _hash(found), _hash(mine)])
         samples += _chosen(mine, spec.per_topic, seed)
@@ -82,7 +86,7 @@ def load_pool(sources: Sequence[SourceSpec], *, base: Path, links: Path, seed: i
             raise DataError(f"{len(twice)} {what} id(s) appear twice", item=twice[0], cure="name each source once")
     if not samples:
         raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
-    return Pool(documents, samples, links, sizes, problems.skipped, hashes, repeated)
+    return Pool(documents, samples, links, sizes, problems.skipped, hashes, repeated, specs)
 
 
 def _opened(spec: SourceSpec, base: Path, problems: Problems) -> Source:
