@@ -60,9 +60,7 @@ def _rates(found: Table, place: Flags, method: str | Interval) -> Rates:
     kept = result[result <= DEFLECTED]
     how = interval(method)
     cluster = np.arange(len(kept)) if isinstance(how, Wilson) else found.cluster[place & found.graded]
-    ends = of_shares(
-        [(kept == code).astype(np.float64) for code in (CORRECT, DEFLECTED, INCORRECT)], cluster, how
-    )
+    ends = of_shares([(kept == code).astype(np.float64) for code in (CORRECT, DEFLECTED, INCORRECT)], cluster, how)
     counts = np.bincount(result, minlength=FAILED + 1)
     absent = int(counts[UNGRADED]), int(counts[FAILED])
     codes = zip(Rates._fields, (CORRECT, DEFLECTED, INCORRECT), ends, strict=True)
