@@ -29,7 +29,7 @@ from demur.errors import DemurError, ReleaseError, UsageError
 from demur.indexing.build import build_index
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.evaluate import Judge
-from demur.pipeline.panel import RETESTED, Panel
+from demur.pipeline.panel import RETESTED, Panel, model_options
 from demur.pipeline.parts import Recogniser, captioned, embedder, open_judge
 from demur.pipeline.pool import Pool, load_pool
 from demur.pipeline.provenance import about, verdicts
@@ -211,6 +211,8 @@ async def opened(
         address = str(options.pop("system", specs[name].system))
         if specs[name].name and "name" not in options and not address.startswith(("prior", "reader", "answers")):
             options["name"] = name
+        if address.partition(":")[0] == "model":
+            options = model_options(options)
         system = open_system(address, Kit(**{**vars(kit), "options": options}))
         if isinstance(system, ModelSystem) and draw:
             system.sampling = {**system.sampling, "draw": draw}

@@ -12,7 +12,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from demur.curation.funnel import Probe, Stage
 from demur.curation.gate import Label
@@ -22,6 +22,7 @@ from demur.pipeline.evaluate import Judge
 from demur.records import Ask, Response, Sample, Status, Verdict
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe, single
+from demur.scenarios.render import Layout
 from demur.scenarios.render import ask as make_ask
 from demur.scenarios.systems import System
 from demur.scenarios.systems.model import ModelSystem
@@ -58,6 +59,26 @@ def ask_of(sample: Sample, probe: Probe, seed: int, how: str, prompts: Prompts) 
             raise UsageError("has no gold evidence", item=sample.id, cure="leave it out of the source")
         made = found
     return make_ask(sample, made, condition(how), prompts)
+
+
+def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's options of a model gate as `ModelSystem` takes them: ``images`` (many, one, none), ``captions`` (with,
+    without, only) and ``prompt_tokens`` make its layout; the rest is sampling.
+
+    Raises:
+        UsageError: a value that a layout does not have.
+    """
+    rest = dict(options)
+    chosen = {k: rest.pop(k) for k in ("images", "captions", "prompt_tokens") if k in rest}
+    if not chosen:
+        return rest
+    images, captions = chosen.get("images", "many"), chosen.get("captions", "with")
+    if images not in ("many", "one", "none") or captions not in ("with", "without", "only"):
+        raise UsageError(
+            f"images: {images}, captions: {captions}", item="a gate's options",
+            cure="images is many, one or none; captions is with, without or only",
+        )  # fmt: skip
+    return {**rest, "layout": Layout(images, captions, chosen.get("prompt_tokens"))}
 
 
 def key_of(system: System, ask: Ask, sample: Sample, judge: str, world: str, draw: int) -> str:

@@ -12,7 +12,7 @@ from demur.curation.funnel import Probe, Stage, expected
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.errors import UsageError
 from demur.pipeline.curate import gates_of
-from demur.pipeline.panel import ask_of
+from demur.pipeline.panel import ask_of, model_options
 from demur.pipeline.pool import Pool, load_pool
 from demur.records import Record, Request, Sample
 from demur.scenarios.conditions import Prompts
@@ -183,7 +183,7 @@ def _per_call(
     from demur.calls import plan as plan_calls
 
     prompts = Prompts()
-    options: dict[str, Any] = {**spec.options, "name": name}
+    options: dict[str, Any] = {**model_options(spec.options), "name": name}
     kit = Kit(read_image=lambda ref: read_image(ref, pool.root), prompts=prompts, options=options)
     system = ModelSystem(spec.system.partition(":")[2], kit)
 

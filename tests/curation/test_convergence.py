@@ -125,3 +125,23 @@ def test_clusters_find_what_was_planted_and_name_it():
     assert {"volcano", "parliament", "orchid"} <= {w for name in set(found) for w in name.replace(",", "").split()}
     assert found == clusters(questions, np.array(vectors, dtype=np.float32), k=3)
     assert clusters(["one?"] * 3, np.ones((3, 8), dtype=np.float32)) == ["all"] * 3
+
+
+@pytest.mark.integration
+@pytest.mark.filterwarnings("ignore")
+def test_bertopic_finds_what_was_planted(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torchvision", None)  # not needed, and broken beside some builds of torch
+    pytest.importorskip("bertopic")
+    from demur.curation.topics import bertopics
+
+    rng = np.random.default_rng(0)
+    questions, vectors = [], []
+    for word, centre in zip(("volcano lava", "parliament law", "orchid garden"), np.eye(3, 32), strict=True):
+        for i in range(60):
+            questions.append(f"What is the {word} number {i}?")
+            vectors.append(centre + 0.05 * rng.standard_normal(32))
+    found = bertopics(questions, np.array(vectors, dtype=np.float32))
+    assert len(set(found)) >= 3
+    assert not set(found[:60]) & set(found[60:120])

@@ -278,3 +278,61 @@ def test_a_recipe_with_a_monitor_of_a_gates_name_is_refused(source):
     with pytest.raises(UsageError, match="monitor"):
         parse_recipe({"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}],
                       "monitors": [{"system": "prior"}]})  # fmt: skip
+
+
+def test_options_of_a_model_gate():
+    from demur.pipeline.panel import model_options
+
+    assert model_options({"temperature": 0}) == {"temperature": 0}
+    made = model_options({"images": "none", "prompt_tokens": 500, "seed": 1})
+    assert (made["layout"].images, made["layout"].max_tokens, made["seed"]) == ("none", 500, 1)
+    with pytest.raises(UsageError, match="images is many"):
+        model_options({"images": "two"})
+
+
+@pytest.mark.integration
+def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
+    """Simulated gates and the small model: build, kill, resume, rebuild, diff, verify, explain, convergence."""
+    from demur.sample import llm
+
+    if llm.weights() is None:
+        pytest.skip(f"the model's weights are not there: {llm.BY_HAND}")
+    world_path = {"PYTHONPATH": str(Path(world.__file__).parent)}
+
+    def run(*words, kill=None):
+        command = [sys.executable, "-m", "demur", *map(str, words)]
+        process = subprocess.Popen(command, env={**_environment(), **world_path}, stdout=subprocess.PIPE, text=True)
+        if kill is None:
+            out = process.communicate()[0]
+            assert process.returncode == 0, out
+            return out
+        end = time.monotonic() + 120
+        while not (kill.exists() and kill.stat().st_size > 2000) and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        return ""
+
+    with llm.serving() as address:
+        small = {"system": f"model:{address}", "name": "SmolLM2", "stages": ["parametric"], "cost": 10,
+                 "options": {"temperature": 0, "max_tokens": 12, "seed": 0, "images": "none"}}  # fmt: skip
+        plan = {
+            "name": "atlas-small", "version": "1.0.0", "sources": [{"name": "atlas", "per_topic": 1}], "retest": 2,
+            "gates": [world.simulated("weak", strength=0.3), world.simulated("strong", strength=0.5), small],
+            "retrieval": {"encoder": "curation_world:quick", "text": 6, "visual": 4}, "rules": {"k_min": 3},
+        }  # fmt: skip
+        path, out = tmp_path / "recipe.yaml", tmp_path / "out"
+        path.write_text(yaml.safe_dump(plan))
+        run("build", path, "--out", out, kill=out / "build" / "journal.jsonl")
+        assert not (out / "release" / "manifest.json").exists()
+        first = json.loads(run("build", path, "--out", out, "--json"))
+        run("release", "verify", out / "release")
+        gate = json.dumps(world.simulated("newer", strength=0.7))
+        run("rebuild", out / "release", "--add-gate", gate, "--out", tmp_path / "new", "--json")
+        clean = json.loads(run("build", path, "--out", tmp_path / "clean", "--json"))
+        assert clean["sha256"] == first["sha256"]
+        found = json.loads(run("release", "diff", out / "release", tmp_path / "new" / "release", "--json"))
+        assert found["left"]
+        assert "newer" in run("explain", tmp_path / "new" / "release", found["left"][0]["sample"])
+        rounds = json.loads(run("convergence", path, "--out", out, "--json"))["rounds"]
+        assert rounds[-1]["size"] == first["stage_one"]["kept"]
