@@ -72,4 +72,5 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
                 raise
         except AttributeError as error:
             raise UsageError(f"module {name!r} has no {argument!r}", cure="check the spelling") from error
-    raise UnknownPart(kind[:-1], text, list(points))
+    hint = "or name it in the command yourself: a file may not choose what is imported" if registered_only else ""
+    raise UnknownPart(kind[:-1], text, list(points), hint=hint)

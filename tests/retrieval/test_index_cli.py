@@ -7,6 +7,7 @@ from demur.cli import main
 from demur.records import AnswerSpec, Evidence, Role, Sample
 from demur.store import write_records
 
+
 ENCODER = ["--encoder", "stub_encoder:stub"]
 
 
@@ -40,18 +41,22 @@ def test_build_info_and_search(kb, capsys):
     assert "passages" in capsys.readouterr().out
     assert main(["index", "info", "index", "--verify", "--json"]) == 0
     assert output(capsys)["counts"] == {"documents": 40, "pages": 10, "texts": 30, "images": 10, "skipped": 0}
-    assert main(["index", "search", "index", "--text", "passage 7 about w2", "--mode", "lexical", "--json"]) == 0
+    assert (
+        main(["index", "search", "index", *ENCODER, "--text", "passage 7 about w2", "--mode", "lexical", "--json"]) == 0
+    )
     assert output(capsys)["hits"][0]["document"] == "t7"
-    assert main(["index", "search", "index", "--image", "4.png", "-k", "2", "--json"]) == 0
+    assert main(["index", "search", "index", *ENCODER, "--image", "4.png", "-k", "2", "--json"]) == 0
     found = output(capsys)
     assert found["mode"] == "image->image"
     assert found["hits"][0] | {"score": 1.0} == {
         "document": "i4", "score": 1.0, "rank": 1, "index_id": found["index"], "mode": "image->image",
         "title": "caption 4", "text": None, "page": "p4",
     }  # fmt: skip
-    assert main(["index", "search", "index", "--image", "4.png", "--text", "x", "--pages", "2", "--json"]) == 0
+    assert (
+        main(["index", "search", "index", *ENCODER, "--image", "4.png", "--text", "x", "--pages", "2", "--json"]) == 0
+    )
     assert output(capsys)["mode"] == "image->title/text->text"
-    assert main(["index", "search", "index", "--image", "4.png", "--mode", "image-to-title"]) == 0
+    assert main(["index", "search", "index", *ENCODER, "--image", "4.png", "--mode", "image-to-title"]) == 0
     assert "Page" in capsys.readouterr().out
 
 
@@ -67,6 +72,7 @@ def test_mine(kb, capsys):
         ".",
         "--index",
         "index",
+        *ENCODER,
         "--out",
         "mined",
         "--text",
@@ -101,7 +107,7 @@ def test_mine(kb, capsys):
 
 def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
     (kb / "2.png").unlink()
-    assert main(["mine", ".", "--index", "index", "--out", "mined", "--json"]) == 0
+    assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json"]) == 0
     captured = capsys.readouterr().out
     summary = json.loads(captured[captured.index("{") :])
     assert summary["left_out"]["image cannot be read"] == 1
@@ -111,12 +117,13 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["index", "search", "index", "--text", "x"], "may not choose what is imported"),
         (["index", "search", "index"], "nothing to ask with"),
         (["index", "search", "nowhere", "--text", "x"], "not an index folder"),
         (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not say"),
-        (["mine", ".", "--index", "index", "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
-        (["mine", ".", "--index", "index", "--out", "m", "--text", "-1"], "cannot be negative"),
-        (["mine", ".", "--index", "index", "--out", "m", "--range-min", "-2"], "out of range"),
+        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
+        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-1"], "cannot be negative"),
+        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--range-min", "-2"], "out of range"),
     ],
 )
 def test_errors_are_one_line(kb, capsys, words, says):
