@@ -336,3 +336,26 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
         assert "newer" in run("explain", tmp_path / "new" / "release", found["left"][0]["sample"])
         rounds = json.loads(run("convergence", path, "--out", out, "--json"))["rounds"]
         assert rounds[-1]["size"] == first["stage_one"]["kept"]
+
+
+def test_a_budget_stops_a_build_that_goes_on_with_more_money(source, built, tmp_path):
+    from demur.calls import Budget
+    from demur.errors import BudgetReached
+    from demur.testing import running
+
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"models": {"*": {"prompt": 0.0, "completion": 1e6}}}))
+    with running() as server:
+        gate = {"system": f"model:{server.url}#m", "name": "paid", "options": {"max_tokens": 8, "images": "none"}}
+        gates = [world.GATES[0], {**gate, "stages": ["parametric"]}]
+        money = Budget(1e9)
+        full = build(source, tmp_path / "full", gates, index=built[1] / "index", budget=money, prices=prices)
+        small = Budget(8 + money.spent / 2)  # room for one call at its dearest, beside half of what is needed
+        with pytest.raises(BudgetReached):
+            build(source, tmp_path, gates, index=built[1] / "index", budget=small, prices=prices)
+        had = (tmp_path / "build" / "journal.jsonl").read_text().count('"gate":"paid"')
+        done = build(source, tmp_path, gates, budget=Budget(1e9), prices=prices)
+    assert small.spent <= small.money
+    assert had > 0
+    assert 0 < done.asked["paid"] < full.asked["paid"]  # the order of work differs, so the difference need not be had
+    assert world.bytes_of(done.release.folder) == world.bytes_of(full.release.folder)
