@@ -26,8 +26,14 @@ class Verb(NamedTuple):
 
 VERBS = (
     Verb("demo", "the whole job on the built-in sample, in two minutes", "demur demo --out demo-out"),
-    Verb("sources", "datasets in their native formats: list, show, check a folder", "demur sources check webqa /data/webqa"),
-    Verb("pool", "join sources into one pool of samples", "demur pool build webqa=/data/webqa mrag=/data/mrag --out pool"),
+    Verb(
+        "sources",
+        "datasets in their native formats: list, show, check a folder",
+        "demur sources check webqa /data/webqa",
+    ),
+    Verb(
+        "pool", "join sources into one pool of samples", "demur pool build webqa=/data/webqa mrag=/data/mrag --out pool"
+    ),
     Verb("index", "documents to an index: build, info, search", "demur index build kb.jsonl --out index"),
     Verb("mine", "distractors for every sample from an index", "demur mine pool --index index --out mined"),
     Verb("build", "a recipe to a release, resumable; --plan tells calls and money", "demur build recipe.yaml --plan"),
@@ -35,11 +41,19 @@ VERBS = (
     Verb("explain", "the whole life of one sample, kept or dropped", "demur explain demo-out/release SAMPLE"),
     Verb("convergence", "what is left as gates are added; what the next would take", "demur convergence recipe.yaml"),
     Verb("release", "show, verify, diff or push a release folder", "demur release verify demo-out/release"),
-    Verb("run", "ask systems in four scenarios, judge what they say", "demur run demo-out/release --system reader --out runs"),
-    Verb("sweep", "vary distractors, strictness, modality, position", "demur sweep demo-out/release --system reader --distractors 0:10"),
+    Verb(
+        "run",
+        "ask systems in four scenarios, judge what they say",
+        "demur run demo-out/release --system reader --out runs",
+    ),
+    Verb(
+        "sweep",
+        "vary distractors, strictness, modality, position",
+        "demur sweep demo-out/release --system reader --distractors 0:10",
+    ),
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),
-    Verb("score", "the sources" own metrics over runs", "demur score demo-out --metric viquae-f1"),
+    Verb("score", "the metrics of the sources' own authors", "demur score demo-out --metric viquae-f1"),
     Verb("audit", "check published tables for arithmetic", "demur audit table8.csv table4.csv"),
     Verb("calls", "ask a model; look into the ledger of paid replies", "demur calls stats calls.sqlite"),
 )
