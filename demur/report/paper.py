@@ -389,9 +389,12 @@ def positions(data: ReportData, head: Headline) -> list[Panel]:
 def topic_counts(data: ReportData) -> list[tuple[str, int, int]]:
     """(topic, samples in the pool, samples in the release), most frequent first.
 
-    From the release's ``topics``, a `demur.curation.topics.Drift`; empty where it states none.
+    From the release's ``topics``, one `demur.curation.topics.Drift` or several, of which the last (topics found in the
+    questions, behind the source's own); empty where it states none.
     """
     stated = data.release.manifest.get("topics") if data.release else None
+    if isinstance(stated, list):
+        stated = stated[-1] if stated else None
     if not isinstance(stated, Mapping):
         return []
     return [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in stated.get("rows", ())]
