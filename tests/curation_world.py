@@ -15,7 +15,23 @@ from demur.records import Response
 
 N = 14
 GATE = "demur.testing.gates:SimulatedGate"
-WORDS = ["river", "harbour", "market", "bridge", "tower", "garden", "mill", "square", "chapel", "orchard", "quarry", "station", "museum", "forge", "canal"]
+WORDS = [
+    "river",
+    "harbour",
+    "market",
+    "bridge",
+    "tower",
+    "garden",
+    "mill",
+    "square",
+    "chapel",
+    "orchard",
+    "quarry",
+    "station",
+    "museum",
+    "forge",
+    "canal",
+]
 
 
 def quick(argument="", **options):

