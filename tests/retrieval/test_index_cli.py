@@ -7,7 +7,6 @@ from demur.cli import main
 from demur.records import AnswerSpec, Evidence, Role, Sample
 from demur.store import write_records
 
-
 ENCODER = ["--encoder", "stub_encoder:stub"]
 
 
