@@ -298,7 +298,9 @@ def image_ref(data: bytes, uri: str) -> ImageRef:
                 return ImageRef(sha256=digest(data), uri=uri, width=image.width, height=image.height, media_type=media)
     except UnidentifiedImageError as error:
         raise DataError("not an image", item=uri, cure="check the file") from error
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError as error:
+        raise DataError(f"too many pixels: {error}", item=uri, cure="scale it down first") from error
+    except (OSError, SyntaxError, ValueError) as error:
         raise DataError(f"the image cannot be read: {error}", item=uri, cure="fetch it again") from error
 
 

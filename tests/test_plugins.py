@@ -1,0 +1,64 @@
+"""Parts by name: listed without importing, found by spelling or by module, errors in one drawn tree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import demur.errors as errors
+from demur.errors import BadInput, DemurError, MissingExtra, UnknownPart, UsageError
+from demur.plugins import find, names, where
+
+
+def test_listing_imports_nothing_of_what_is_listed():
+    code = (
+        "import sys; from demur.plugins import names\n"
+        "print([names(k) for k in ('sources', 'encoders', 'systems', 'judges')] != [])\n"
+        "print([m for m in sys.modules if m.startswith('demur.') and m.count('.') > 1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["True", "[]"]
+
+
+def test_every_registered_part_can_be_loaded():
+    for kind in ("sources", "systems", "judges", "encoders"):
+        assert names(kind)
+        for name in names(kind):
+            assert callable(find(kind, name)[0]), f"{kind} {name} -> {where(kind)[name]}"
+
+
+def test_a_name_may_carry_an_argument():
+    factory, argument = find("systems", "reader:min=0.5")
+    assert argument == "min=0.5"
+    assert factory is find("systems", "reader")[0]
+
+
+def test_a_strangers_class_is_found_by_module_and_never_from_a_file(tmp_path, monkeypatch):
+    (tmp_path / "strange_part.py").write_text("class Mine: ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find("judges", "strange_part:Mine")[0].__name__ == "Mine"
+    with pytest.raises(UsageError, match="has no 'Other'"):
+        find("judges", "strange_part:Other")
+    with pytest.raises(UnknownPart, match="known: rules"):
+        find("judges", "no_such_module:Mine")
+    with pytest.raises(UnknownPart, match="may not choose"):
+        find("judges", "strange_part:Mine", registered_only=True)
+
+
+def test_errors_are_one_line_with_item_and_cure():
+    error = DemurError("expected a number", item="pool.jsonl:3", cure="mend the row")
+    assert str(error) == "pool.jsonl:3: expected a number - mend the row"
+    assert str(MissingExtra("the encoder", extra="clip", module="torch")).endswith("pip install 'demur[clip]'")
+    assert "and 5 more" in str(BadInput([f"line {i}" for i in range(25)]))
+
+
+def test_the_drawn_tree_is_the_real_one():
+    drawn = {
+        line.strip(" |`-").split()[0]
+        for line in (errors.__doc__ or "").splitlines()
+        if "--" in line or line.strip() == "DemurError"
+    }
+    real = {n for n, v in vars(errors).items() if isinstance(v, type) and issubclass(v, DemurError)}
+    assert drawn == real

@@ -1,0 +1,143 @@
+"""Files: the same bytes for the same values, torn tails cut, and errors that name the path and the cure."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from strategies import png, sample
+
+from demur.errors import BadInput, DataError, StorageError
+from demur.records import Drop, Sample
+from demur.store import (
+    JsonlLog,
+    Problems,
+    canonical,
+    digest,
+    image_ref,
+    read_image,
+    read_json,
+    read_records,
+    seed_of,
+    write_atomic,
+    write_records,
+)
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(plain)
+def test_canonical_json_reads_back_and_does_not_depend_on_order(value):
+    text = canonical(value)
+    assert json.loads(text) == value
+    if isinstance(value, dict):
+        assert canonical(dict(reversed(list(value.items())))) == text
+
+
+@given(st.lists(st.text(max_size=6), max_size=4), st.lists(st.text(max_size=6), max_size=4))
+def test_a_seed_depends_on_its_parts_alone(a, b):
+    assert seed_of(*a) == seed_of(*a)
+    assert 0 <= seed_of(*a) < 2**63
+    if "\x1f".join(a) != "\x1f".join(b):
+        assert seed_of(*a) != seed_of(*b)
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=6), st.integers(1, 60))
+def test_a_log_keeps_every_whole_line_however_it_was_cut(tmp_path_factory, texts, cut):
+    path = tmp_path_factory.mktemp("log") / "a.jsonl"
+    with JsonlLog(path) as log:
+        for text in texts:
+            log.append({"text": text})
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut] if cut < len(whole) else b"")
+    kept = path.read_bytes().count(b"\n")
+    with JsonlLog(path) as log:
+        log.append({"text": "after"})
+    rows = [json.loads(line)["text"] for line in path.read_bytes().split(b"\n")[:-1]]
+    assert rows == [*texts[:kept], "after"]
+
+
+def test_all_bad_records_of_a_file_are_told_at_once_with_their_place(tmp_path):
+    path = tmp_path / "pool.jsonl"
+    good = sample("a").model_dump(mode="json")
+    path.write_text(f"{json.dumps(good)}\nnot json\n[1]\n{json.dumps(good | {'id': 'b', 'question': ''})}\n\n")
+    problems = Problems()
+    assert [s.id for s in read_records(path, Sample, problems)] == ["a"]
+    with pytest.raises(BadInput) as caught:
+        problems.settle()
+    assert [p.split(":")[1][0] for p in caught.value.problems] == ["2", "3", "4"]
+    assert "question is empty" in str(caught.value)
+    problems.settle(skip_bad=True)
+    assert problems.skipped == 3
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "a.json"
+    write_atomic(path, "old")
+    folder = tmp_path / "b"
+    folder.mkdir()
+    with pytest.raises(StorageError, match="b"):
+        write_atomic(folder, "new")  # a folder cannot be replaced by a file
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".tmp")] == []
+
+
+def test_records_are_written_as_the_same_bytes(tmp_path):
+    drops = [Drop(sample=f"s{i}", stage="x", reason="ö") for i in range(3)]
+    one, two = write_records(tmp_path / "a", drops), write_records(tmp_path / "b", drops)
+    assert one == two == digest((tmp_path / "a").read_bytes())
+
+
+def test_json_that_is_none_names_its_line(tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text('{"a": 1,\n "b": }')
+    with pytest.raises(DataError, match=r"m.json:2"):
+        read_json(path)
+    with pytest.raises(StorageError, match="check the path"):
+        read_json(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        (b"", "empty"),
+        (b"GIF89a", "cannot be read|not an image"),
+        (b"no picture", "not an image"),
+        (png()[:50], "cannot be read"),
+    ],
+)
+def test_what_is_no_whole_image_is_refused_by_name(data, named):
+    with pytest.raises(DataError, match=named) as caught:
+        image_ref(data, "q.png")
+    assert caught.value.item == "q.png"
+
+
+def test_a_decompression_bomb_is_refused_before_it_is_decoded():
+    out = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(out, "PNG")
+    with pytest.raises(DataError, match="pixels.*scale it down"):
+        image_ref(out.getvalue(), "bomb.png")
+
+
+def test_images_are_read_where_they_lie_and_checked(tmp_path):
+    data = png()
+    (tmp_path / "a.png").write_bytes(data)
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
+        archive.writestr("in/b.png", data)
+    ref = image_ref(data, "a.png")
+    assert read_image(ref, tmp_path) == data
+    assert read_image(ref.model_copy(update={"uri": "zip:z.zip!in/b.png"}), tmp_path) == data
+    (tmp_path / "a.png").write_bytes(png((1, 1, 1)))
+    with pytest.raises(DataError, match="changed"):
+        read_image(ref, tmp_path)
+    with pytest.raises(StorageError):
+        read_image(ref.model_copy(update={"uri": "none.png"}), tmp_path)
