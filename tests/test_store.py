@@ -124,7 +124,7 @@ def test_what_is_no_whole_image_is_refused_by_name(data, named):
 def test_a_decompression_bomb_is_refused_before_it_is_decoded():
     out = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(out, "PNG")
-    with pytest.raises(DataError, match="pixels.*scale it down"):
+    with pytest.raises(DataError, match=r"pixels.*scale it down"):
         image_ref(out.getvalue(), "bomb.png")
 
 
