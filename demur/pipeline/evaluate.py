@@ -146,7 +146,7 @@ async def grade_all(
 
 def _kept(response: Response) -> Response:
     """A response as it is filed: without what differs from one run to the next (the ledger has that)."""
-    return response.model_copy(update={"latency_s": 0.0, "cached": False})
+    return response.model_copy(update={"latency_s": 0.0, "cached": False, "served_by": ""})
 
 
 def _modality(evidence: Sequence[Evidence]) -> Literal["none", "text", "image", "both"]:

@@ -159,3 +159,14 @@ def test_kill_minus_nine_then_again_gives_the_same_bytes(tmp_path):
             process.wait()
     subprocess.run([sys.executable, str(script), str(out)], check=True)
     assert contents(out) == whole
+
+
+def test_what_differs_between_runs_is_not_filed(tmp_path):
+    """Addresses, latencies and cache hits belong to the ledger: two runs file the same bytes."""
+
+    class Elsewhere(Echo):
+        async def answer(self, ask):
+            said = await super().answer(ask)
+            return said.model_copy(update={"served_by": f"http://127.0.0.1:{len(self.asked)}", "cached": True})
+
+    assert contents(go(tmp_path / "a", Echo())) == contents(go(tmp_path / "b", Elsewhere()))
