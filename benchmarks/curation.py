@@ -5,7 +5,7 @@ way of asking is played over that table, with a fixed time per answer and eight 
 is also built lazily for real, and must be the same bytes as the exhaustive one.
 
     make bench-curation
-    .venv/bin/python benchmarks/curation.py --per-topic 20 --keep /tmp/bench --repeats 5
+    .venv/bin/python benchmarks/curation.py --per-topic 20 --keep bench-out --repeats 5
 """
 
 from __future__ import annotations
