@@ -363,7 +363,7 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
 
 def _slack(spec: AnswerSpec, gold: Quantity, has_unit: bool, *, converted: bool) -> float:
     """How far a right number may lie from the accepted one: half its last digit, nothing at all for a bare count."""
-    exact = 1e-9 * max(1.0, abs(gold.low))
+    exact = 1e-14 * max(1.0, abs(gold.low))
     if spec.tolerance is not None and spec.kind == "number":
         return max(exact, spec.tolerance * abs(gold.low))
     if gold.decimals > 0 or (has_unit and converted):
@@ -391,7 +391,7 @@ def _range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:
         return
     low, high = spec.number
     unit = unit_named(spec.unit)
-    slack = 1e-9 * max(1.0, abs(low), abs(high))
+    slack = 1e-14 * max(1.0, abs(low), abs(high))
     if low == high and spec.tolerance is not None:
         slack = max(slack, spec.tolerance * abs(low))
     days = [(d.start, d.end) for d in dates(text) if d.month]
