@@ -24,7 +24,7 @@ from demur.calls.identity import request_key
 from demur.calls.ledger import Entry, Kept, Ledger
 from demur.calls.prices import Price, price_at_most
 from demur.calls.wire import Fault
-from demur.errors import CallError, ItemError, PermanentError, TransientError, UsageError
+from demur.errors import CallError, ItemError, PermanentError, StorageError, TransientError, UsageError
 from demur.records import Request, Response
 
 log = logging.getLogger("demur.calls")
@@ -118,7 +118,7 @@ class Door:
         budget: Budget | None = None,
         names: Iterable[str] = (),
     ) -> None:
-        if budget is not None and price is None:
+        if budget is not None and budget.limited and price is None:
             raise UsageError(
                 f"there is a budget, but no price is known for {model!r}",
                 cure='add it to a price table (--prices FILE); your own server costs {"prompt": 0, "completion": 0}',
@@ -280,8 +280,8 @@ class Door:
                 try:
                     answer = wire.response(raw, served_by=lane.backend.name, latency_s=latency)
                 except ItemError:  # a content filter's empty reply was paid for too: it is kept and not asked again
-                    answer = Response(finish_reason="content_filter")
-                    self._keep(key, request, raw, answer, lane, attempts, faults, latency)
+                    answer = Response(finish_reason="content_filter", usage=wire.usage_of(raw))
+                    cost = self._keep(key, request, raw, answer, lane, attempts, faults, latency)
                     raise
                 cost = self._keep(key, request, raw, answer, lane, attempts, faults, latency)
                 lane.worked()
@@ -298,6 +298,9 @@ class Door:
                 if counted >= retry.tries or clock() + wait > deadline:
                     raise _given_up(fault, attempts, faults, retry) from error
             except ItemError:
+                raise
+            except (asyncio.CancelledError, StorageError):  # on its way, or here and not kept: it was paid for
+                cost = most
                 raise
             except PermanentError as error:
                 if not fleet.close_lane(lane, error):

@@ -182,6 +182,11 @@ def _usage(reply: Mapping[str, Any]) -> Usage:
     )
 
 
+def usage_of(raw: str) -> Usage:
+    """The tokens of a raw reply that is no answer, but was paid for (the content filter's)."""
+    return _usage(json.loads(raw))
+
+
 def _text_of(content: Any) -> str:
     if isinstance(content, list):
         return "".join(str(p.get("text", "")) for p in content if isinstance(p, dict) and p.get("type") == "text")

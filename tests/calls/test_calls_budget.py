@@ -1,0 +1,172 @@
+"""A budget holds over kills, resumes, systems and processes: what a folder's work cost never passes it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.calls import Budget, Ledger, complete_all, open_model
+from demur.calls.budget import SpendingLog
+from demur.errors import BudgetReached, StorageError, UsageError
+from demur.testing import FakeEndpoint, running
+
+QUICK = {"backoff_s": 0.01, "timeout_s": 2.0}
+
+
+def spending(amounts, budget):
+    """Reserve and settle (most, cost) one after the other, until the budget stops it."""
+
+    async def work():
+        for most, cost in amounts:
+            await budget.reserve(most)
+            budget.settle(most, cost)
+
+    asyncio.run(work())
+
+
+def test_the_next_command_begins_with_what_the_earlier_ones_spent(tmp_path):
+    log = tmp_path / "runs" / "spent.log"
+    spending([(0.5, 0.3), (0.5, 0.3)], Budget(1.0, log))
+    again = Budget(1.0, log)
+    assert again.spent == pytest.approx(0.6)
+    with pytest.raises(BudgetReached, match=r"stopped at \$0\.6000 of \$1\.0000"):
+        spending([(0.5, 0.3)], again)
+    assert Budget(1.0, log).spent == pytest.approx(0.6)  # what was not sent was not spent
+    spending([(0.5, 0.3)], Budget(2.0, log))
+    assert Budget(None, log).spent == pytest.approx(0.9)
+
+
+def test_spending_without_a_limit_counts_for_the_command_that_has_one(tmp_path):
+    spending([(4.0, 2.5)], Budget(None, tmp_path / "log"))
+    with pytest.raises(BudgetReached):
+        spending([(0.1, 0.1)], Budget(2.0, tmp_path / "log"))
+
+
+def test_what_was_under_way_at_a_kill_counts_with_the_most_that_it_can_have_cost(tmp_path):
+    asyncio.run(Budget(1.0, tmp_path / "log").reserve(0.4))  # and no settle
+    assert Budget(1.0, tmp_path / "log").spent == pytest.approx(0.4)
+
+
+def test_systems_of_a_command_share_the_money_and_others_do_not(tmp_path):
+    log = tmp_path / "log"
+    command = Budget(1.0).noted(log)
+    spending([(0.4, 0.4)], command.purse("system a"))
+    spending([(0.4, 0.4)], command.purse("system b"))
+    with pytest.raises(BudgetReached):
+        spending([(0.4, 0.4)], command.purse("system b"))
+    other = Budget(1.0).noted(log)  # only b again, with a new budget: what a cost is not its doing
+    spending([(0.4, 0.4)], other.purse("system b"))
+    assert other.spent == pytest.approx(0.8)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), max_size=30), st.floats(0, 5))
+def test_a_budget_is_never_passed(pairs, money):
+    budget = Budget(money)
+    try:
+        spending([(max(p), min(p)) for p in pairs], budget)
+    except BudgetReached:
+        pass
+    else:
+        assert budget.spent == pytest.approx(sum(min(p) for p in pairs), abs=1e-7)
+    assert budget.spent <= money + 1e-9
+
+
+def test_torn_and_foreign_lines_do_no_harm(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"+500000000 all\n+12\nrubbish\n\xff\xfe\n+100000000 all\n+77 al")
+    assert Budget(9.0, path).spent == pytest.approx(0.6)
+
+
+def test_a_budget_that_is_no_money_is_refused():
+    for money in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="0 or more"):
+            Budget(money)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_told_before_anything_is_sent(tmp_path):
+    (tmp_path / "log").symlink_to("/dev/full")
+    with pytest.raises(StorageError):
+        asyncio.run(Budget(1.0, tmp_path / "log").reserve(0.1))
+    with pytest.raises(StorageError, match="spent.log"):
+        (tmp_path / "spent.log").mkdir()
+        SpendingLog(tmp_path / "spent.log")
+
+
+async def test_a_content_filter_and_a_cancelled_call_are_paid_for(ask, tmp_path):
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"models": {"fake": {"prompt": 0.0, "completion": 1000.0}}}))
+    async with FakeEndpoint("filter,stall", stall_s=5) as server:
+        budget = Budget(1.0)
+        async with open_model(server.model(), budget=budget, prices=prices, ledger=tmp_path / "l") as model:
+            assert [a.error async for _, a in complete_all(model, [ask("q", max_tokens=4)])][0]
+            assert 0 < budget.spent <= 0.004  # the filter's empty reply has a bill
+            was = budget.spent
+            call = asyncio.create_task(model.complete(ask("other", max_tokens=4)))
+            await asyncio.sleep(0.2)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            assert budget.spent == pytest.approx(was + 0.004)  # the server goes on writing it
+
+
+CHILD = textwrap.dedent("""
+    import asyncio, sys
+    from pathlib import Path
+    from demur.calls import Budget, complete_all, open_model
+    from demur.errors import BudgetReached
+    from demur.records import Message, Request, TextPart
+
+    text, folder, money = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
+    asks = [Request(model="fake", max_tokens=4, messages=(Message(role="user", parts=(TextPart(text=f"q{n}"),)),))
+            for n in range(2000)]
+
+    async def work():
+        budget = Budget(money, folder / "spent.log")
+        async with open_model(text, ledger=folder / "l.sqlite", budget=budget, prices=folder / "prices.json",
+                              concurrency=16) as model:
+            async for _ in complete_all(model, asks):
+                pass
+
+    try:
+        asyncio.run(work())
+    except BudgetReached:
+        sys.exit(3)
+""")
+
+
+@pytest.mark.integration
+def test_kills_and_resumes_and_two_processes_never_pass_the_budget(tmp_path):
+    """What the server charged for, over nine commands of which seven are killed, stays under one budget."""
+    (tmp_path / "prices.json").write_text(json.dumps({"models": {"fake": {"prompt": 0.0, "completion": 1000.0}}}))
+    money, rng = 1.5, random.Random(7)
+    with running("500=5%,429=5%", latency_s=0.02) as server:
+
+        def start():
+            return subprocess.Popen([sys.executable, "-c", CHILD, server.model(), str(tmp_path), str(money)])
+
+        for _ in range(7):
+            child = start()
+            before = server.requests
+            while server.requests == before and child.poll() is None:
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0.0, 0.15))
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+        pair = [start(), start()]
+        assert [child.wait(timeout=60) for child in pair] == [3, 3]
+        charged = server.paid.total() * 2 * 0.001  # every reply is two tokens
+    assert charged <= money
+    assert charged > money - 7 * 16 * 0.004 - 0.2  # and it was used, but for what nobody knows
+    with Ledger(tmp_path / "l.sqlite", read_only=True) as ledger:
+        assert ledger.stats()[0].price <= Budget(None, tmp_path / "spent.log").spent <= money
