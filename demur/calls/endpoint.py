@@ -1,34 +1,38 @@
-"""One OpenAI-compatible HTTP endpoint: a single attempt, with every way it can fail told apart."""
+"""One OpenAI-compatible HTTP endpoint: a single attempt, with every way it can fail told apart.
+
+Connections, TLS, proxies, name look-up and the parsing of replies are aiohttp's. Its `ClientSession` is not used: what
+that does anew for each request (address, headers, cookies, redirects, a parser of the body's type, a task that writes)
+is the same for all requests of an endpoint, and costs half of a call's CPU (benchmarks/calls.py, bare against demur).
+So a request is written to aiohttp's connection by `Endpoint.send` itself, head and body in one piece.
+"""
 
 from __future__ import annotations
 
-import io
+import asyncio
 import json
 import re
 import secrets
 from collections.abc import Mapping
-from contextvars import ContextVar
-from typing import Any
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from demur.calls import wire
 from demur.calls.images import ImageUrls
 from demur.calls.keys import Secret
 from demur.calls.wire import Fault
-from demur.errors import CallError, PermanentError
+from demur.errors import CallError, PermanentError, UsageError
 from demur.records import ImageRef, Request
 
 _CONNECT_S = 30.0
 """Seconds to open a connection. Five, as SDKs have it, is passed by a busy event loop alone."""
 _MOST_REPLY = 64_000_000
 """Bytes of a reply after which it is not a reply."""
-_ONE_WRITE = 1_000_000
-"""Bytes above which a body is written in pieces, so that other calls get their turn."""
+_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=_CONNECT_S)
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _MARK = secrets.token_hex(16)
@@ -43,30 +47,6 @@ _IDS = 4096
 
 def _mark_of(_: ImageRef) -> str:
     return _MARK
-
-
-_used: ContextVar[list[ResponseHandler]] = ContextVar("connections used by the request under way")
-
-
-class _Connector(aiohttp.TCPConnector):
-    """A connection pool that hands out no connection on which bytes nobody asked for are waiting.
-
-    A server or proxy that sends a reply twice leaves the second copy in the connection, where it would answer the
-    next request: a wrong answer that looks right.
-    """
-
-    async def connect(
-        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.connector.Connection:
-        while True:
-            connection = await super().connect(req, traces, timeout)
-            protocol = connection.protocol
-            if protocol is None or not protocol.should_close:
-                break
-            connection.close()
-        if protocol is not None:
-            _used.get([]).append(protocol)
-        return connection
 
 
 class StaleReplies:
@@ -139,35 +119,67 @@ class Endpoint:
         self._key, self._key_env, self._images = key, key_env, images
         self._max_tokens_field = "max_completion_tokens" if openai else "max_tokens"
         proxy = None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
-        self._proxy = proxy
-        self._timeout = aiohttp.ClientTimeout(total=0)
+        self._proxy = URL(proxy) if proxy else None
+        if key is not None and not key.reveal().isprintable():
+            raise UsageError(
+                f"the key in {key_env} holds a line break or another control character", cure="set it again"
+            )
         self._stale = StaleReplies()
         self._poisoned: WeakSet[ResponseHandler] = WeakSet()
-        self._session: aiohttp.ClientSession | None = None
+        self._connector: aiohttp.TCPConnector | None = None
+        self._template: aiohttp.ClientRequest | None = None
+        self._head: Secret | None = None
+        """Everything before the body but its length; a secret, as it holds the key."""
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=_Connector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # identity: replies are small, and a compressed one could unpack to any size
-                headers={"Content-Type": "application/json", "Accept-Encoding": "identity"}
-                | ({"Authorization": f"Bearer {self._key.reveal()}"} if self._key else {}),
+    def _headers(self) -> dict[str, str]:
+        # identity: replies are small, and a compressed one could unpack to any size
+        plain = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        return plain | ({"Authorization": f"Bearer {self._key.reveal()}"} if self._key else {})
+
+    async def _connect(self) -> aiohttp.connector.Connection:
+        """A connection on which nothing waits that nobody asked for.
+
+        A server or proxy that sends a reply twice leaves the second copy in the connection, where it would answer the
+        next request: a wrong answer that looks right.
+        """
+        if self._connector is None or self._template is None:
+            self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30)
+            self._template = aiohttp.ClientRequest(
+                "POST", self._url, headers=self._headers(), proxy=self._proxy, loop=asyncio.get_running_loop()
             )
-        return self._session
+        while True:
+            connection = await self._connector.connect(self._template, [], _NO_TIMEOUT)
+            protocol = connection.protocol
+            if protocol is not None and not protocol.should_close:
+                return connection
+            connection.close()
 
-    async def _body(self, request: Request) -> tuple[bytes, int]:
-        """The body's bytes, and a fingerprint of the request."""
+    def _start_line_and_headers(self) -> Secret:
+        """What comes before the length of the body. Known once a connection was made: only then is the proxy's key."""
+        request = self._template
+        assert request is not None
+        target = str(request.url) if self._proxy is not None and not request.is_ssl() else request.url.raw_path_qs
+        fields = (f"{name}: {value}\r\n" for name, value in request.headers.items() if name != "Content-Length")
+        return Secret(f"POST {target} HTTP/1.1\r\n{''.join(fields)}Content-Length: ")
+
+    def _packet(self, body: list[bytes]) -> bytes:
+        """A whole request as bytes."""
+        if self._head is None:
+            self._head = self._start_line_and_headers()
+        return b"".join((self._head.reveal().encode(), b"%d\r\n\r\n" % sum(map(len, body)), *body))
+
+    async def _body(self, request: Request) -> tuple[list[bytes], int]:
+        """The body's bytes in pieces, and a fingerprint of the request."""
         skeleton = _encode(wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field))
         whole = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:
-            return whole, hash(whole)
+            return [whole], hash(whole)
         images = [p.image for m in request.messages for p in m.parts if p.type == "image"]
         pieces = whole.split(_MARK.encode())
         joined = [pieces[0]]
         for image, piece in zip(images, pieces[1:], strict=True):
             joined += (await self._images.of(image), piece)
-        return b"".join(joined), hash((whole, *(image.sha256 for image in images)))
+        return joined, hash((whole, *(image.sha256 for image in images)))
 
     async def send(self, request: Request, timeout_s: float) -> str:
         """One attempt; returns the raw reply, which may still be no answer (`wire.response` tells).
@@ -178,25 +190,25 @@ class Endpoint:
             PermanentError: no request will be answered here.
         """
         body, fingerprint = await self._body(request)
-        session = self._open()
-        if timeout_s != self._timeout.total:
-            self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_S, timeout_s))
+        connection: aiohttp.connector.Connection | None = None
         begun = False
-        used: list[ResponseHandler] = []
-        _used.set(used)
         try:
-            async with session.post(
-                self._url,
-                data=body if len(body) < _ONE_WRITE else io.BytesIO(body),
-                timeout=self._timeout,
-                allow_redirects=False,
-                proxy=self._proxy,
-            ) as reply:
-                status = reply.status
+            async with asyncio.timeout(timeout_s):
+                connection = await self._connect()
+                protocol = connection.protocol
+                assert protocol is not None
+                protocol.set_response_params(read_until_eof=True)
+                assert protocol.transport is not None
+                # one write: the loop sends on what the socket does not take at once
+                protocol.transport.write(self._packet(body))
+                message, content = await protocol.read()
+                while 100 <= message.code < 200:
+                    message, content = await protocol.read()
+                status, headers = message.code, message.headers
                 begun = status == 200
                 chunks: list[bytes] = []
                 size = 0
-                while chunk := await reply.content.readany():
+                while chunk := await content.readany():
                     chunks.append(chunk)
                     size += len(chunk)
                     if size > _MOST_REPLY:
@@ -204,29 +216,43 @@ class Endpoint:
                 # a server may echo the key: no local of this frame, which tracebacks show, keeps the raw bytes
                 text = self._clean(b"".join(chunks))
                 chunks.clear()
-                headers = reply.headers
-        except TimeoutError as error:
-            kind = "connect" if isinstance(error, aiohttp.ConnectionTimeoutError) else "timeout"
-            raise Fault(f"no whole reply within {timeout_s:g} s", kind=kind, paid=kind == "timeout") from error
-        except aiohttp.ClientConnectorCertificateError as error:
-            raise PermanentError(
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            fault = self._fault(error, timeout_s, connected=connection is not None, begun=begun)
+            if fault is None:
+                raise
+            raise fault from error
+        if status != 200:
+            connection.release()
+            raise await self._refused(status, headers, text)
+        if self._stale.is_stale(text, fingerprint, protocol):
+            self._poisoned.add(protocol)
+        if protocol in self._poisoned:
+            connection.close()
+            raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
+        connection.release()
+        return text
+
+    def _fault(self, error: BaseException, timeout_s: float, *, connected: bool, begun: bool) -> CallError | None:
+        """What broke an attempt, as one of our errors; None for what is one already, or none of a connection's.
+
+        Only the reason is taken over: aiohttp's own errors carry the request.
+        """
+        if isinstance(error, TimeoutError):
+            if not connected:
+                return Fault(f"no connection to {self.name} within {min(_CONNECT_S, timeout_s):g} s", kind="connect")
+            return Fault(f"no whole reply within {timeout_s:g} s", kind="timeout", paid=True)
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            return PermanentError(
                 f"the certificate of {self.name} is not trusted: {error.certificate_error}",
                 cure="set SSL_CERT_FILE to the authority that signed it",
-            ) from error
-        except (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError) as error:
-            raise Fault(f"cannot connect to {self.name}: {error.os_error}", kind="connect") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            # the reason, without the request that aiohttp's errors carry
-            raise Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=begun) from error
-        if status == 200:
-            connection = used[-1] if used else None
-            if connection is not None and self._stale.is_stale(text, fingerprint, connection):
-                self._poisoned.add(connection)
-                connection.close()
-            if connection in self._poisoned:
-                raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
-            return text
-        raise await self._refused(status, headers, text)
+            )
+        if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError)):
+            return Fault(f"cannot connect to {self.name}: {error.os_error}", kind="connect")
+        if isinstance(error, (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)):
+            return Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=begun)
+        return None
 
     def _clean(self, raw: bytes) -> str:
         text = raw.decode("utf-8", "replace")
@@ -249,9 +275,10 @@ class Endpoint:
     async def _served(self) -> list[str]:
         """Names of the models the server has; empty when it does not say."""
         try:
-            async with self._open().get(
-                self._models_url, timeout=aiohttp.ClientTimeout(total=5), allow_redirects=False, proxy=self._proxy
-            ) as reply:
+            async with (
+                aiohttp.ClientSession(headers=self._headers(), timeout=aiohttp.ClientTimeout(total=5)) as session,
+                session.get(self._models_url, allow_redirects=False, proxy=self._proxy) as reply,
+            ):
                 found = json.loads(self._clean(await reply.content.read(1_000_000)))
                 return [str(entry["id"]) for entry in found["data"]]
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
@@ -259,6 +286,6 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._connector is not None:
+            await self._connector.close()
+            self._connector = self._template = None
