@@ -112,7 +112,9 @@ async def test_tls_with_an_authority_of_ones_own(tmp_path):
         assert "answered" in await child(address, 3_000_000, SSL_CERT_FILE=authority)  # more than a socket takes
         before = len(server.bodies)
         refused = await child(address)
-        assert "PermanentError" in refused and "SSL_CERT_FILE" in refused and len(server.bodies) == before
+        assert "PermanentError" in refused
+        assert "SSL_CERT_FILE" in refused
+        assert len(server.bodies) == before
 
 
 @pytest.mark.parametrize("tls", [False, True])
