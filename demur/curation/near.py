@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 import unicodedata
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 
 from demur.errors import DataError, StorageError
 from demur.records import ImageRef
-from demur.store import read_image
+from demur.store import IMAGE_HEADER, MAX_PIXELS, read_image, readable_formats
 
 SHINGLE = 5
 TEXT_NEAR = 0.8
@@ -74,12 +75,20 @@ def look(data: bytes) -> Look:
     """Hashes of an encoded image; transparency is laid on white and an EXIF turn is undone.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: it cannot be read, or has more than `MAX_PIXELS` pixels.
     """
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(io.BytesIO(data)) as opened:
+        with IMAGE_HEADER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            opened = Image.open(io.BytesIO(data), formats=readable_formats())
+        with opened:
+            if opened.width * opened.height > MAX_PIXELS:
+                raise DataError(
+                    f"the image has {opened.width}x{opened.height} pixels, more than {MAX_PIXELS:,}",
+                    cure="scale it down first",
+                )
             turned = ImageOps.exif_transpose(opened)
             if turned.mode not in ("RGB", "L", "CMYK"):
                 rgba = turned.convert("RGBA")

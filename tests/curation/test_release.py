@@ -13,7 +13,7 @@ import pytest
 from demur.answers import holds
 from demur.curation.card import card, citation, croissant
 from demur.curation.diff import bumped
-from demur.curation.release import FunnelStep, Release, _documents, counts, freeze, verify
+from demur.curation.release import FunnelStep, Release, counts, documents_of, freeze, verify
 from demur.errors import ReleaseError, UsageError
 from demur.pipeline.curate import curate
 from demur.pipeline.push import push
@@ -246,7 +246,7 @@ def test_a_version_is_frozen(release, copy, tmp_path):
 def test_the_card_is_a_function_of_what_it_describes(release):
     opened = Release.open(release)
     samples = list(opened.samples())
-    documents = _documents(samples)
+    documents = documents_of(samples)
     assert counts(samples, documents) == opened.manifest["counts"]
     steps = [FunnelStep.model_validate(s) for s in opened.funnel]
     text = card(opened.manifest, samples, documents, steps, list(opened.drops()), opened.recall)
