@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from typing import Literal
 
@@ -59,3 +60,10 @@ class SlowEncoder(StubEncoder):
 def slow_stub(argument="", *, allow_random=False, device=None):
     """What ``--encoder stub_encoder:slow_stub`` opens."""
     return SlowEncoder(name="stub_encoder:slow_stub")
+
+
+def noted_stub(argument="", *, allow_random=False, device=None):
+    """What ``--encoder stub_encoder:noted_stub`` opens: `slow_stub`, and its process is noted in the file of that name."""
+    with open(os.environ["OPENED_BY"], "a") as handle:
+        handle.write(f"{os.getpid()}\n")
+    return SlowEncoder(name="stub_encoder:noted_stub")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from demur.indexing.cluster import RayEngine
     from demur.records import Document
     from demur.retrieval.search import Searcher
     from demur.store import Problems
@@ -45,8 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--queries", type=positive, default=10_000, help="queries that auto should reckon with")
     build.add_argument("--lexical", choices=("lucene", "okapi"), default="lucene", help="how BM25 scores")
     build.add_argument("--workers", type=positive, default=2, help="threads that decode images (default: 2)")
-    build.add_argument("--engine", choices=("local", "ray"), default="local", help="where to work (default: local)")
-    build.add_argument("--address", help="of a Ray cluster (default: the one that runs, or a new one here)")
+    add_engine(build)
     build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")
     build.add_argument("--skip-bad", action="store_true", help="leave bad documents out, and list them")
     build.add_argument("--json", action="store_true", help="print the manifest")
@@ -64,7 +64,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--pages", type=positive, default=10, help="pages opened by FIRST/... (default: %(default)s)")
     search.add_argument("--encoder", help="(default: the one that the manifest names)")
     search.add_argument("--text-encoder", help="(default: the one that the manifest names)")
+    add_engine(search)
     search.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Where to work; the files and hits that come out do not depend on it."""
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to work (default: local)")
+    parser.add_argument("--ray-address", metavar="HOST:PORT",
+                        help="of a Ray cluster (default: $RAY_ADDRESS, one that runs here, a new one)")  # fmt: skip
+
+
+def open_engine(args: argparse.Namespace) -> RayEngine | None:
+    """The engine that was asked for; None is this process."""
+    from demur.errors import UsageError
+
+    if args.engine == "local":
+        if args.ray_address:
+            raise UsageError("--ray-address without --engine ray", cure="add --engine ray")
+        return None
+    from demur.indexing.cluster import RayEngine
+
+    return RayEngine(args.ray_address)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
     return {"build": _build, "info": _info, "search": _search}[args.what](args)
 
 
-def open_searcher(folder: Path, encoder: str | None = None, text_encoder: str | None = None) -> Searcher:
+def open_searcher(
+    folder: Path, encoder: str | None = None, text_encoder: str | None = None, engine: RayEngine | None = None
+) -> Searcher:
     """An index folder opened with the encoders that its manifest names, or with those given."""
     from demur.indexing.encoders import open_encoder
     from demur.retrieval.folder import checked_manifest
@@ -89,6 +112,7 @@ def open_searcher(folder: Path, encoder: str | None = None, text_encoder: str | 
             first, allow_random=True, from_file=not encoder
         ),  # the fingerprint decides, not the weights' origin
         text_encoder=open_encoder(second, allow_random=True, from_file=not text_encoder) if second else None,
+        engine=engine,
     )
 
 
@@ -103,11 +127,7 @@ def _build(args: argparse.Namespace) -> int:
     if args.chunk:
         chunker = _chunker(args.chunk, args.tokenizer)
         documents = chunker.documents(documents)
-    engine = None
-    if args.engine == "ray":
-        from demur.indexing.cluster import RayEngine
-
-        engine = RayEngine(args.address)
+    engine = open_engine(args)
     manifest = build_index(
         documents,
         open_encoder(args.encoder, allow_random=args.allow_random),
@@ -233,7 +253,7 @@ def _search(args: argparse.Namespace) -> int:
     if args.image is not None:
         with storage_errors(args.image):
             picture = rgb(args.image.read_bytes(), str(args.image))
-    searcher = open_searcher(args.folder, args.encoder, args.text_encoder)
+    searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
     asked = args.mode or (
         "fused" if picture is None else "image->image" if not args.text else "image->title/text->text"
     )

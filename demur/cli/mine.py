@@ -21,6 +21,7 @@ The folder holds samples.jsonl (with their distractors), drops.jsonl (what was l
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
+    from demur.cli.index import add_engine
     from demur.cli.sources import positive
 
     parser.epilog = EPILOG
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--sampling", choices=("top", "random"), default="top")
     choice.add_argument("--cross-encoder", metavar="MODEL", help="leave out what it scores like gold evidence")
     parser.add_argument("--seed", type=int, default=0, help="for random sampling (default: 0)")
+    add_engine(parser)
     parser.add_argument("--json", action="store_true", help="print what mining.json holds")
 
 
@@ -56,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from collections import Counter
     from itertools import islice
 
-    from demur.cli.index import open_searcher
+    from demur.cli.index import open_engine, open_searcher
     from demur.curation.select import Selection
     from demur.errors import UsageError
     from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         cross_encoder=_cross_encoder(args.cross_encoder) if args.cross_encoder else None,
         modes=tuple(map(canonical_mode, args.modes.split(","))) if args.modes else (*PAGE_MODES, *TEXT_MODES),
     )
-    searcher = open_searcher(args.index, args.encoder, args.text_encoder)
+    searcher = open_searcher(args.index, args.encoder, args.text_encoder, open_engine(args))
     reasons: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     short: list[str] = []

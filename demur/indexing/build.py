@@ -29,17 +29,18 @@ from __future__ import annotations
 import fcntl
 import shutil
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur import __version__
 from demur.documents import Documents, DocumentsWriter, key_of
-from demur.errors import DataError, UsageError
+from demur.errors import DataError, IndexFileError, UsageError
 from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import Embedded, Item, embed
@@ -62,7 +63,14 @@ class Engine(Protocol):
     """Where the heavy work is done. Every engine leaves the same files."""
 
     def embed(
-        self, items: Iterable[Item], encoder: Encoder, space: str, out: Path, *, workers: int, progress: bool
+        self,
+        items: Sequence[Item],
+        encoder: Encoder,
+        space: str,
+        out: Path,
+        *,
+        workers: int,
+        progress: bool | Callable[[int, int], None],
     ) -> Embedded:
         """As `demur.indexing.embed.embed`."""
         ...
@@ -413,17 +421,50 @@ def _page(shelf: Documents, rows: NDArray[np.int64]) -> Document:
     return Document(id=id, title=title or first, text=summary or lead)
 
 
-def _items(part: _Part, shelf: Documents, rows: NDArray[np.int64], root: Path | None) -> Iterator[Item]:
-    for row in rows.tolist():
-        if part.over == "images":
-            document = shelf.at(row)
-            if document.image is not None:
-                yield Item.of_image(document.id, document.image, root)
-            continue
-        fields = shelf.raw(row)
-        title, text = str(fields["title"]), str(fields["text"] or "")
-        shown = {"passages": passage_text(title, text), "titles": title, "summaries": page_text(title, text)}[part.name]
-        yield Item(str(fields["id"]), text=shown)
+class _Items(Sequence[Item]):
+    """What a part embeds, read from disk item by item; pickled it is three paths, so that other machines read too."""
+
+    def __init__(self, part: _Part, documents: Path, rows: Path, root: Path) -> None:
+        self._part, self._documents, self._chosen, self._root = part, documents, rows, root
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("_part", "_documents", "_chosen", "_root")}
+
+    @cached_property
+    def _shelf(self) -> Documents:
+        return Documents(self._documents)
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int64]:
+        rows: NDArray[np.int64] = np.load(self._chosen, mmap_mode="r")
+        return rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | list[Item]:
+        if isinstance(place, slice):
+            return [self._item(row) for row in self._rows[place].tolist()]
+        return self._item(int(self._rows[place]))
+
+    def __iter__(self) -> Iterator[Item]:
+        for start in range(0, len(self), NORM_BLOCK):
+            yield from map(self._item, self._rows[start : start + NORM_BLOCK].tolist())
+
+    def _item(self, row: int) -> Item:
+        if self._part.over == "images":
+            document = self._shelf.at(row)
+            if document.image is None:  # rows of this part have one
+                raise IndexFileError("the image is gone", item=document.id, cure="build the index again")
+            return Item.of_image(document.id, document.image, self._root)
+        fields = self._shelf.raw(row)
+        title, text, name = str(fields["title"]), str(fields["text"] or ""), self._part.name
+        shown = {"passages": passage_text(title, text), "titles": title, "summaries": page_text(title, text)}[name]
+        return Item(str(fields["id"]), text=shown)
 
 
 def _dense(
@@ -440,14 +481,20 @@ def _dense(
     engine: Engine,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Embed and index one part; returns its entry for the manifest, and (id, why) of what could not be embedded."""
-    items = _items(part, shelf, rows, root)
-    if callable(progress):
-        items = _told(items, part.name, len(rows), progress)
-    made = engine.embed(items, encoder, part.space, folder, workers=workers, progress=progress is True)
+    _save(folder / "rows.npy", rows)
+    here = (folder.absolute() / "rows.npy", (root or Path()).absolute())
+    made = engine.embed(
+        _Items(part, shelf.folder.absolute(), *here),
+        encoder,
+        part.space,
+        folder,
+        workers=workers,
+        progress=partial(progress, part.name) if callable(progress) else progress,
+    )
     failed = list(made.errors())
     left_out = {shelf.row(id) for id, _ in failed}
-    kept = np.array([row for row in rows.tolist() if row not in left_out], dtype=np.int64) if failed else rows
-    _save(folder / "rows.npy", kept)
+    if failed:
+        _save(folder / "rows.npy", np.array([row for row in rows.tolist() if row not in left_out], dtype=np.int64))
     vectors: NDArray[np.float32] = made.vectors
     count, dims = vectors.shape
     largest = 0.0

@@ -1,68 +1,150 @@
-"""The same files from many machines: embedding, index shards and exact search on Ray.
+"""The same files and the same hits from many machines: embedding, index shards and exact search on Ray.
 
-The engine hands out shards, and Ray does a shard again when its node is lost. Every shard is what one machine would
-have made of the same rows, and shards are joined in order on the driver's disk: the folder that comes out is, byte for
-byte, the local one (fast-scan lists aside, see `demur.indexing.ivf`). Nodes need demur, the encoder's weights, and a
-file system shared with the driver.
+    embedding      a pass of Ray Data over runs of items: actors that open the encoder once, one shard a run
+    inverted lists a pass of Ray Data over runs of rows: every run becomes an index file, the files are merged
+    search         actors that stay: each keeps its rows mapped; what they find is merged
+
+Every shard is what one machine would have made of the same rows, and shards are joined in order on the driver's disk:
+the folder that comes out is, byte for byte, the local one (fast-scan lists aside, see `demur.indexing.ivf`). A pass
+that loses a node is begun again with the runs that are missing. Nodes need demur, the encoder's weights, and a file
+system shared with the driver under the same paths. Why it is built so: docs/design/ray.md.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import pickle
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import MissingExtra, StorageError, UsageError
+from demur import plugins
+from demur.errors import DataError, DemurError, MissingExtra, StorageError, UsageError
 from demur.indexing import ivf
+from demur.indexing.bm25 import BM25
 from demur.indexing.embed import Embedded, Item, MadeShard, embed, make_shard
 from demur.indexing.encoders import Encoder, Role, open_encoder
 from demur.indexing.exact import Floats, Found, exact_top, merge
+from demur.indexing.indexes import Dense, padded
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-_OPENED: dict[str, Encoder] = {}
-"""Encoders that this worker process has opened."""
+Run = tuple[int, int]
+"""Items or rows from the first to before the second."""
+Work = Callable[[int, int], Any]
+"""What an actor does with a run."""
 
 
-def _embed_shard(items: list[Item], name: str, fingerprint: str, space: str, role: Role, workers: int) -> MadeShard:
-    """On a node: one shard, by an encoder opened once per process."""
-    if name not in _OPENED:
-        _OPENED[name] = open_encoder(name, allow_random=True)  # the fingerprint decides
-    if _OPENED[name].fingerprint() != fingerprint:
+# --- what runs on the nodes -----------------------------------------------------------------------
+
+
+class _Refused(NamedTuple):
+    """An error of ours, as it travels."""
+
+    kind: type[DemurError]
+    message: str
+    item: str
+    cure: str
+
+    @classmethod
+    def of(cls, error: DemurError) -> _Refused:
+        kinds: tuple[type[DemurError], ...] = (UsageError, StorageError, DataError, DemurError)
+        kind = next(kind for kind in kinds if isinstance(error, kind))
+        return cls(kind, error.message, error.item, error.cure)
+
+    def raised(self) -> DemurError:
+        return self.kind(self.message, item=self.item, cure=self.cure)
+
+
+class _Actor:
+    """What an actor of Ray Data holds: work that is opened once, then done run after run."""
+
+    def __init__(self, opened: Callable[[], Work]) -> None:
+        self._opened = opened
+        self._work: Work | None = None
+
+    def __call__(self, runs: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        made = []
+        for first, stop in zip(runs["first"].to_pylist(), runs["stop"].to_pylist(), strict=True):
+            try:
+                self._work = self._work or self._opened()
+                made.append(self._work(first, stop))
+            except DemurError as error:
+                made.append(_Refused.of(error))
+        return pa.table({"made": pa.array([pickle.dumps(one) for one in made], pa.large_binary())})
+
+
+def _embedding(
+    items: Sequence[Item], name: str, fingerprint: str, space: str, role: Role, workers: int
+) -> Callable[[int, int], MadeShard]:
+    """Open the encoder; then: a run of items to its shard."""
+    encoder = open_encoder(name, allow_random=True)  # the fingerprint decides
+    if encoder.fingerprint() != fingerprint:
         raise UsageError("the node's weights differ from the driver's", item=name, cure="install the same everywhere")
-    return make_shard(items, _OPENED[name], space, role=role, workers=workers)
+    return lambda first, stop: make_shard(items[first:stop], encoder, space, role=role, workers=workers)
 
 
-def _add_shard(trained: str, vectors: str, centroids: Floats, first: int, stop: int, out: str) -> str:
-    """On a node: the lists of one run of rows."""
-    index = ivf.read_faiss(Path(trained), mapped=False)
-    ivf.add(index, np.load(vectors, mmap_mode="r"), centroids, first, stop)
-    ivf.write_faiss(index, Path(out))
-    return out
+def _filling(trained: Path, vectors: Path, centroids: Path) -> Callable[[int, int], Path]:
+    """Map the vectors; then: a run of rows to a file of its lists."""
+    mapped, centres = np.load(vectors, mmap_mode="r"), np.load(centroids)
+
+    def fill(first: int, stop: int) -> Path:
+        index = ivf.read_faiss(trained, mapped=False)
+        ivf.add(index, mapped, centres, first, stop)
+        out = trained.with_name(f"{first}.faiss")
+        ivf.write_faiss(index, out)
+        return out
+
+    return fill
 
 
-def _search_shard(vectors: str, queries: Floats, k: int, first: int, stop: int, largest_norm: float) -> Found:
-    """On a node: the exact first k of one run of rows, as rows of the whole."""
-    mapped = np.load(vectors, mmap_mode="r")[first:stop]
-    found = exact_top(np.array(queries), mapped, k, largest_norm=largest_norm)
-    return Found(found.scores, found.rows + first)
+class _Seeker:
+    """What a search actor holds: parts of indexes, opened when they are first asked."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Path, Any] = {}
+
+    def found(self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None) -> Found | _Refused:
+        """The first k of one run of rows, as rows of the whole; of all rows when the run is None."""
+        try:
+            if folder not in self._parts:
+                kind, _ = plugins.find("indexes", entry["kind"])
+                self._parts[folder] = kind.open(folder, entry)
+            part = self._parts[folder]
+            if run is None:
+                answer: Found = part.search(queries, k)
+                return answer
+            rows = part.vectors[run[0] : run[1]]
+            found = exact_top(np.array(queries), rows, k, largest_norm=float(entry["largest_norm"]))
+            return Found(found.scores, found.rows + run[0])
+        except DemurError as error:
+            return _Refused.of(error)
+
+
+# --- the driver -----------------------------------------------------------------------------------
 
 
 class RayEngine:
     """Work on a Ray cluster.
 
     Args:
-        address: of the cluster; None takes the one that runs, or starts one on this machine.
-        shard: items embedded by one task.
-        rows: vectors indexed or searched by one task; a multiple of `demur.indexing.ivf.ADD_BLOCK`.
-        gpus: GPUs that one embedding task takes.
-        retries: how often a shard is done again when its node or worker dies.
+        address: of the cluster; None takes ``RAY_ADDRESS``, or else the one that runs on this machine, or starts one.
+        shard: items embedded by one task, for a new folder.
+        rows: vectors put into lists by one task; a multiple of `demur.indexing.ivf.ADD_BLOCK`.
+        gpus: GPUs that an embedding actor takes; None takes one where the cluster has any.
+        actors: most actors at once; None takes as many as the cluster has GPUs, or else processors.
+        retries: how often a run is begun again when its node or worker dies.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -75,44 +157,52 @@ class RayEngine:
         *,
         shard: int = 8192,
         rows: int = 16 * ivf.ADD_BLOCK,
-        gpus: float = 0,
+        gpus: float | None = None,
+        actors: int | None = None,
         retries: int = 5,
     ) -> None:
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its core writes to our standard error
         try:
             import ray
+            import ray.data
         except ModuleNotFoundError as error:
-            raise MissingExtra("--engine ray", extra="ray", module="ray") from error
+            raise MissingExtra("--engine ray", extra="ray", module=str(error.name)) from error
         if rows % ivf.ADD_BLOCK:
             raise UsageError(f"rows={rows} is no multiple of {ivf.ADD_BLOCK}", cure="leave it out")
+        for name in ("ray", "ray.data"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters comes as an exception
         self._ray: Any = ray
-        self.shard, self.rows, self.gpus, self.retries = shard, rows, gpus, retries
+        self.shard, self.rows, self.actors, self.retries = shard, rows, actors, retries
         if not ray.is_initialized():
             try:
                 ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
                 why = (str(error).splitlines() or ["no answer"])[0]
                 raise StorageError(
-                    f"no Ray cluster: {why}", item=address or "ray", cure="start one with 'ray start --head'"
+                    f"no Ray cluster: {why}",
+                    item=address or os.environ.get("RAY_ADDRESS", "ray"),
+                    cure="start one with 'ray start --head'",
                 ) from error
+        self.gpus = gpus if gpus is not None else min(1.0, self._ray.cluster_resources().get("GPU", 0.0))
+        self._seekers: list[Any] = []
 
     def embed(
         self,
-        items: Iterable[Item],
+        items: Sequence[Item],
         encoder: Encoder,
         space: str,
         out: Path,
         *,
         role: Role = "passage",
         workers: int = 2,
-        progress: bool = False,
+        progress: bool | Callable[[int, int], None] = False,
     ) -> Embedded:
-        """As `demur.indexing.embed.embed`, its shards made on the cluster; ids must not repeat."""
-        name, fingerprint = encoder.name, encoder.fingerprint()
+        """As `demur.indexing.embed.embed`, its shards made on the cluster.
 
-        def elsewhere(shards: Iterator[list[Item]]) -> Iterator[MadeShard]:
-            calls = ((held, name, fingerprint, space, role, workers) for held in shards)
-            return self._in_order(_embed_shard, calls, gpus=self.gpus)
-
+        ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk. Its ids must not
+        repeat.
+        """
+        opened = partial(_embedding, items, encoder.name, encoder.fingerprint(), space, role, workers)
         return embed(
             items,
             encoder,
@@ -122,56 +212,165 @@ class RayEngine:
             shard=self.shard,
             workers=workers,
             progress=progress,
-            elsewhere=elsewhere,
+            elsewhere=lambda runs: self._passed(opened, runs, gpus=self.gpus),
         )
 
     def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
         """As `demur.indexing.ivf.build_ivf`: trained here, filled on the cluster, merged on disk."""
         centroids = ivf.train_centroids(vectors, ivf.lists_for(len(vectors)))
-        beside = str((path.parent / "vectors.npy").absolute())
+        beside = (path.parent / "vectors.npy").absolute()
         with tempfile.TemporaryDirectory(dir=path.parent) as held:
-            trained = Path(held).absolute() / "trained.faiss"
+            trained, centres = (Path(held).absolute() / name for name in ("trained.faiss", "centroids.npy"))
             ivf.write_faiss(ivf.empty_ivf(kind, vectors, centroids), trained)
-            calls = (
-                (str(trained), beside, centroids, first, stop, f"{trained.parent}/{first}.faiss")
-                for first, stop in self._cuts(len(vectors))
-            )
-            parts = [Path(part) for part in self._in_order(_add_shard, calls)]
-            ivf.merge_ivf(parts, path)
+            np.save(centres, centroids)
+            runs = [(first, min(first + self.rows, len(vectors))) for first in range(0, len(vectors), self.rows)]
+            ivf.merge_ivf(list(self._passed(partial(_filling, trained, beside, centres), runs)), path)
         return ivf.ivf_entry(kind, len(centroids))
 
-    def search(self, vectors: Path, queries: Floats, k: int, *, count: int, largest_norm: float) -> Found:
-        """The exact first k over ``vectors.npy`` of ``count`` rows, run by run on the cluster, then merged."""
-        shared = self._ray.put(queries)
-        calls = ((str(vectors.absolute()), shared, k, first, stop, largest_norm) for first, stop in self._cuts(count))
-        return merge(list(self._in_order(_search_shard, calls)), k)
+    def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
+        """A part of an index folder whose search is done on the cluster (a stranger's kind: here)."""
+        kind, _ = plugins.find("indexes", entry["kind"])
+        opened = {Dense: _RayDense, BM25: _RayLexical}.get(kind)
+        return opened(self, folder, entry) if opened else kind.open(folder, entry)
 
-    def _cuts(self, count: int) -> list[tuple[int, int]]:
-        return [(first, min(first + self.rows, count)) for first in range(0, count, self.rows)]
+    def search(self, folder: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int) -> Found:
+        """The first k of each query: every actor takes a run of rows of a flat index, of queries of another.
 
-    def _in_order(self, work: Callable[..., T], calls: Iterable[Sequence[Any]], *, gpus: float = 0) -> Iterator[T]:
-        """Results in the order of the calls, with no more under way than keep the cluster busy."""
-        task = self._ray.remote(num_gpus=gpus, max_retries=self.retries)(work)
-        most = 2 * max(1, int(self._ray.cluster_resources().get("CPU", os.cpu_count() or 1)))
-        waiting: deque[Any] = deque()
-        for call in calls:
-            waiting.append(task.remote(*call))
-            if len(waiting) >= most:
-                yield self._result(waiting.popleft())
-        while waiting:
-            yield self._result(waiting.popleft())
-
-    def _result(self, reference: Any) -> Any:
+        Args:
+            folder: of the part, on the shared disk.
+            entry: its entry in the manifest.
+            queries: (Q, d) float32, already checked; or Q texts for BM25.
+            k: at least 1.
+        """
         from ray import exceptions
 
-        try:
-            return self._ray.get(reference)
-        except exceptions.RayTaskError as error:  # what went wrong on the node, as it was raised there
-            raise error.cause from error
-        except exceptions.RayError as error:
-            why = (str(error).splitlines() or [type(error).__name__])[0]
-            raise StorageError(
-                f"a shard was lost {self.retries} times: {why}",
-                item="ray",
-                cure="look at the cluster, run again to go on",
-            ) from error
+        for pause in (*(2.0**n for n in range(-1, self.retries - 1)), None):
+            try:
+                return self._found(self._held_seekers(), folder.absolute(), entry, queries, k)
+            except exceptions.RayTaskError:  # a mistake in the program: to be seen as it is
+                raise
+            except exceptions.RayError as error:
+                self._seekers = []  # the last references: those that live on end with them
+                if pause is None:
+                    raise self._lost(error) from error
+                time.sleep(pause)  # it takes a moment until a lost node is known to be lost
+        raise AssertionError("the last pause is None")
+
+    def _found(
+        self, seekers: Sequence[Any], path: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int
+    ) -> Found:
+        if entry["kind"] == "flat":
+            shared = self._ray.put(queries)
+            runs = _cuts(int(entry["count"]), len(seekers))
+            return merge(self._asked(seekers, [(path, entry, shared, k, run) for run in runs]), k)
+        blocks = [queries[first:stop] for first, stop in _cuts(len(queries), len(seekers))]
+        parts = self._asked(seekers, [(path, entry, block, k, None) for block in blocks])
+        return Found(np.concatenate([p.scores for p in parts]), np.concatenate([p.rows for p in parts]))
+
+    def _slots(self, gpus: float) -> int:
+        """How many actors find room."""
+        has = self._ray.cluster_resources()
+        room = has.get("GPU", 0.0) / gpus if gpus else has.get("CPU", 1.0)
+        return max(1, min(int(room), self.actors or int(room)))
+
+    def _passed(self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0) -> Iterator[Any]:
+        """What the work makes of each run, in their order; begun again with what is missing when a node is lost."""
+        from ray import exceptions
+
+        done = tries = 0
+        while done < len(runs):
+            try:
+                for made in self._one_pass(opened, runs[done:], gpus):
+                    if isinstance(made, _Refused):
+                        raise made.raised()
+                    yield made
+                    done, tries = done + 1, 0
+            except exceptions.RayTaskError:  # a mistake in the program: to be seen as it is
+                raise
+            except exceptions.RayError as error:
+                tries += 1
+                if tries > self.retries:
+                    raise self._lost(error) from error
+
+    def _one_pass(self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float) -> Iterator[Any]:
+        from ray.data import ActorPoolStrategy, from_items
+
+        most = min(self._slots(gpus), len(runs))
+        rows = [{"first": first, "stop": stop} for first, stop in runs]
+        source = from_items(rows, override_num_blocks=len(rows))
+        source.context.execution_options.preserve_order = True
+        source.context.enable_progress_bars = False
+        made = source.map_batches(
+            _Actor,
+            fn_constructor_args=(opened,),
+            batch_size=1,
+            batch_format="pyarrow",
+            compute=ActorPoolStrategy(min_size=1, max_size=most, initial_size=most),
+            num_cpus=1,
+            num_gpus=gpus,
+            scheduling_strategy="SPREAD",
+            max_restarts=0,  # an actor that lost its node may find no room elsewhere: the pass is begun again
+            max_task_retries=0,
+        )
+        batches: Iterator[Any] = iter(made.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1))
+        for batch in batches:
+            for blob in batch["made"].to_pylist():
+                yield pickle.loads(blob)
+
+    def _held_seekers(self) -> list[Any]:
+        if not self._seekers:
+            # Of no processor: they wait most of the time, and embedding may want one meanwhile.
+            kind = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Seeker)
+            has = int(self._ray.cluster_resources().get("CPU", 1))
+            self._seekers = [kind.remote() for _ in range(max(1, min(has, self.actors or has)))]
+        return self._seekers
+
+    def _asked(self, seekers: Sequence[Any], calls: Sequence[Sequence[Any]]) -> list[Found]:
+        """Each call to the actor of its place, so that a node keeps the same rows in its memory."""
+        waiting = [seeker.found.remote(*call) for seeker, call in zip(seekers, calls, strict=False)]
+        answers: list[Found | _Refused] = self._ray.get(waiting)
+        for answer in answers:
+            if isinstance(answer, _Refused):
+                raise answer.raised()
+        return [answer for answer in answers if isinstance(answer, Found)]
+
+    def _lost(self, error: Exception) -> StorageError:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        return StorageError(
+            f"work was lost {self.retries} times: {why}", item="ray", cure="look at the cluster, run again to go on"
+        )
+
+
+def _cuts(count: int, most: int) -> list[Run]:
+    """0 to count in at most ``most`` runs of nearly equal length, none of them empty."""
+    ends = [count * place // most for place in range(most + 1)]
+    return [(first, stop) for first, stop in pairwise(ends) if stop > first]
+
+
+class _RayDense(Dense):
+    """A dense part whose search is done on a cluster; a query's own candidates are few, and scored here."""
+
+    def __init__(self, engine: RayEngine, folder: Path, entry: dict[str, Any]) -> None:
+        super().__init__(folder, entry)
+        self._engine, self._entry = engine, entry
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """As `Dense.search`, with the same hits."""
+        queries = self._checked(queries, k)
+        if not len(queries) or not self.count:
+            return super().search(queries, k)
+        return padded(self._engine.search(self.folder, self._entry, queries, k), k)
+
+
+class _RayLexical(BM25):
+    """BM25 whose search is done on a cluster; a query's own candidates are scored here."""
+
+    def __init__(self, engine: RayEngine, folder: Path, entry: dict[str, Any]) -> None:
+        super().__init__(folder, entry)
+        self._cluster, self._entry = engine, entry
+
+    def search(self, texts: Sequence[str], k: int) -> Found:
+        """As `BM25.search`, with the same hits."""
+        if k < 1 or not texts:
+            return super().search(texts, k)
+        return self._cluster.search(self.folder, self._entry, texts, k)

@@ -26,12 +26,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,8 +230,8 @@ def embed(
     role: Role = "passage",
     shard: int = 8192,
     workers: int = 2,
-    progress: bool = True,
-    elsewhere: Callable[[Iterator[list[Item]]], Iterator[MadeShard]] | None = None,
+    progress: bool | Callable[[int, int], None] = True,
+    elsewhere: Elsewhere | None = None,
 ) -> Embedded:
     """Embed ``items`` into the folder ``out``, going on where an earlier run was stopped.
 
@@ -247,8 +247,9 @@ def embed(
         role: what the texts are for.
         shard: items per shard, for a new folder; a folder goes on with its own.
         workers: threads that read, decode and resize images.
-        progress: show a bar with rate and remaining time on standard error.
-        elsewhere: makes the shards in other processes (by `make_shard`), in order; ids must not repeat then.
+        progress: show a bar with rate and remaining time on standard error; or a function told (items done, items in
+            all, 0 when unknown) after every batch.
+        elsewhere: makes the shards in other processes; ``items`` must have a length then, and ids must not repeat.
 
     Raises:
         IndexFileError: ``out`` holds vectors of another encoder, space or role, or something else altogether.
@@ -277,17 +278,26 @@ def embed(
         _locked(out),
         _Folder.open(out, plan, shard) as folder,
         _Work(encoder, space, role, workers) as work,
-        _Bar(f"{encoder.name} {space}", total) if progress else nullcontext() as bar,
+        _shown(f"{encoder.name} {space}", total, progress) as bar,
     ):
         stream = _past_finished(iter(items), folder, work, bar)
         if elsewhere is not None:
-            for made in elsewhere(_in_lists(stream, folder.shard)):
+            if total is None:
+                raise UsageError("items of unknown number cannot be embedded elsewhere", cure="give a sequence")
+            first = sum(shard.items for shard in folder.done)
+            runs = [(start, min(start + folder.shard, total)) for start in range(first, total, folder.shard)]
+            for made, run in zip(elsewhere(runs), runs, strict=True):
+                if made.items != run[1] - run[0]:
+                    raise StorageError(
+                        f"items {run[0]} to {run[1]} came back as {made.items}", item=str(out), cure="run it again"
+                    )
                 folder.append(made)
                 if bar:
                     bar.advance(made.items, made.failed)
-        tasks = _read_ahead(stream, work)
-        while here := work.shard(tasks, folder.shard, bar):
-            folder.append(here)
+        else:
+            tasks = _read_ahead(stream, work)
+            while here := work.shard(tasks, folder.shard, bar):
+                folder.append(here)
         folder.finish()
     return Embedded.open(out)
 
@@ -301,11 +311,6 @@ def make_shard(items: Sequence[Item], encoder: Encoder, space: str, *, role: Rol
     return made
 
 
-def _in_lists(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
-    while held := list(islice(items, size)):
-        yield held
-
-
 class MadeShard(NamedTuple):
     """One finished shard."""
 
@@ -316,6 +321,10 @@ class MadeShard(NamedTuple):
     vectors: bytes
     ids: bytes
     errors: bytes
+
+
+Elsewhere = Callable[[Sequence[tuple[int, int]]], Iterator[MadeShard]]
+"""Runs of items (first, stop) to their shards by `make_shard`, in the order of the runs."""
 
 
 class _Task(NamedTuple):
@@ -346,7 +355,7 @@ def _input_digest(items: Iterable[Item]) -> str:
     return hashlib.sha256(b"".join(_mark(item) for item in items)).hexdigest()
 
 
-def _past_finished(items: Iterator[Item], folder: _Folder, work: _Work, bar: _Bar | None) -> Iterator[Item]:
+def _past_finished(items: Iterator[Item], folder: _Folder, work: _Work, bar: _Watching | None) -> Iterator[Item]:
     """Pass over the shards that are already there; what remains of ``items`` from the first that is not."""
     for number, done in enumerate(tuple(folder.done)):
         chunk = list(islice(items, folder.shard))
@@ -450,7 +459,7 @@ class _Work:
         picture = rgb(data, item.id)
         return self._encoder.prepared(picture, self._space) if isinstance(self._encoder, Preparing) else picture
 
-    def shard(self, tasks: Iterator[_Task], size: int, bar: _Bar | None) -> MadeShard | None:
+    def shard(self, tasks: Iterator[_Task], size: int, bar: _Watching | None) -> MadeShard | None:
         """Embed the next ``size`` tasks, in batches that start anew with each shard; None when there are none left."""
         marks: list[bytes] = []
         rows: list[NDArray[np.float32]] = []
@@ -685,6 +694,38 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(place)
+
+
+class _Watching(Protocol):
+    """Who is told how far the embedding is."""
+
+    def skip(self, items: int, failed: int) -> None: ...
+    def advance(self, items: int, failed: int) -> None: ...
+
+
+@contextmanager
+def _shown(what: str, total: int | None, progress: bool | Callable[[int, int], None]) -> Iterator[_Watching | None]:
+    if callable(progress):
+        yield _Told(total or 0, progress)
+    elif progress:
+        with _Bar(what, total) as bar:
+            yield bar
+    else:
+        yield None
+
+
+class _Told:
+    """Tells a function."""
+
+    def __init__(self, total: int, tell: Callable[[int, int], None]) -> None:
+        self._done, self._total, self._tell = 0, total, tell
+
+    def skip(self, items: int, failed: int) -> None:
+        self.advance(items, failed)
+
+    def advance(self, items: int, failed: int) -> None:
+        self._done += items
+        self._tell(self._done, self._total)
 
 
 class _Bar:

@@ -23,7 +23,8 @@ from demur.indexing.ivf import read_faiss
 from demur.store import storage_errors
 
 
-def _padded(found: Found, k: int) -> Found:
+def padded(found: Found, k: int) -> Found:
+    """As wide as k, by places that hold row -1 and score -inf."""
     missing = k - found.rows.shape[1]
     if missing <= 0:
         return found
@@ -101,12 +102,12 @@ class Dense:
         """
         queries = self._checked(queries, k)
         if self._lists is None or not len(queries):
-            return _padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
+            return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
         coarse = exact_top(queries, self._centroids, self.nprobe, largest_norm=self._coarse_norm)
         take = min(self.count, max(k * self.refine, k + MARGIN))
         self._lists.nprobe = self.nprobe
         _, rows = self._lists.search_preassigned(queries, take, coarse.rows, coarse.scores)
-        return _padded(best(rescore(queries, self.vectors, rows), rows, k), k)
+        return padded(best(rescore(queries, self.vectors, rows), rows, k), k)
 
     def among(self, queries: Floats, candidates: Sequence[Rows], k: int) -> Found:
         """The first k for each query among its own candidate rows, exactly.

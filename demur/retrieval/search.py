@@ -57,6 +57,14 @@ class QueryEncoder(Protocol):
         ...
 
 
+class Engine(Protocol):
+    """Where parts are searched; every engine finds the same hits (`demur.indexing.cluster.RayEngine`)."""
+
+    def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
+        """What `demur.plugins` would open: something with ``search`` and ``among``."""
+        ...
+
+
 @dataclass(frozen=True)
 class Query:
     """What is asked: a text, an image, or both. A mode uses the one that it needs."""
@@ -110,15 +118,23 @@ class Searcher:
         encoder: the encoder that made it.
         text_encoder: the one that made its passages, where that is another.
         verify: check the SHA-256 of every file, not only its size.
+        engine: where the parts are searched; this process when None.
 
     Raises:
         IndexFileError: the folder is not an index, a file is cut short or changed, or another encoder made it.
     """
 
     def __init__(
-        self, folder: Path, encoder: QueryEncoder, *, text_encoder: QueryEncoder | None = None, verify: bool = False
+        self,
+        folder: Path,
+        encoder: QueryEncoder,
+        *,
+        text_encoder: QueryEncoder | None = None,
+        verify: bool = False,
+        engine: Engine | None = None,
     ) -> None:
         self.folder = folder
+        self._engine = engine
         self.manifest: dict[str, Any] = checked_manifest(folder, verify=verify)
         self.id: str = self.manifest["id"]
         self._encoders: dict[str, QueryEncoder] = {space: encoder for space in encoder.dims}
@@ -289,8 +305,11 @@ class Searcher:
                     cure=f"ask in one of: {', '.join(self.modes)}",
                 )
             entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
-            kind, _ = plugins.find("indexes", entry["kind"])
-            self._parts[name] = kind.open(folder, entry)
+            if self._engine is not None:
+                self._parts[name] = self._engine.open_part(folder, entry)
+            else:
+                kind, _ = plugins.find("indexes", entry["kind"])
+                self._parts[name] = kind.open(folder, entry)
             self._rows[name] = np.load(folder / "rows.npy", mmap_mode="r")
         return self._parts[name]
 

@@ -1,90 +1,192 @@
 """A real two-node Ray cluster on this machine."""
 
 import os
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from stub_encoder import slow_stub, stub
+from stub_encoder import StubEncoder, noted_stub, slow_stub, stub
+from test_search import corpus, picture
 
+from demur.cli import main
+from demur.errors import UsageError
 from demur.indexing import ivf
 from demur.indexing.build import build_index
 from demur.indexing.cluster import RayEngine
 from demur.indexing.embed import Item, embed
-from demur.indexing.exact import exact_top, unit
-from demur.records import Document
+from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.retrieval.search import Query, Searcher
+from demur.store import write_records
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
+ENCODER = ["--encoder", "stub_encoder:stub"]
+RAY = ["--engine", "ray"]
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def cluster(tmp_path_factory):
     pytest.importorskip("ray")
-    before = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), before])
+    noted = tmp_path_factory.mktemp("noted") / "opened"
+    tests = Path(__file__).parents[1]
+    given = {"PYTHONPATH": os.pathsep.join([str(tests), str(tests / "retrieval")]), "OPENED_BY": str(noted)}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
     import ray
     from ray.cluster_utils import Cluster
 
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    nodes.second = nodes.add_node(num_cpus=1)
-    nodes.wait_for_nodes()
+    nodes.noted, nodes.second = noted, None
     ray.init(address=nodes.address, log_to_driver=False)
     yield nodes
     ray.shutdown()
     nodes.shutdown()
-    os.environ["PYTHONPATH"] = before
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@pytest.fixture
+def two_nodes(cluster):
+    if cluster.second is None:
+        cluster.second = cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+    return cluster
+
+
+def lose_one(cluster):
+    cluster.remove_node(cluster.second, allow_graceful=False)
+    cluster.second = None
+
+
+def alive():
+    import ray
+
+    return sum(node["Alive"] for node in ray.nodes())
+
+
+def files(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def documents(n=120):
     return [Document(id=f"d{i}", title=f"T{i // 4}", text=f"passage {i}", page=f"p{i // 4}") for i in range(n)]
 
 
-def test_the_same_files_come_out(cluster, tmp_path):
-    engine = RayEngine(shard=16)
-    local = build_index(documents(), stub(), tmp_path / "local")
-    made = build_index(documents(), stub(), tmp_path / "ray", engine=engine)
-    ledgers = {f"parts/{part}/{name}" for part in made["parts"] for name in ("shards.jsonl", "manifest.json")}
-    assert {k: v for k, v in made["files"].items() if k not in ledgers} == {
-        k: v for k, v in local["files"].items() if k not in ledgers  # those two tell the shards' size, 16 and 8192
-    }  # fmt: skip
-    queries = [Query(f"T{i // 4}\npassage {i}") for i in range(9)]
-    hits = [Searcher(tmp_path / side, stub()).search(queries, "text->text", 5) for side in ("local", "ray")]
-    assert hits[0] == hits[1]
+def test_the_command_leaves_the_same_files_and_finds_the_same(two_nodes, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    given = corpus(tmp_path)
+    write_records(tmp_path / "documents.jsonl", given)
+    by_id = {d.id: d for d in given}
+    samples = [
+        Sample(
+            id=f"q{i}", source="kb", question=f"Which part is number {i}?", images=(by_id[f"i{i}"].image,),
+            answers=AnswerSpec(accepted=((f"passage {3 * i}",),)), gold=(Evidence.of(by_id[f"t{3 * i}"], Role.GOLD),),
+        )
+        for i in range(4)
+    ]  # fmt: skip
+    write_records(tmp_path / "samples.jsonl", samples)
+    (tmp_path / "pool.json").write_text("{}")
+    told = {}
+    for out, where in (("local", []), ("ray", RAY)):
+        assert main(["index", "build", ".", "--out", f"{out}-index", *ENCODER, *where]) == 0
+        mined = ["--lexical", "2", "--out", f"{out}-mined", *ENCODER, *where]
+        assert main(["mine", ".", "--index", f"{out}-index", *mined]) == 0
+        capsys.readouterr()
+        words = ["--text", "passage 7", "--image", "4.png", "--json", *ENCODER, *where]
+        assert main(["index", "search", f"{out}-index", *words]) == 0
+        told[out] = capsys.readouterr().out
+    assert files(tmp_path / "ray-index") == files(tmp_path / "local-index")
+    assert files(tmp_path / "ray-mined") == files(tmp_path / "local-mined")
+    assert len(files(tmp_path / "ray-index")) > 20
+    assert told["ray"] == told["local"]
 
 
-def test_lists_and_search(cluster, tmp_path):
-    vectors = unit(np.random.default_rng(0).standard_normal((200_000, 8)).astype(np.float32))
+def test_many_shards_each_encoder_opened_once(two_nodes, tmp_path):
+    encoder = noted_stub()
+    two_nodes.noted.write_text("")
+    items = [Item(f"i{n}", text=f"text {n}") for n in range(320)]
+    made = RayEngine(shard=16).embed(items, encoder, "text", tmp_path / "embedded")
+    opened = Counter(two_nodes.noted.read_text().split())
+    assert sorted(opened.values()) == [1, 1], "two actors did twenty shards, and each opened its model once"
+    assert len(made.ids) == 320
+    embed(items, encoder, "text", tmp_path / "local", shard=16, progress=False)
+    assert files(tmp_path / "embedded") == files(tmp_path / "local")
+
+
+def test_a_stopped_pass_goes_on_where_it_was(two_nodes, tmp_path):
+    items = [Item(f"i{n}", text=f"text {n}") for n in range(100)]
+    embed(items[:50], stub(), "text", tmp_path / "ray", shard=16, progress=False)  # three shards and a short one
+    told = []
+    RayEngine().embed(items, stub(), "text", tmp_path / "ray", progress=lambda done, total: told.append((done, total)))
+    embed(items, stub(), "text", tmp_path / "local", shard=16, progress=False)
+    assert files(tmp_path / "ray") == files(tmp_path / "local")
+    assert told == [(16, 100), (32, 100), (48, 100), (64, 100), (80, 100), (96, 100), (100, 100)]
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf-sq8"])
+def test_hits_are_those_of_one_machine(two_nodes, tmp_path, kind):
+    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path, kind=kind)
+    here = Searcher(tmp_path / "index", StubEncoder())
+    there = Searcher(tmp_path / "index", StubEncoder(), engine=RayEngine())
+    queries = [Query(f"passage {i} about w{i % 3}", picture(i)) for i in range(9)]
+    for mode in (*here.modes, "image->image/text->text", "image->title/lexical"):
+        for k in (1, 7, 99):
+            assert there.search(queries, mode, k) == here.search(queries, mode, k), (mode, k)
+    with pytest.raises(UsageError, match="k must be at least 1"):
+        there.search(queries, "lexical", 0)
+
+
+def test_inverted_lists_are_the_same_file(two_nodes, tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((200_000, 8)).astype(np.float32)
     np.save(tmp_path / "vectors.npy", vectors)
-    engine = RayEngine(rows=ivf.ADD_BLOCK)
-    engine.build_ivf("ivf-sq8", vectors, tmp_path / "ray.faiss")
+    RayEngine(rows=ivf.ADD_BLOCK).build_ivf("ivf-sq8", vectors, tmp_path / "ray.faiss")
     ivf.build_ivf("ivf-sq8", vectors, tmp_path / "local.faiss")
     assert (tmp_path / "ray.faiss").read_bytes() == (tmp_path / "local.faiss").read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["local.faiss", "ray.faiss", "vectors.npy"]
-    found = engine.search(tmp_path / "vectors.npy", vectors[:70], 9, count=len(vectors), largest_norm=1.0001)
-    whole = exact_top(vectors[:70], vectors, 9, largest_norm=1.0001)
-    assert (found.rows == whole.rows).all()
-    assert found.scores.tobytes() == whole.scores.tobytes()
 
 
-def test_a_lost_node(cluster, tmp_path):
-    import ray
+def test_what_goes_wrong_on_a_node_is_said_as_here(two_nodes, tmp_path):
+    class Other(StubEncoder):
+        def fingerprint(self):
+            return "other weights"
 
-    items = [Item(f"i{n}", text=f"text {n}") for n in range(400)]
+    items = [Item(f"i{n}", text=f"text {n}") for n in range(40)]
+    with pytest.raises(UsageError, match="the node's weights differ from the driver's"):
+        RayEngine(shard=16).embed(items, Other(name="stub_encoder:stub"), "text", tmp_path / "ray")
 
-    def meanwhile():
+
+def test_a_node_lost_while_embedding(two_nodes, tmp_path):
+    items = [Item(f"i{n}", text=f"text {n}") for n in range(640)]
+    ledger, lost = tmp_path / "ray" / "shards.jsonl", []
+
+    def lose():
         """Shards are under way on both nodes, and more are wanted, when one of the nodes dies."""
-        for item in items:
-            if item.id == "i200":
-                cluster.remove_node(cluster.second, allow_graceful=False)
-            yield item
+        while not ledger.exists() or ledger.read_bytes().count(b"\n") < 6:
+            time.sleep(0.05)
+        lose_one(two_nodes)
+        lost.append(ledger.read_bytes().count(b"\n") - 1)
 
-    made = RayEngine(shard=16).embed(meanwhile(), slow_stub(), "text", tmp_path / "ray")
-    whole = embed(items, stub(), "text", tmp_path / "local", shard=16, progress=False)
+    loser = threading.Thread(target=lose)
+    loser.start()
+    made = RayEngine(shard=16).embed(items, slow_stub(), "text", tmp_path / "ray")
+    loser.join()
+    assert lost[0] < 40, "shards were left to do"
+    whole = embed(items, slow_stub(), "text", tmp_path / "local", shard=16, progress=False)
     assert made.vectors.tobytes() == whole.vectors.tobytes()
-    assert list(made.ids) == list(whole.ids)
+    assert files(tmp_path / "ray") == files(tmp_path / "local")
     limit = time.monotonic() + 60
-    while sum(node["Alive"] for node in ray.nodes()) != 1:
+    while alive() != 1:
         assert time.monotonic() < limit
         time.sleep(0.2)
+
+
+def test_a_node_lost_while_searching(two_nodes, tmp_path):
+    build_index(documents(), stub(), tmp_path / "index")
+    engine = RayEngine()
+    there, here = Searcher(tmp_path / "index", stub(), engine=engine), Searcher(tmp_path / "index", stub())
+    queries = [Query(f"T{i // 4}\npassage {i}") for i in range(9)]
+    assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)
+    lose_one(two_nodes)
+    assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)
