@@ -322,6 +322,8 @@ class Ask(Record):
     choices: tuple[tuple[str, str], ...] = ()
     condition: str = "moderate"
     """Canonical text of the prompting condition (strictness and add-ons)."""
+    draw: int = 0
+    """Which of several independent answers to the same question this asks for."""
 
 
 class TextPart(Record):
@@ -436,6 +438,8 @@ class Row(Record):
     scenario: Scenario
     condition: str
     recipe: str
+    draw: int = 0
+    """Which of several independent answers; draws of one context and condition are one item, never several."""
     k_used: int
     """Distractors shown."""
     expected: Literal["answer", "deflect"]

@@ -32,21 +32,31 @@ class SpendingLog:
     set aside. Lines are appended in one write each, so processes never tear each other's.
 
     Args:
-        path: the file; it and its folder are made when missing.
+        path: the file; it and its folder are made with the first line.
 
     Raises:
-        StorageError: it cannot be opened.
+        StorageError: it is there and cannot be opened.
     """
 
     _handle = -1
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with storage_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._read = 0
         self._sums: dict[str, int] = {}
+        self._open(os.O_RDWR)
+
+    def _open(self, flags: int) -> bool:
+        if self._handle < 0:
+            try:
+                self._handle = os.open(self.path, flags | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                raise StorageError(
+                    error.strerror or str(error), item=str(self.path), cure="choose a folder you can write to"
+                ) from error
+        return True
 
     def add(self, label: str, amount: int) -> None:
         """Append a line.
@@ -56,6 +66,9 @@ class SpendingLog:
         """
         line = f"{amount:+d} {label}\n".encode()
         with storage_errors(self.path):
+            if self._handle < 0:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._open(os.O_RDWR | os.O_CREAT)
             if os.write(self._handle, line) == len(line):
                 return
             os.write(self._handle, b"\n")
@@ -63,6 +76,8 @@ class SpendingLog:
 
     def sum(self, label: str) -> int:
         """What all processes together spent and set aside under a label so far, in billionths of a dollar."""
+        if not self._open(os.O_RDWR):  # nobody spent anything yet
+            return 0
         with storage_errors(self.path):
             size = os.fstat(self._handle).st_size
             while self._read < size:

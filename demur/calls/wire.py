@@ -16,6 +16,7 @@ from typing import Any
 
 from demur.errors import CallError, ItemError, PermanentError, TransientError, UsageError
 from demur.records import ImagePart, ImageRef, Message, Request, Response, TextPart, TokenLogprob, Usage
+from demur.store import seed_of
 
 _OURS = frozenset({"model", "messages", "stream", "n"})
 _FLOOR_LOGPROB = -9999.0
@@ -104,7 +105,8 @@ def body(
     if request.max_tokens is not None:
         value[max_tokens_field] = request.max_tokens
     if request.seed is not None:
-        value["seed"] = request.seed
+        # the same seed again would be the same answer again: each further draw has a seed of its own
+        value["seed"] = seed_of(request.seed, request.draw) % 2**31 if request.draw else request.seed
     if request.stop:
         value["stop"] = list(request.stop)
     if request.logprobs or request.top_logprobs is not None:

@@ -26,6 +26,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--judge", default="rules", help="who grades (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of every draw and order (default: %(default)s)")
     parser.add_argument("--limit", type=int, metavar="N", help="ask N samples drawn by the seed instead of all")
+    parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N",
+        help="ask everything in N independent draws; reports take their mean, and count an item once (default: 1)",
+    )  # fmt: skip
     parser.add_argument("--text-only", action="store_true", help="ask only what a model without images can be asked")
     parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
     parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
@@ -67,6 +71,10 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
 
     if args.limit is not None and args.limit < 1:
         raise UsageError("--limit must be at least 1")
+    if args.repeat < 1:
+        raise UsageError(f"--repeat {args.repeat}", cure="give 1 or more")
+    if args.repeat > 1 and args.temperature == 0:
+        raise UsageError("--repeat with --temperature 0 draws the same answer again", cure="raise the temperature")
     if len(set(args.systems)) != len(args.systems):
         raise UsageError("a system is named twice", item=" ".join(args.systems), cure="name each once")
     release = Release.open(args.release)
@@ -87,6 +95,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         "seed": args.seed,
         "limit": args.limit,
         "text_only": args.text_only,
+        "repeat": args.repeat,
         "prompts": prompts,
         "options": given,
         "prices": args.prices,

@@ -75,13 +75,14 @@ def tasks_of(
     conditions: Sequence[Condition],
     prompts: Prompts,
     seed: int,
+    repeat: int = 1,
 ) -> list[Task]:
     """The plan of a run.
 
     Raises:
         UsageError: no sample can be asked this way.
     """
-    tasks = list(plan(samples, recipes, conditions, prompts, seed))
+    tasks = list(plan(samples, recipes, conditions, prompts, seed, repeat))
     if not tasks:
         raise UsageError(
             "no sample of the release can be asked this way",
@@ -102,6 +103,7 @@ def ask(
     seed: int = 0,
     limit: int | None = None,
     text_only: bool = False,
+    repeat: int = 1,
     prompts: Prompts | None = None,
     encoder: Encoder | None = None,
     encoder_name: str = "",
@@ -126,6 +128,7 @@ def ask(
         seed: of whatever is drawn.
         limit: ask a random part of the samples; None for all.
         text_only: draw that part among samples that a text-only model can be asked.
+        repeat: independent answers to each question.
         prompts: texts; the package's when None.
         encoder: for systems that read with embeddings; opened by ``encoder_name`` when they need one.
         encoder_name: the release's own encoder when empty.
@@ -134,7 +137,8 @@ def ask(
         ledger: where model calls are kept.
         alongside: asks in flight at once.
         concurrency: calls in flight per endpoint.
-        budget: stops the run, resumable, before its money is passed.
+        budget: stops the run, resumable, before its money is passed; what earlier commands spent on the same run
+            folders counts. What is spent is noted in ``out/spent.log``, also without a budget.
         prices: price table that overlays the shipped one.
         steps: told what happens.
 
@@ -144,7 +148,7 @@ def ask(
     prompts = prompts or Prompts()
     grader = open_judge(judge)
     everything = list(release.samples())
-    tasks = tasks_of(drawn(everything, limit, seed, text_only=text_only), recipes, conditions, prompts, seed)
+    tasks = tasks_of(drawn(everything, limit, seed, text_only=text_only), recipes, conditions, prompts, seed, repeat)
     if encoder is None and any(s.partition(":")[0] in NEEDS_ENCODER for s in systems):
         stated = str(release.manifest.get("encoder", {}).get("name", "offline"))
         encoder = open_encoder(encoder_name or stated, from_file=not encoder_name)
@@ -155,16 +159,25 @@ def ask(
         "recipes": [str(r) for r in recipes],
         "conditions": [str(c) for c in conditions],
         "prompts": {str(c): prompts.used(c) for c in conditions},
+        **({"repeat": repeat} if repeat > 1 else {}),
     }
-    folders = []
+    opened = []
     for name in systems:
         given = dict((options or {}).get(name, {}))
         kit = kit_of(
             release, encoder, everything, prompts, ledger=ledger or out / "calls.sqlite", options=given,
-            concurrency=concurrency, budget=budget, prices=prices,
+            concurrency=concurrency, prices=prices,
         )  # fmt: skip
         system = open_system(name, kit)
-        label = str(given.get("name") or system.id)
+        opened.append((name, kit, system, str(given.get("name") or system.id)))
+    if any(isinstance(system, ModelSystem) for _, _, system, _ in opened):
+        from demur.calls import Budget
+
+        budget = (budget or Budget(None)).noted(out / "spent.log")
+        for _, kit, _, label in opened:  # all of them before the first is asked: they share the money
+            kit.budget = budget.purse(folder_name(label))
+    folders = []
+    for name, _, system, label in opened:
         folders.append(
             run(
                 out / folder_name(label),
@@ -188,6 +201,7 @@ def planned(
     seed: int = 0,
     limit: int | None = None,
     text_only: bool = False,
+    repeat: int = 1,
     prompts: Prompts | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     ledger: Path,
@@ -204,6 +218,7 @@ def planned(
         seed: of whatever is drawn.
         limit: as for `ask`.
         text_only: as for `ask`.
+        repeat: as for `ask`.
         prompts: texts; the package's when None.
         options: as for `ask`.
         ledger: what is kept there is not paid again.
@@ -215,7 +230,7 @@ def planned(
 
     prompts = prompts or Prompts()
     samples = drawn(list(release.samples()), limit, seed, text_only=text_only)
-    tasks = tasks_of(samples, recipes, conditions, prompts, seed)
+    tasks = tasks_of(samples, recipes, conditions, prompts, seed, repeat)
     total = Plan()
     for name in systems:
         if name.partition(":")[0] != "model":

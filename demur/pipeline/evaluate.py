@@ -87,15 +87,20 @@ def plan(
     conditions: Sequence[Condition],
     prompts: Prompts,
     seed: int = 0,
+    repeat: int = 1,
 ) -> Iterator[Task]:
-    """Every task, sample by sample: asks that share images and evidence lie together for the server's cache."""
+    """Every task, sample by sample: asks that share images and evidence lie together for the server's cache.
+
+    Each is asked ``repeat`` times, in independent draws.
+    """
     seen: set[str] = set()
     for sample, context in making.contexts(samples, recipes, seed):
         for condition in conditions:
-            task = Task(sample, context, make_ask(sample, context, condition, prompts))
-            if task.ask.id not in seen:  # a sweep and the four scenarios may name the same recipe
-                seen.add(task.ask.id)
-                yield task
+            for draw in range(repeat):
+                task = Task(sample, context, make_ask(sample, context, condition, prompts, draw))
+                if task.ask.id not in seen:  # a sweep and the four scenarios may name the same recipe
+                    seen.add(task.ask.id)
+                    yield task
 
 
 async def grade_all(
@@ -173,6 +178,7 @@ def row(graded: Graded) -> Row:
         scenario=context.scenario,
         condition=ask.condition,
         recipe=context.recipe,
+        draw=ask.draw,
         k_used=context.k_used,
         expected=context.expected,
         status=verdict.status,
@@ -189,7 +195,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {"k_used": pa.int32(), "confidence": pa.float64()}
+    kinds = {"k_used": pa.int32(), "draw": pa.int32(), "confidence": pa.float64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
     with storage_errors(path):
         temporary = path.with_name(f".{path.name}.tmp")

@@ -13,7 +13,7 @@ from typing import Any
 
 from demur.errors import DemurError
 from demur.records import Evidence, ImageRef, Outcome, Row, Scenario, Status
-from demur.report.cells import Headline, parsed
+from demur.report.cells import Headline, by_item, majority, parsed, told_draws
 from demur.report.data import ReportData
 
 CODES = {Outcome.CORRECT: "c", Outcome.DEFLECTED: "d", Outcome.INCORRECT: "i"}
@@ -198,13 +198,17 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
 
     verdicts = []
     for run in data.runs:
-        mine = {(r.context, r.condition): r for r in run.rows}
-        said = [mine.get(key) for key in keys]
+        draws = by_item(run.rows)
+        said = [majority(draws[key]) if key in draws else None for key in keys]
+        told = [told_draws(draws.get(key, ())) for key in keys]
         verdicts.append(
             {
                 "code": "".join("n" if r is None else code(r) for r in said),
                 "answer": [0 if r is None else pool.of(r.answer) for r in said],
-                "reason": [0 if r is None else pool.of(r.reason) for r in said],
+                "reason": [
+                    0 if r is None else pool.of("; ".join(filter(None, (t, r.reason))))
+                    for r, t in zip(said, told, strict=True)
+                ],
                 "error": [0 if r is None else pool.of(r.error) for r in said],
                 "confidence": [None if r is None or r.confidence is None else round(r.confidence, 4) for r in said],
             }

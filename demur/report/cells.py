@@ -43,6 +43,8 @@ class Headline(NamedTuple):
     condition: str
     recipes: Mapping[Scenario, str]
     """Canonical recipe text per scenario that any run asks."""
+    draws: int = 1
+    """Independent answers to each question, at most."""
 
     def holds(self, row: Row) -> bool:
         """Whether a row is part of the headline numbers."""
@@ -51,12 +53,33 @@ class Headline(NamedTuple):
     def told(self) -> str:
         """One line for the notes under a table."""
         recipes = "; ".join(text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC)
-        return f"Prompt: {self.condition}. Contexts: {recipes or 'none shown'}."
+        repeats = f" Up to {self.draws} draws per item count as one: rates are means over draws." * (self.draws > 1)
+        return f"Prompt: {self.condition}. Contexts: {recipes or 'none shown'}.{repeats}"
 
 
 def cell(rows: Iterable[Row]) -> Cell:
     """The three rates of some rows, with intervals clustered by what samples share."""
     return Cell(*rates(tuple(rows)))
+
+
+def by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """(context, condition) -> the draws of that item, in order; one where nothing was asked twice."""
+    found = grouped(rows, lambda r: (r.context, r.condition))
+    return {key: sorted(draws, key=lambda r: r.draw) for key, draws in found.items()}
+
+
+def majority(draws: Sequence[Row]) -> Row:
+    """The draw that stands for all: the first of the most frequent outcome; graded ones before the others."""
+    counts = Counter(r.outcome for r in draws)
+    return max(draws, key=lambda r: (r.outcome is not None, counts[r.outcome], -r.draw))
+
+
+def told_draws(draws: Sequence[Row]) -> str:
+    """What the draws of an item came to: ``3 draws: 2 correct, 1 deflected``; "" for a single one."""
+    if len(draws) < 2:
+        return ""
+    counts = Counter(r.outcome.value if r.outcome is not None else r.status.value for r in draws)
+    return f"{len(draws)} draws: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
 
 
 def grouped(rows: Iterable[Row], key: Callable[[Row], K]) -> dict[K, list[Row]]:
@@ -95,7 +118,7 @@ def headline(runs: Sequence[Run]) -> Headline:
     matching = [(r, a) for r, a in twins if a in candidates[Scenario.ADVERSARIAL]]
     if matching:
         chosen[Scenario.REALISTIC], chosen[Scenario.ADVERSARIAL] = matching[0]
-    return Headline(condition, chosen)
+    return Headline(condition, chosen, 1 + max((r.draw for run in runs for r in run.rows), default=0))
 
 
 def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> list[str]:

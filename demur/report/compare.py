@@ -1,7 +1,8 @@
 """Two runs side by side: paired differences with a verdict on each, and the items that changed.
 
 Runs are paired by context set and condition: only asks that both systems were graded on are compared, and how
-many were not is told. Every test is exact McNemar on the asks where the two differ. Holm's correction is over two
+many were not is told. Every test is exact McNemar on the asks where the two differ; where asks were repeated, each
+counts with the mean of its draws, and a sign-flip test takes McNemar's place. Holm's correction is over two
 families: right behaviour in each scenario, which decides the verdict, and the three rates behind it, which explain it.
 The interval of a difference is a paired bootstrap over clusters; McNemar's test takes pairs as independent.
 """
@@ -14,12 +15,12 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from demur.judge.measures.paired import Paired, holm, of_flags
+from demur.judge.measures.paired import Paired, holm, of_means
 from demur.judge.measures.power import paired
-from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
+from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags, Floats
 from demur.judge.measures.table import Table as Columns
 from demur.records import Outcome, Row, Sample, Scenario
-from demur.report.cells import SCENARIOS, Headline
+from demur.report.cells import SCENARIOS, Headline, by_item, majority
 from demur.report.data import Run
 from demur.report.tables import Column, Table, plain, to_rich
 
@@ -45,6 +46,14 @@ def _flags(rows: Columns) -> dict[str, Flags]:
         "deflection": rows.result == DEFLECTED,
         "hallucination": rows.result == INCORRECT,
     }
+
+
+def _means(items: Sequence[Sequence[Row]]) -> dict[str, Floats]:
+    """Measure name -> float64 [items]: the share of an item's draws that count for it."""
+    sizes = np.array([len(draws) for draws in items])
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    flags = _flags(Columns(r for draws in items for r in draws))
+    return {name: np.add.reduceat(hit.astype(np.float64), starts) / sizes for name, hit in flags.items()}
 
 
 _SIGN = {PRIMARY: 1, "accuracy": 1, "hallucination": -1}
@@ -142,6 +151,13 @@ class Comparison(NamedTuple):
     gained: tuple[Changed, ...]
     slices: tuple[Slice, ...]
     """Worst first."""
+    draws: int = 1
+    """Draws per ask, at most; an ask's draws are one pair, with their mean."""
+
+    @property
+    def test(self) -> str:
+        """The test behind the p-values."""
+        return "exact McNemar" if self.draws == 1 else "sign-flip test of the means over an ask's draws"
 
     @property
     def worse(self) -> bool:
@@ -181,19 +197,23 @@ def compare(
     Returns:
         The comparison; without a shared ask it has no differences.
     """
-    left = {(r.context, r.condition): r for r in first.rows if head is None or head.holds(r)}
-    right = {(r.context, r.condition): r for r in second.rows if head is None or head.holds(r)}
+    left = by_item(r for r in first.rows if head is None or head.holds(r))
+    right = by_item(r for r in second.rows if head is None or head.holds(r))
     shared = sorted(set(left) & set(right))
-    graded = [(left[k], right[k]) for k in shared if left[k].outcome is not None and right[k].outcome is not None]
+    both = [
+        ([r for r in left[k] if r.outcome is not None], [r for r in right[k] if r.outcome is not None]) for k in shared
+    ]
+    items = [(a, b) for a, b in both if a and b]
+    graded = [(majority(a), majority(b)) for a, b in items]
     raw: list[tuple[Scenario, Paired]] = []
     for scenario in SCENARIOS:
-        mine = [(a, b) for a, b in graded if a.scenario is scenario]
+        mine = [(a, b) for a, b in items if a[0].scenario is scenario]
         if not mine:
             continue
-        one, other = Columns(a for a, _ in mine), Columns(b for _, b in mine)
-        theirs = _flags(other)
-        for name, flags in _flags(one).items():
-            raw.append((scenario, of_flags(flags, theirs[name], one.cluster, measure=name)))
+        one, other = _means([a for a, _ in mine]), _means([b for _, b in mine])
+        cluster = Columns(a[0] for a, _ in mine).cluster
+        for name, means in one.items():
+            raw.append((scenario, of_means(means, other[name], cluster, measure=name)))
     # Two families: the behaviour that is asked for decides; the three rates behind it explain.
     corrected: list[float | None] = [None] * len(raw)
     for first_question in (True, False):
@@ -235,6 +255,7 @@ def compare(
         lost=tuple(changed(a, b) for a, b in lost),
         gained=tuple(changed(a, b) for a, b in gained),
         slices=_slices(graded),
+        draws=max((len(draws) for pair in items for draws in pair), default=1),
     )
 
 
@@ -311,7 +332,7 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
         f"{found.pairs:,} asks graded in both; {found.ungraded:,} shared but not graded in one of them; "
         f"asked of one alone: {found.only_first:,} and {found.only_second:,}.",
         f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals: paired bootstrap over "
-        f"clusters, 95 %. p: exact McNemar, corrected by Holm over {len(main)} tests of right behaviour and "
+        f"clusters, 95 %. p: {found.test}, corrected by Holm over {len(main)} tests of right behaviour and "
         f"over {len(found.differences) - len(main)} of the rates; verdicts at {ALPHA:g}.",
         "Right behaviour: a right answer where gold evidence is shown, a deflection where it is not.",
     )
@@ -399,6 +420,8 @@ def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
         "only_first": found.only_first,
         "only_second": found.only_second,
         "ungraded": found.ungraded,
+        "draws": found.draws,
+        "test": found.test,
         "worse": found.worse,
         "sentence": found.sentence,
         "differences": [

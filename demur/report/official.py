@@ -9,6 +9,7 @@ from demur.errors import UnknownPart
 from demur.judge.official import METRICS, metric
 from demur.judge.official.infoseek import final
 from demur.records import Sample, Status
+from demur.report.cells import by_item
 from demur.report.data import ReportData, Run
 from demur.report.tables import Column, Table
 
@@ -66,18 +67,23 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
 def _rows(
     run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]
 ) -> list[tuple[str | int | float | None, ...]]:
-    scores: dict[tuple[str, str, str, str], list[tuple[float | None, bool, bool]]] = defaultdict(list)
-    for row in run.rows:
+    scores: dict[tuple[str, str, str, str], list[tuple[float | None, int, bool]]] = defaultdict(list)
+    for draws in by_item(run.rows).values():
+        row = draws[0]
         sample = samples.get(row.sample)
         rule = rule_of(sample, chosen) if sample else ""
         if sample is None or not rule:
             without.add(row.source)
             continue
-        failed = row.status is Status.FAILED
-        value = metric(rule)(sample.answers, "" if failed else row.answer)
+        failed = [r.status is Status.FAILED for r in draws]
+        values = [
+            v
+            for r, lost in zip(draws, failed, strict=True)
+            if (v := metric(rule)(sample.answers, "" if lost else r.answer)) is not None
+        ]
         unseen_question = sample.split.endswith("unseen_question")
         key = (row.source, rule.partition(":")[0], row.recipe, row.condition)
-        scores[key].append((value, failed, unseen_question))
+        scores[key].append((sum(values) / len(values) if values else None, sum(failed), unseen_question))
     out: list[tuple[str | int | float | None, ...]] = []
     for (source, rule, recipe, condition), found in sorted(scores.items()):
         defined = [v for v, _, _ in found if v is not None]

@@ -64,8 +64,8 @@ def shown(evidence: Evidence) -> Shown:
     )
 
 
-def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prompts) -> Ask:
-    """The ask of a sample in a context under a condition.
+def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prompts, draw: int = 0) -> Ask:
+    """The ask of a sample in a context under a condition, in one of several independent draws.
 
     Its id covers everything a system could react to: the question, the content of images and evidence in their
     order, and the words of the prompts. Two runs share an answer exactly when these are equal.
@@ -75,7 +75,7 @@ def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prom
     if missing:
         raise DataError(f"the context names evidence that the sample lacks: {', '.join(missing)}", item=sample.id)
     parts = tuple(shown(by_id[i]) for i in context.evidence)
-    identity = {
+    identity: dict[str, object] = {
         "question": sample.question,
         "choices": sample.answers.choices,
         "images": [i.sha256 for i in sample.images],
@@ -86,6 +86,8 @@ def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prom
         "condition": str(condition),
         "prompts": prompts.used(condition),
     }
+    if draw:  # the first draw keeps the id that it has alone
+        identity["draw"] = draw
     return Ask(
         id=digest(identity, 16),
         sample=sample.id,
@@ -96,6 +98,7 @@ def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prom
         evidence=parts,
         choices=sample.answers.choices,
         condition=str(condition),
+        draw=draw,
     )
 
 

@@ -183,7 +183,7 @@ NOTHING = Ends(None, None, "")
 """The interval of a share of no items."""
 
 
-def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[Ends]:
+def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval, weight: Floats | None = None) -> list[Ends]:
     """Intervals of several shares of the same items, from the same resamples.
 
     A share of exactly 0 or 1 has no spread to resample: the percentile interval would be a point, as if one were
@@ -191,24 +191,27 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
     all items of a cluster go together.
 
     Args:
-        hits: float64 [items] for each share, 1 where the item counts, else 0.
-        cluster: int64 [items].
+        hits: float64 [rows] for each share: the row's weight where it counts, else 0.
+        cluster: int64 [rows].
         method: how.
+        weight: float64 [rows], 1 / (draws of the row's item); 1 each when None.
     """
-    n = len(cluster)
-    if n == 0:
+    rows = len(cluster)
+    if rows == 0:
         return [NOTHING] * len(hits)
+    weight = np.ones(rows) if weight is None else weight
+    n = round(float(weight.sum()))
     automatic = isinstance(method, Auto)
     clusters = len(np.unique(cluster)) if automatic else n
     if isinstance(method, Auto):
-        alone = clusters == n
+        alone = clusters == rows
         method = Wilson(method.level) if alone else ClusterBootstrap(method.level, method.draws, method.seed)
     if isinstance(method, Wilson):
         return [_ends(wilson(float(h.sum()), n, method.level), str(method)) for h in hits]
-    totals = resampled(cluster_sums(cluster, *hits, np.ones(n)), method.draws, method.seed)
+    totals = resampled(cluster_sums(cluster, *hits, weight), method.draws, method.seed)
     found = []
     for i, h in enumerate(hits):
-        share = float(h.sum()) / n
+        share = round(float(h.sum()) / n, 12)
         if automatic and share in (0.0, 1.0):
             found.append(_ends(wilson(share * clusters, clusters, method.level), str(Wilson(method.level))))
         else:

@@ -110,19 +110,73 @@ def of_flags(
     method: str = "cluster-bootstrap(0.95,2000,seed=0)",
 ) -> Paired:
     """The comparison from flags: bool [pairs] of each side, and int64 [pairs] clusters."""
+    return of_means(
+        first.astype(np.float64), second.astype(np.float64), cluster, measure=measure, unpaired=unpaired, method=method
+    )
+
+
+def of_means(
+    first: Floats,
+    second: Floats,
+    cluster: Codes,
+    *,
+    measure: str = "accuracy",
+    unpaired: int = 0,
+    method: str = "cluster-bootstrap(0.95,2000,seed=0)",
+) -> Paired:
+    """The comparison where an item was asked several times: shares of its draws, float64 [pairs] in [0, 1].
+
+    A pair is one item however many draws it had. With one draw each the p-values are McNemar's; with more they come
+    from `sign_flip`, and ``only_first`` and ``only_second`` count the pairs where one side is ahead.
+    """
     n = len(first)
     how = interval(method)
     if not isinstance(how, ClusterBootstrap):
         how = ClusterBootstrap(how.level)
-    b, c = int((first & ~second).sum()), int((~first & second).sum())
+    b, c = int((first > second).sum()), int((second > first).sum())
     if not n:
         return Paired(measure, None, None, None, None, None, "", 0, unpaired, 0, 0, None, None)
-    gap: Floats = second.astype(np.float64) - first.astype(np.float64)
+    gap: Floats = second - first
     totals = resampled(cluster_sums(cluster, gap, np.ones(n)), how.draws, how.seed)
     ends = percentile(totals[:, 0] / totals[:, 1], how.level)
     low, high = ends or (None, None)
     shares = float(first.mean()), float(second.mean()), float(gap.mean())
-    return Paired(measure, *shares, low, high, str(how), n, unpaired, b, c, mcnemar(b, c), mcnemar(b, c, mid=True))
+    if np.isin(gap, (-1.0, 0.0, 1.0)).all():
+        p, mid = mcnemar(b, c), mcnemar(b, c, mid=True)
+    else:
+        p = mid = sign_flip(gap)
+    return Paired(measure, *shares, low, high, str(how), n, unpaired, b, c, p, mid)
+
+
+def sign_flip(gap: Floats, draws: int = 9999, seed: int = 0) -> float | None:
+    """Two-sided p of the sign-flip test of paired differences: how often chance signs sum to as much.
+
+    Under the hypothesis that neither side is better each difference might as well have the other sign. With
+    differences of -1, 0 and 1 alone this is McNemar's exact test; here they are shares of several draws. Monte Carlo,
+    with the data themselves as one of the draws, so that p is never 0 (Phipson and Smyth 2010).
+
+    Args:
+        gap: float64 [pairs], second minus first.
+        draws: random sign patterns.
+        seed: of `numpy.random.PCG64`.
+
+    Returns:
+        The p-value in (0, 1]; None when no pair differs.
+
+    >>> round(sign_flip(np.array([0.5, 0.5, 0.5, 0.5])), 1)  # 2 of 16 patterns are as far from zero: 0.125
+    0.1
+    """
+    differs = gap[gap != 0]
+    if not len(differs):
+        return None
+    rng = np.random.Generator(np.random.PCG64(seed))
+    seen = abs(float(differs.sum())) - 1e-9
+    block = max(1, 4_000_000 // len(differs))
+    far = 0
+    for start in range(0, draws, block):
+        signs = rng.integers(0, 2, size=(min(block, draws - start), len(differs)), dtype=np.int8) * 2 - 1
+        far += int((np.abs(signs @ differs) >= seen).sum())
+    return (far + 1) / (draws + 1)
 
 
 def mcnemar(b: int, c: int, *, mid: bool = False) -> float | None:

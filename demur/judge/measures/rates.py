@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from demur.judge.measures.intervals import Ends, Interval, Wilson, interval, of_share, of_shares
+from demur.judge.measures.intervals import Ends, Interval, Wilson, interval, of_shares
 from demur.judge.measures.table import (
     CORRECT,
     DEFLECTED,
@@ -37,7 +37,8 @@ class Rates(NamedTuple):
 def rates(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto") -> Rates:
     """Shares of correct, deflected and incorrect among the graded items.
 
-    Ungraded and failed items leave the denominator and are counted beside it.
+    Ungraded and failed items leave the denominator and are counted beside it. Several draws of one item (a context set
+    under a condition) weigh as one: ``n`` counts items, while what was not graded is counted by draws.
 
     Args:
         rows: any number of rows, as columns or records.
@@ -58,13 +59,16 @@ def rates_where(found: Table, place: Flags, method: str | Interval = "auto") -> 
 def _rates(found: Table, place: Flags, method: str | Interval) -> Rates:
     result = found.result[place]
     kept = result[result <= DEFLECTED]
+    weight = found.weight[place & found.graded]
     how = interval(method)
     cluster = np.arange(len(kept)) if isinstance(how, Wilson) else found.cluster[place & found.graded]
-    ends = of_shares([(kept == code).astype(np.float64) for code in (CORRECT, DEFLECTED, INCORRECT)], cluster, how)
+    hits = [(kept == code) * weight for code in (CORRECT, DEFLECTED, INCORRECT)]
+    ends = of_shares(hits, cluster, how, weight)
     counts = np.bincount(result, minlength=FAILED + 1)
     absent = int(counts[UNGRADED]), int(counts[FAILED])
-    codes = zip(Rates._fields, (CORRECT, DEFLECTED, INCORRECT), ends, strict=True)
-    return Rates(*(_measure(name, float(counts[code]), len(kept), *absent, pair) for name, code, pair in codes))
+    n = round(float(weight.sum()))
+    codes = zip(Rates._fields, hits, ends, strict=True)
+    return Rates(*(_measure(name, float(hit.sum()), n, *absent, pair) for name, hit, pair in codes))
 
 
 def _measure(name: str, hits: float, n: int, ungraded: int, failed: int, ends: Ends) -> Measure:
@@ -84,8 +88,9 @@ def share(name: str, hit: Flags, among: Flags, found: Table, method: str | Inter
     """The share of ``hit`` among the graded rows of ``among`` (both bool [rows]), with its interval."""
     result = found.result
     kept = among & found.graded
-    flags: Floats = hit[kept].astype(np.float64)
+    weight = found.weight[kept]
+    flags: Floats = hit[kept] * weight
     cluster: Codes = found.cluster[kept]
-    ends = of_share(flags, cluster, interval(method))
+    ends = of_shares([flags], cluster, interval(method), weight)[0]
     ungraded, failed = int((result[among] == UNGRADED).sum()), int((result[among] == FAILED).sum())
-    return _measure(name, float(flags.sum()), len(flags), ungraded, failed, ends)
+    return _measure(name, float(flags.sum()), round(float(weight.sum())), ungraded, failed, ends)

@@ -131,6 +131,27 @@ class Table:
         return self.result <= DEFLECTED
 
     @cached_property
+    def weight(self) -> Floats:
+        """float64 [rows]: 1, or 1 / (graded draws of the item) where questions were asked in several draws.
+
+        An item is a context set under a condition. Its draws are one item's answers, not several items: a rate is the
+        mean over items of the mean over their graded draws. 0 for a row without a verdict.
+        """
+        one = self.graded.astype(np.float64)
+        if not self._has_draws:
+            return one
+        context, condition = self.coded("context"), self.coded("condition")
+        item = np.unique(context.codes * max(1, len(condition.labels)) + condition.codes, return_inverse=True)[1]
+        graded = np.bincount(item, weights=one)
+        return one / np.maximum(graded[item], 1.0)
+
+    @property
+    def _has_draws(self) -> bool:
+        if self._arrow is None:
+            return any(r.draw for r in self._rows)
+        return "draw" in self._arrow.column_names and bool(np.nan_to_num(self.numbers("draw")).any())
+
+    @cached_property
     def should_deflect(self) -> Flags:
         """Bool [rows]: the evidence shown does not suffice, so that deflecting is right."""
         expected = self.coded("expected")

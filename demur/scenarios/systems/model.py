@@ -83,7 +83,8 @@ class ModelSystem:
     def _request(self, ask: Ask, rendered: Rendered) -> Request:
         from demur.calls import model_id
 
-        return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **self.sampling)
+        options = {"draw": ask.draw, **self.sampling}
+        return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **options)
 
     async def _opened(self) -> Model:
         async with self._opening:  # many asks begin at once; one of them opens the model
