@@ -32,8 +32,8 @@ from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
 from demur.indexing.embed import Embedded, Item, MadeShard, embed, make_shard
 from demur.indexing.encoders import Encoder, Role, open_encoder
-from demur.indexing.exact import Floats, Found, exact_top, merge
-from demur.indexing.indexes import Dense, padded
+from demur.indexing.exact import Floats, Found, exact_top, merge, padded
+from demur.indexing.indexes import Dense
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,16 +1,18 @@
 """Exact nearest neighbours by inner product, in one order that nothing can change.
 
-The bits of a float32 score depend on the kernel that made it, and faiss picks its kernel by batch size: a score is
-therefore never taken from faiss. faiss proposes candidates; each is scored again as the float64 sum of products in one
-fixed order, rounded to float32, and hits are ordered by (score descending, row ascending). The candidates are proven to
-be enough: as long as a vector outside them could still belong to the first k, given the worst rounding error of the
-proposing kernel, more are fetched. Ids and scores are then equal for any batch size, shard count, memory mapping or
-machine. Cosine is the inner product of normalised rows.
+The bits of a float32 score depend on the kernel that made it, and kernels differ by batch size and machine: a score
+that is handed out is therefore never theirs. A fast kernel (faiss for a few queries or on a GPU, else a matrix product)
+proposes candidates; each is scored again as the float64 sum of products in one fixed order, rounded to float32, and
+hits are ordered by (score descending, row ascending). The candidates are proven to be enough: every vector that could
+belong to the first k, given the worst rounding error of the proposing kernel, is among them. Ids and scores are then
+equal for any batch size, shard count, memory mapping or machine. Cosine is the inner product of normalised rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +22,19 @@ Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 MARGIN = 16
-"""Candidates fetched beyond k before the order is settled."""
+"""Candidates fetched from faiss beyond k before the order is settled."""
 BLAS_FROM = 4
 """Least batch for which a matrix product beats faiss's per-query kernel (one thread, 256 to 1024 dimensions)."""
-RESCORE_BYTES = 4 << 20
+PRODUCT_FROM = 12
+"""Least batch for which numpy's matrix product and a threshold beat faiss's matrix product and heaps."""
+RESCORE_BYTES = 1 << 20
 """Working memory of the exact scoring, in bytes: what stays in a cache is scored twice as fast."""
-BLOCK = 8192
-"""Most queries searched at once."""
+BLOCK = 1024
+"""Most queries searched at once by one thread."""
+SCORES = 1 << 21
+"""Scores of one matrix product: what stays in the last cache is looked through at little cost."""
+CROWD = 1024
+"""Candidates of one query, beyond k, that cannot be told apart by the fast kernel before it is searched alone."""
 GPU_MOST = 2048
 """Most neighbours that faiss-gpu gives."""
 GPU_BLOCK = 1 << 30
@@ -85,6 +93,15 @@ def best(scores: Floats, rows: Rows, k: int) -> Found:
     return Found(np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1))
 
 
+def padded(found: Found, k: int) -> Found:
+    """The same with k columns, the missing ones empty."""
+    missing = k - found.rows.shape[1]
+    if missing <= 0:
+        return found
+    fill = ((0, 0), (0, missing))
+    return Found(np.pad(found.scores, fill, constant_values=-np.inf), np.pad(found.rows, fill, constant_values=-1))
+
+
 def merge(parts: Sequence[Found], k: int) -> Found:
     """The first k over several shards' findings; each shard's rows must already be rows of the whole."""
     return best(np.concatenate([p.scores for p in parts], 1), np.concatenate([p.rows for p in parts], 1), k)
@@ -117,7 +134,7 @@ def _candidates(queries: Floats, vectors: Floats, k: int) -> Found:
     return Found(scores, rows)
 
 
-def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float, margin: int = MARGIN) -> Found:
+def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) -> Found:
     """The exact first k of ``vectors`` for each query, in the order of this module.
 
     Args:
@@ -125,35 +142,193 @@ def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float, 
         vectors: (n, d) float32, C-contiguous, mapped or not.
         k: neighbours wanted, at least 1; at most n come back.
         largest_norm: an upper bound of the norms of ``vectors``.
-        margin: candidates fetched beyond k at first; changes the speed alone.
     """
     n = len(vectors)
     k = min(k, n)
     out = Found(np.empty((len(queries), max(k, 0)), np.float32), np.empty((len(queries), max(k, 0)), np.int64))
     if k < 1 or not len(queries):
         return out
-    blocks = -(-len(queries) // BLOCK)  # equal blocks: no small last one, for which faiss is slow
-    for start, end in zip(
-        *(np.linspace(0, len(queries), blocks + 1).astype(int)[cut] for cut in (slice(None, -1), slice(1, None))),
-        strict=True,
-    ):
-        _settle(queries[start:end], vectors, k, largest_norm, margin, Found(out.scores[start:end], out.rows[start:end]))
+    if len(queries) < PRODUCT_FROM or (k <= GPU_MOST and gpus() > 0):
+        for start in range(0, len(queries), 8 * BLOCK):
+            mine = slice(start, start + 8 * BLOCK)
+            _settle(queries[mine], vectors, k, largest_norm, Found(out.scores[mine], out.rows[mine]))
+        return out
+    blocks = -(-len(queries) // BLOCK)  # equal blocks: no small last one, whose product is slow
+    cuts = [len(queries) * i // blocks for i in range(blocks + 1)]
+
+    def search(start: int, end: int) -> None:
+        out.scores[start:end], out.rows[start:end] = _products(queries[start:end], vectors, k, largest_norm)
+
+    _in_threads(search, list(pairwise(cuts)))
     return out
 
 
-def _settle(queries: Floats, vectors: Floats, k: int, largest_norm: float, margin: int, out: Found) -> None:
-    """Fetch candidates until no vector outside them can belong to the first k; write the first k to ``out``."""
-    n, dims = vectors.shape
-    # |computed - true| <= d * 2^-24 * |q| * |x| for float32 sums in any order (Higham 2002, section 3.1)
+def _in_threads(work: Callable[[int, int], None], cuts: Sequence[tuple[int, int]]) -> None:
+    """Work on every run; the matrix product of one goes on while the scores of another are looked through."""
+    import faiss
+
+    threads = min(len(cuts), faiss.omp_get_max_threads(), 8)
+    if threads < 2:
+        for start, end in cuts:
+            work(start, end)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, *zip(*cuts, strict=True)))
+
+
+def slack_of(queries: Floats, largest_norm: float) -> Floats:
+    """(Q,) how far a float32 score may lie below another, and its vector still come before the other's.
+
+    Twice the error of each, |computed - true| <= d * 2^-24 * |q| * |x| for float32 sums in any order (Higham 2002,
+    section 3.1), and as much again, which covers the rounding of the exact score.
+    """
     norms = np.sqrt(np.add.reduce(np.square(queries, dtype=np.float64), axis=1))
-    error = np.nextafter((norms * largest_norm * dims * 2.0**-24).astype(np.float32), np.float32(np.inf))
-    unsettled, take = np.arange(len(queries)), min(n, k + margin)
-    while len(unsettled):
-        near = _candidates(queries[unsettled], vectors, take)
-        ordered = best(rescore(queries[unsettled], vectors, near.rows), near.rows, k)
-        out.scores[unsettled], out.rows[unsettled] = ordered
-        if take == n:
-            break
-        # a vector left out scored at most near.scores[:, -1] in the fast kernel
-        unsettled = unsettled[~(ordered.scores[:, -1] > near.scores[:, -1] + 2 * error[unsettled])]
-        take = min(n, 4 * take)
+    slack = (4 * norms * largest_norm * queries.shape[1] * 2.0**-24).astype(np.float32)
+    return np.asarray(np.nextafter(slack, np.float32(np.inf)))
+
+
+class Nearest:
+    """The candidates of Q queries while blocks of approximate scores go by.
+
+    Kept are all that lie at most the slack (`slack_of`) below the k-th best so far: whatever comes later, the exact
+    first k of all that was offered are among them.
+    """
+
+    def __init__(self, queries: Floats, k: int, largest_norm: float) -> None:
+        self._queries, self._k = queries, k
+        self._slack = slack_of(queries, largest_norm)
+        self.floor = np.full(len(queries), -np.inf, np.float32)
+        """(Q,) approximate scores below it are of no use."""
+        self.crowded = np.zeros(len(queries), bool)
+        """(Q,) too many candidates could not be told apart: nothing is kept of these."""
+        self._held = Found(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
+        self._waiting: list[tuple[Rows, Floats, Rows]] = []
+        self._many = 0
+        self._mask = np.empty(0, bool)
+
+    def offer(self, scores: Floats, rows: Rows, queries: Rows | None = None) -> None:
+        """Look through a (q, b) block of approximate scores.
+
+        Args:
+            scores: C-contiguous.
+            rows: (b,) the row of each column.
+            queries: (q,) the query of each line; all of them when None.
+        """
+        asked = slice(None) if queries is None else queries
+        if scores.size > len(self._mask):
+            self._mask = np.empty(scores.size, bool)
+        mask = self._mask[: scores.size].reshape(scores.shape)
+        at = np.zeros(0, np.int64)
+        rising = bool(np.isneginf(self.floor[asked]).any())  # nothing was offered yet
+        for _ in range(2):
+            if rising:
+                higher = _kth_at_least(scores[:, : 512 * self._k], self._k) - self._slack[asked]
+                self.floor[asked] = np.maximum(self.floor[asked], higher)
+            np.greater_equal(scores, self.floor[asked, None], out=mask)
+            at = np.flatnonzero(mask)
+            if rising or len(at) <= 32 * self._k * len(scores):
+                break
+            rising = True  # scores that grow with the row
+        if not len(at):
+            return
+        line = at // scores.shape[1]
+        column = at - line * scores.shape[1]
+        self._waiting.append((line if queries is None else queries[line], scores.reshape(-1)[at], rows[column]))
+        self._many += len(at)
+        if self._many > 2 * self._k * len(self.floor):
+            self.raise_floors()
+
+    def raise_floors(self) -> None:
+        """Take what waits among the candidates, and leave out those that it shows to be of no use."""
+        if not self._waiting:
+            return
+        line, score, row = (np.concatenate([w[i] for w in self._waiting]) for i in range(3))
+        self._waiting, self._many = [], 0
+        order = np.argsort(line, kind="stable")
+        line, score, row = line[order], score[order], row[order]
+        counts = np.bincount(line, minlength=len(self.floor))
+        place = np.arange(len(line)) - np.repeat(np.cumsum(counts) - counts, counts)
+        old = self._held.rows.shape[1]
+        shape = (len(self.floor), old + int(counts.max()))
+        scores, rows = np.full(shape, -np.inf, np.float32), np.full(shape, -1, np.int64)
+        scores[:, :old], rows[:, :old] = self._held
+        scores[line, old + place], rows[line, old + place] = score, row
+        order = np.argsort(-scores, axis=1, kind="stable")
+        scores = np.take_along_axis(scores, order, 1)
+        if shape[1] >= self._k:
+            self.floor = np.maximum(self.floor, scores[:, self._k - 1] - self._slack)
+        useful = (scores >= self.floor[:, None]) & (scores > -np.inf)
+        counts = useful.sum(axis=1)
+        over = counts > self._k + CROWD
+        if over.any():
+            self.crowded |= over
+            self.floor[over], useful[over], counts[over] = np.inf, False, 0
+        width = int(counts.max())
+        rows = np.take_along_axis(rows, order[:, :width], 1)
+        self._held = Found(
+            np.where(useful[:, :width], scores[:, :width], -np.inf), np.where(useful[:, :width], rows, -1)
+        )
+
+    def settled(self, vectors: Floats) -> Found:
+        """The exact first k of all that was offered, (Q, k); the lines of crowded queries are empty."""
+        self.raise_floors()
+        rows = self._held.rows
+        scores = np.full(rows.shape, -np.inf, np.float32)
+        counts = (rows >= 0).sum(axis=1)
+        left, right = 0, min(self._k + 1, rows.shape[1])
+        while left < rows.shape[1]:  # few queries have many more candidates than k
+            more = slice(None) if left == 0 else np.flatnonzero(counts > left)
+            scores[more, left:right] = rescore(self._queries[more], vectors, rows[more, left:right])
+            left, right = right, min(2 * right, rows.shape[1])
+        return padded(best(scores, rows, self._k), self._k)
+
+
+def _kth_at_least(scores: Floats, k: int) -> Floats:
+    """(q,) a lower bound of the k-th largest of each line: of the largest of groups, if there are enough of those."""
+    width = scores.shape[1]
+    if width < k:
+        return np.full(len(scores), -np.inf, np.float32)
+    groups = min(width, max(256, 8 * k))
+    largest = scores[:, : width // groups * groups].reshape(len(scores), -1, groups).max(axis=1)
+    kth: Floats = np.partition(largest, groups - k, axis=1)[:, groups - k]
+    return kth
+
+
+def _products(queries: Floats, vectors: Floats, k: int, largest_norm: float) -> Found:
+    """The exact first k by matrix products over blocks of the vectors."""
+    n = len(vectors)
+    width = min(n, SCORES // len(queries), 16384)
+    nearest = Nearest(queries, k, largest_norm)
+    room = np.empty(len(queries) * width, np.float32)
+    for start in range(0, n, width):
+        block = vectors[start : start + width]
+        scores = room[: len(queries) * len(block)].reshape(len(queries), len(block))
+        np.matmul(queries, block.T, out=scores)
+        nearest.offer(scores, np.arange(start, start + len(block)))
+    found = nearest.settled(vectors)
+    for line in np.flatnonzero(nearest.crowded):
+        found.scores[line], found.rows[line] = _alone(queries[line : line + 1], vectors, k)
+    return found
+
+
+def _alone(query: Floats, vectors: Floats, k: int) -> Found:
+    """The exact first k of one query, every vector scored exactly."""
+    held = Found(np.empty((1, 0), np.float32), np.empty((1, 0), np.int64))
+    for start in range(0, len(vectors), SCORES):
+        rows = np.arange(start, min(start + SCORES, len(vectors)))[None]
+        held = merge([held, Found(rescore(query, vectors, rows), rows)], k)
+    return held
+
+
+def _settle(queries: Floats, vectors: Floats, k: int, largest_norm: float, out: Found) -> None:
+    """Have faiss propose until no vector outside can belong to the first k; write the first k to ``out``."""
+    slack = slack_of(queries, largest_norm)
+    left, take = np.arange(len(queries)), min(len(vectors), k + MARGIN)
+    while len(left):
+        near = _candidates(queries[left], vectors, take)  # best first
+        useful = near.scores >= (near.scores[:, k - 1] - slack[left])[:, None]
+        whole = ~useful[:, -1] if take < len(vectors) else np.ones(len(left), bool)
+        width = int(useful[whole].sum(axis=1).max(initial=k))
+        done, rows = left[whole], near.rows[whole, :width]
+        out.scores[done], out.rows[done] = best(rescore(queries[done], vectors, rows), rows, k)
+        left, take = left[~whole], min(len(vectors), 4 * take)

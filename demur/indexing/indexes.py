@@ -18,18 +18,9 @@ from typing import Any
 import numpy as np
 
 from demur.errors import DataError, IndexFileError, UsageError
-from demur.indexing.exact import MARGIN, Floats, Found, Rows, best, exact_top, rescore, usable
+from demur.indexing.exact import MARGIN, Floats, Found, Rows, best, exact_top, padded, rescore, usable
 from demur.indexing.ivf import read_faiss
 from demur.store import storage_errors
-
-
-def padded(found: Found, k: int) -> Found:
-    """As wide as k, by places that hold row -1 and score -inf."""
-    missing = k - found.rows.shape[1]
-    if missing <= 0:
-        return found
-    fill = ((0, 0), (0, missing))
-    return Found(np.pad(found.scores, fill, constant_values=-np.inf), np.pad(found.rows, fill, constant_values=-1))
 
 
 class Dense:

@@ -104,7 +104,7 @@ def add(index: Any, vectors: Floats, centroids: Floats, first: int, stop: int) -
         if fast_scan:
             index.add_with_ids(block, ids)
         else:
-            lists = exact_top(block, centroids, 1, largest_norm=norm, margin=3).rows[:, 0]
+            lists = exact_top(block, centroids, 1, largest_norm=norm).rows[:, 0]
             lists = np.ascontiguousarray(lists)
             index.add_core(len(block), faiss.swig_ptr(block), faiss.swig_ptr(ids), faiss.swig_ptr(lists))
         first = end
