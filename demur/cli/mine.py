@@ -36,6 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pages", type=positive, default=10, help="pages opened for an image (default: 10)")
     parser.add_argument("--modes", help="modes to choose from, with commas (default: all that find pages or passages)")
     parser.add_argument("--per-page", type=positive, metavar="N", help="at most N of a kind from one page, for variety")
+    parser.add_argument("--diversity", type=float, metavar="LAMBDA",
+                        help="pick by maximal marginal relevance: 1 is the plain order, 0.5 usual")  # fmt: skip
     parser.add_argument("--drop-native", action="store_true", help="leave the samples' own negatives out")
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N samples only")
     parser.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and count them")
@@ -83,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         per_page=args.per_page,
         pages=args.pages,
         native=not args.drop_native,
+        diversity=args.diversity,
         cross_encoder=_cross_encoder(args.cross_encoder) if args.cross_encoder else None,
         modes=tuple(map(canonical_mode, args.modes.split(","))) if args.modes else (*PAGE_MODES, *TEXT_MODES),
     )

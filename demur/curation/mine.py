@@ -21,8 +21,11 @@ A hit becomes a distractor unless it is, in this order of asking:
     scores like gold         by the cross-encoder, where one is given
     page is full             the page gave as many distractors as `per_page` allows
     rank                     passed over by ``range_min``, or not drawn
+    less diverse             not among the first by maximal marginal relevance, where `Diversity` is asked for
 
-Every hit that is left out is a `Drop` with that reason; hits below the last one needed are not looked at.
+Every hit that is left out is a `Drop` with that reason; hits below the last one needed are not looked at. With
+`Diversity` all hits up to ``range_max`` are looked at, distractors stand in the order they were picked, and their
+``mode`` says so (``text->text mmr(0.5)``).
 """
 
 from __future__ import annotations
@@ -33,8 +36,10 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 from demur.answers import holds
+from demur.curation.diversity import Diversity
 from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_look, same_text
 from demur.curation.select import Selection
+from demur.errors import UsageError
 from demur.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
 
 STAGE = "mine"
@@ -52,7 +57,8 @@ class Mined(NamedTuple):
 
     sample: str
     negatives: tuple[Evidence, ...]
-    """Distractors by rank: ``origin="mined"``, with index, mode, rank and score of the hit."""
+    """Distractors by rank (with `Diversity`: as they were picked), ``origin="mined"``, each with its hit's index, mode,
+    rank and score."""
     drops: tuple[Drop, ...]
     """Hits left out, in their order, each with its reason."""
 
@@ -69,6 +75,7 @@ def mine_text(
     gold_score: float | None = None,
     per_page: int | None = None,
     cross_encoder: CrossEncoder | None = None,
+    diversity: Diversity | None = None,
 ) -> Mined:
     """Text distractors from hits on passages, best first.
 
@@ -84,6 +91,7 @@ def mine_text(
             that of the lowest gold hit among ``hits``, and without one no margin holds.
         per_page: distractors from one page at most, for variety.
         cross_encoder: scores (question, passages); a passage that scores no lower than gold evidence does is left out.
+        diversity: pick by maximal marginal relevance instead of by rank, for variety.
     """
     has_answer = answers or (lambda text: holds(sample.answers, text))
     gold = {e.id for e in sample.gold}
@@ -112,7 +120,7 @@ def mine_text(
         return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
-    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page)
+    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity)
 
 
 def _scored_like_gold(
@@ -145,6 +153,7 @@ def mine_visual(
     selection: Selection | None = None,
     gold_score: float | None = None,
     per_page: int | None = None,
+    diversity: Diversity | None = None,
 ) -> Mined:
     """Image distractors from hits on images, best first.
 
@@ -161,6 +170,7 @@ def mine_visual(
         selection: ranks, score limits and margins; see `demur.curation.select`.
         gold_score: what margins are measured from, see `mine_text`.
         per_page: distractors from one page at most, for variety.
+        diversity: as for `mine_text`.
     """
     has_answer = answers or (lambda text: holds(sample.answers, text))
     gold = {e.id for e in sample.gold}
@@ -208,7 +218,7 @@ def mine_visual(
         return "", ""
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
-    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page)
+    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity)
 
 
 def mine(
@@ -221,6 +231,7 @@ def mine(
     selection: Selection | None = None,
     per_page: int | None = None,
     cross_encoder: CrossEncoder | None = None,
+    diversity: Mapping[Pool, Diversity] | None = None,
 ) -> Mined:
     """Distractors of several kinds for one sample, each kind up to its quota, none twice.
 
@@ -233,6 +244,7 @@ def mine(
         selection: its margins and limits hold for dense text and images, whose scores they are about; ranks for all.
         per_page: distractors of one kind from one page at most.
         cross_encoder: as for `mine_text`.
+        diversity: kind -> how to pick by maximal marginal relevance; a kind that is missing is picked by rank.
 
     Returns:
         Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
@@ -249,11 +261,20 @@ def mine(
         if pool == "lexical":
             chosen = replace(chosen, max_score=None, min_score=None, absolute_margin=None, relative_margin=None)
         so_far = sample.model_copy(update={"negatives": (*sample.negatives, *negatives)})
+        various = (diversity or {}).get(pool)
         if pool == "visual":
-            mined = mine_visual(so_far, found, documents, looks=looks, selection=chosen, per_page=per_page)
+            mined = mine_visual(
+                so_far, found, documents, looks=looks, selection=chosen, per_page=per_page, diversity=various
+            )
         else:
             mined = mine_text(
-                so_far, found, documents, selection=chosen, per_page=per_page, cross_encoder=cross_encoder
+                so_far,
+                found,
+                documents,
+                selection=chosen,
+                per_page=per_page,
+                cross_encoder=cross_encoder,
+                diversity=various,
             )
         negatives += mined.negatives
         drops += mined.drops
@@ -269,15 +290,22 @@ def _mine(
     selection: Selection | None,
     gold_score: float | None,
     per_page: int | None,
+    diversity: Diversity | None,
 ) -> Mined:
     if selection is None:
         return Mined(sample.id, (), ())
+    if diversity is not None and selection.sampling != "top":
+        raise UsageError("distractors are picked at random or for diversity, not both", cure="leave one out")
     gold = {e.id for e in sample.gold}
     positive = (
         gold_score if gold_score is not None else min((h.score for h in hits if h.document in gold), default=None)
     )
     most = selection.range_max
-    if selection.sampling == "top" and (most is None or most > selection.range_min + selection.num_negatives):
+    if (
+        selection.sampling == "top"
+        and diversity is None
+        and (most is None or most > selection.range_min + selection.num_negatives)
+    ):
         most = selection.range_min + selection.num_negatives
     left: list[tuple[Hit, Document]] = []
     drops: list[tuple[Hit, str, str]] = []
@@ -303,9 +331,16 @@ def _mine(
         left.append((hit, document))
         taken.append(document)
     ranked = left[selection.range_min :]
-    picked = [ranked[place] for place in selection.pick(len(ranked), sample.id)]
+    if diversity is None:
+        places = selection.pick(len(ranked), sample.id)
+    else:
+        ids, scores = [hit.document for hit, _ in ranked], [hit.score for hit, _ in ranked]
+        places = [pick.place for pick in diversity.pick(ids, scores, selection.num_negatives)]
+    picked = [ranked[place] for place in places]
     chosen = {hit.document for hit, _ in picked}
-    drops += [(hit, "rank", "") for hit, _ in left if hit.document not in chosen]
+    drops += [(hit, "rank", "") for hit, _ in left[: selection.range_min]]
+    unpicked = "rank" if diversity is None else "less diverse"
+    drops += [(hit, unpicked, "") for hit, _ in ranked if hit.document not in chosen]
     drops.sort(key=lambda drop: drop[0].rank)
     negatives = tuple(
         Evidence.of(
@@ -313,7 +348,7 @@ def _mine(
             Role.DISTRACTOR,
             origin="mined",
             index_id=hit.index_id,
-            mode=hit.mode,
+            mode=hit.mode if diversity is None else f"{hit.mode} {diversity}",
             rank=hit.rank,
             score=hit.score,
         )

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from demur.curation.diversity import Diversity
 from demur.curation.mine import CrossEncoder, Mined, Pool, mine
 from demur.curation.near import looks_of
 from demur.curation.select import Selection
@@ -50,8 +54,16 @@ class MiningPlan:
     native: bool = True
     """Keep the sample's native negatives; mined ones come behind them."""
     cross_encoder: CrossEncoder | None = None
+    diversity: float | None = None
+    """Weight of relevance in maximal marginal relevance, 0 to 1; None picks by rank."""
 
     def __post_init__(self) -> None:
+        if self.diversity is not None:
+            Diversity(self.diversity, lambda ids: np.eye(len(ids)))  # says what is wrong with it
+            if self.selection.sampling != "top":
+                raise UsageError(
+                    "distractors are picked at random or for diversity, not both", cure="leave one of them out"
+                )
         for mode in self.modes:
             if canonical_mode(mode) not in (*PAGE_MODES, *TEXT_MODES):
                 raise UsageError(
@@ -146,6 +158,7 @@ def mine_samples(
         read gets none that need it, with a `Drop` of the sample that says so.
     """
     looks = looks_of(root)
+    diversity = _diversity(plan, searcher)
     done = 0
     for block in _blocks(samples):
         hits: dict[str, dict[Pool, Sequence[Hit]]] = {s.id: {} for s in block}
@@ -171,6 +184,7 @@ def mine_samples(
                 selection=plan.selection,
                 per_page=plan.per_page,
                 cross_encoder=plan.cross_encoder,
+                diversity=diversity,
             )
             if sample.id in unread:
                 why = Drop(sample=sample.id, stage="mine", reason="image cannot be read", detail=unread[sample.id])
@@ -178,6 +192,25 @@ def mine_samples(
             yield base.model_copy(update={"negatives": (*base.negatives, *mined.negatives)}), mined
         done += len(block)
         steps.count("samples mined", done, 0)
+
+
+def _diversity(plan: MiningPlan, searcher: Searcher) -> dict[Pool, Diversity]:
+    """How each kind is picked for variety: texts by the vectors of passages, images by those of looks."""
+    if plan.diversity is None:
+        return {}
+    parts: dict[Pool, str] = {"text": "passages", "lexical": "passages", "visual": "looks"}
+    here = searcher.manifest["parts"]
+    if plan.quotas.get("lexical") and "passages" not in here:
+        raise UsageError(
+            "the index has no vectors of passages that tell how alike they are",
+            item=str(searcher.folder),
+            cure="build it with a --text-encoder, or leave --diversity out",
+        )
+    return {
+        pool: Diversity(plan.diversity, partial(searcher.cosines, part=part))
+        for pool, part in parts.items()
+        if part in here
+    }
 
 
 def _ask(

@@ -244,13 +244,8 @@ class Searcher:
         places = []
         for ids in candidates:
             wanted = np.array(sorted({row for row in self.documents.rows(ids) if row is not None}), dtype=np.int64)
-            at = np.searchsorted(rows, wanted)
-            at = (
-                at[at < len(rows)]
-                if len(wanted) == 0
-                else at[(at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == wanted)]
-            )
-            places.append(at.astype(np.int64))
+            at = _places(rows, wanted)
+            places.append(at[at >= 0])
         found = part.among(self._asked(queries, way), places, k)
         return [
             self._hits(
@@ -273,6 +268,21 @@ class Searcher:
         """(n, d) float32, mapped: the vectors of a dense part, in the order of ``rows(part)``."""
         vectors: NDArray[np.float32] = self._part(part).vectors
         return vectors
+
+    def cosines(self, ids: Sequence[str], part: str) -> NDArray[np.float64]:
+        """(n, n) cosines of documents' vectors in a dense part; a document that has none there is like no other (0).
+
+        Raises:
+            UsageError: the index has no such part.
+        """
+        vectors = self.vectors(part)
+        rows = np.array([-1 if row is None else row for row in self.documents.rows(ids)], dtype=np.int64)
+        at = _places(self._rows[part], rows)
+        own = np.where(at[:, None] >= 0, vectors[np.maximum(at, 0)].astype(np.float64), 0.0)
+        norms = np.sqrt(np.add.reduce(np.square(own), axis=1, keepdims=True))
+        own /= np.where(norms > 0, norms, 1.0)
+        # not a matrix product: its bits may change with the number of rows
+        return np.stack([np.add.reduce(own * one, axis=1) for one in own]) if len(own) else np.zeros((0, 0))
 
     def _pages_found(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
         way = WAYS[FUSED[0]] if mode == "fused" else WAYS[mode]
@@ -341,3 +351,11 @@ class Searcher:
             Hit(document=id, score=score, rank=rank, index_id=self.id, mode=mode)
             for rank, (id, score) in enumerate(scored, 1)
         ]
+
+
+def _places(rows: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each wanted row stands among the ascending ``rows``; -1 for one that does not."""
+    if not len(rows):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.searchsorted(rows, wanted).astype(np.int64)
+    return np.where(rows[np.minimum(at, len(rows) - 1)] == wanted, at, -1)

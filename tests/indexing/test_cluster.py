@@ -91,7 +91,7 @@ def test_the_command_leaves_the_same_files_and_finds_the_same(two_nodes, tmp_pat
     told = {}
     for out, where in (("local", []), ("ray", RAY)):
         assert main(["index", "build", ".", "--out", f"{out}-index", *ENCODER, *where]) == 0
-        mined = ["--lexical", "2", "--out", f"{out}-mined", *ENCODER, *where]
+        mined = ["--lexical", "2", "--diversity", "0.5", "--out", f"{out}-mined", *ENCODER, *where]
         assert main(["mine", ".", "--index", f"{out}-index", *mined]) == 0
         capsys.readouterr()
         words = ["--text", "passage 7", "--image", "4.png", "--json", *ENCODER, *where]

@@ -104,6 +104,21 @@ def test_mine(kb, capsys):
     assert (kb / "mined" / "samples.jsonl").read_bytes() == before
 
 
+def test_mine_for_diversity(kb, capsys):
+    def mined(*words):
+        assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json", *words]) == 0
+        text = (kb / "mined" / "samples.jsonl").read_text()
+        return [Sample.model_validate_json(line).negatives for line in text.splitlines()]
+
+    quotas = ["--text", "3", "--lexical", "2", "--visual", "2"]
+    plain, whole = mined(*quotas), mined(*quotas, "--diversity", "1")
+    assert [[e.id for e in line] for line in whole] == [[e.id for e in line] for line in plain]
+    assert all(e.mode.endswith(" mmr(1)") for line in whole for e in line)
+    varied = mined(*quotas, "--diversity", "0.3")
+    assert [[e.id for e in line] for line in varied] != [[e.id for e in line] for line in plain]
+    assert [len(line) for line in varied] == [len(line) for line in plain]
+
+
 def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
     (kb / "2.png").unlink()
     assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json"]) == 0
@@ -122,6 +137,8 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
         (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not say"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-1"], "cannot be negative"),
+        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--diversity", "2"], "outside 0 to 1"),
+        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--ray-address", "x:1"], "without --engine ray"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--range-min", "-2"], "out of range"),
     ],
 )

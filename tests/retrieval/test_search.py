@@ -41,6 +41,19 @@ def folder(tmp_path_factory):
     return root / "index"
 
 
+def test_cosines_are_those_of_the_vectors_in_any_company(folder):
+    searcher = Searcher(folder, StubEncoder())
+    ids = ["t7", "t3", "i4", "nowhere", "t7"]  # i4 has no passage
+    found = searcher.cosines(ids, "passages")
+    vectors = searcher.vectors("passages")
+    own = vectors[[7, 3]].astype(float) / np.linalg.norm(vectors[[7, 3]].astype(float), axis=1, keepdims=True)
+    assert found[:2, :2] == pytest.approx(own @ own.T)
+    assert (found[2:4] == 0).all()
+    assert found[0, 4] == pytest.approx(1)
+    assert (searcher.cosines(ids[:2], "passages") == found[:2, :2]).all()
+    assert searcher.cosines([], "looks").shape == (0, 0)
+
+
 def test_each_mode_finds_the_thing_itself(folder):
     searcher = Searcher(folder, StubEncoder())
     own = Query("Page 2: part 1\npassage 7 about w2", picture(4))
