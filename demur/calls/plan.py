@@ -9,7 +9,7 @@ from pathlib import Path
 from demur.calls.identity import request_key
 from demur.calls.ledger import Ledger
 from demur.calls.models import parse_model, revision_of
-from demur.calls.prices import DEFAULT_COMPLETION, Prices, prompt_tokens
+from demur.calls.prices import DEFAULT_COMPLETION, Price, Prices, prompt_tokens
 from demur.records import Record, Request
 
 
@@ -41,6 +41,8 @@ class Plan(Record):
     """All stages of a command."""
 
     lines: tuple[PlanLine, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What to know about the prices, a line each."""
 
     @property
     def money(self) -> float | None:
@@ -50,10 +52,10 @@ class Plan(Record):
         return sum(line.money or 0.0 for line in self.lines)
 
     def __add__(self, other: Plan) -> Plan:
-        return Plan(lines=(*self.lines, *other.lines))
+        return Plan(lines=(*self.lines, *other.lines), notes=tuple(dict.fromkeys((*self.notes, *other.notes))))
 
     def text(self) -> str:
-        """As a table, one line per stage and model, and the sum.
+        """As a table, one line per stage and model, the sum, and the notes.
 
         >>> print(Plan(lines=(PlanLine(stage="gate", model="m", calls=3, cached=1, prompt=20, money=0.5),)).text())
         stage  model  calls  cached  to pay  prompt tokens  completion tokens  money  time
@@ -69,14 +71,25 @@ class Plan(Record):
         seconds = [ln.seconds for ln in self.lines if ln.to_pay]
         total = None if None in seconds else sum(s for s in seconds if s is not None)
         money = self.money
-        rows.append(["total", "", *_cells(*sums), "unknown" if money is None else f"${money:,.2f}", _time(total)])
+        rows.append(["total", "", *_cells(*sums), _dollars(money), _time(total)])
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        return "\n".join(
+        table = [
             "  ".join(
                 [*(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)), *map(str.rjust, row[2:], widths[2:])]
             )
             for row in (head, *rows)
-        )
+        ]
+        return "\n".join([*table, *(f"note: {note}" for note in self.notes)])
+
+
+def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
+    """What a plan has to say about a model's price: that it is not known, or how old it is."""
+    if price is None:
+        return (f"no price is known for {model}: its money is unknown, not 0; give it with --prices FILE",)
+    if not price.checked:
+        return ()
+    told = f"the price of {model} is of {price.checked}: check before trusting"
+    return (f"{told} - that is more than six months ago" if price.old() else told,)
 
 
 def _cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
@@ -86,7 +99,13 @@ def _cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
 def _money(line: PlanLine) -> str:
     if not line.to_pay:
         return "$0.00"
-    return "unknown" if line.money is None else f"${line.money:,.2f}"
+    return _dollars(line.money)
+
+
+def _dollars(money: float | None) -> str:
+    if money is None:
+        return "unknown"
+    return f"${money:.4f}" if 0 < money < 0.01 else f"${money:,.2f}"
 
 
 def _time(seconds: float | None) -> str:
@@ -148,6 +167,7 @@ def plan(
             book.close()
     to_pay = len(seen) - cached
     return Plan(
+        notes=price_notes(name, price) if to_pay else (),
         lines=(
             PlanLine(
                 stage=stage,
@@ -159,5 +179,5 @@ def plan(
                 money=None if price is None else (prompt * price.prompt + completion * price.completion) * 1e-6,
                 seconds=None if per_second is None else to_pay / per_second,
             ),
-        )
+        ),
     )

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,6 +29,15 @@ class Price(Record):
     cached: float | None = Field(default=None, ge=0)
     """Of prompt tokens that the server had in its prefix cache; the prompt price when not given."""
     images: str = "patches28"
+    checked: str = ""
+    """Day on which the row was looked up, as YYYY-MM-DD; "" in a table that does not say."""
+
+    def old(self, today: date | None = None) -> bool:
+        """Whether the row was looked up more than `OLD_DAYS` days ago."""
+        try:
+            return bool(self.checked) and ((today or date.today()) - date.fromisoformat(self.checked)).days > OLD_DAYS
+        except ValueError:
+            return True
 
     def of(self, usage: Usage) -> float:
         """US dollars of one reply."""
@@ -35,6 +45,9 @@ class Price(Record):
         cheap = self.prompt if self.cached is None else self.cached
         return ((usage.prompt - cached) * self.prompt + cached * cheap + usage.completion * self.completion) * _PER
 
+
+OLD_DAYS = 183
+"""Days after which a price is told to be old."""
 
 FREE = Price(prompt=0.0, completion=0.0)
 """The price of a model in this process."""
@@ -113,9 +126,9 @@ def _tiles(size: int, base: int, per_tile: int, longest: int, shortest: int) -> 
     return count
 
 
-def _patches(size: int, most: int) -> Callable[[int, int], int]:
+def _patches(size: int, most: int, times: float = 1.0) -> Callable[[int, int], int]:
     def count(width: int, height: int) -> int:
-        return min(math.ceil(width / size) * math.ceil(height / size), most)
+        return math.ceil(min(math.ceil(width / size) * math.ceil(height / size), most) * times)
 
     return count
 
@@ -134,11 +147,22 @@ IMAGE_RULES: dict[str, Callable[[int, int], int]] = {
     "tiles512-mini": _tiles(512, 2833, 5667, 2048, 768),
     "patches28": _patches(28, 16384),
     "patches32": _patches(32, 1536),
+    "patches32x1.62": _patches(32, 1536, 1.62),
+    "patches32x1.72": _patches(32, 1536, 1.72),
+    "patches32x2.46": _patches(32, 1536, 2.46),
     "area750": _area,
     "tiles768": _tiles768,
+    "cautious": lambda width, height: max(
+        _tiles(512, 85, 170, 2048, 768)(width, height),
+        _patches(32, 1536, 2.46)(width, height),
+        math.ceil(width * height / 750),
+        _tiles768(width, height),
+        1120,
+    ),
 }
-"""How many tokens an image of (width, height) pixels is, by the vendors' published rules: tiles of 512 pixels
-(OpenAI), merged patches of 28 (Qwen-VL) or 32 pixels, pixels over 750 (Anthropic), tiles of 768 (Gemini)."""
+"""How many tokens an image of (width, height) pixels is, by the vendors' published rules: tiles of 512 pixels or
+patches of 32 times a factor (OpenAI), merged patches of 28 (Qwen-VL), pixels over 750 (Anthropic), tiles of 768
+(Gemini); ``cautious`` is the largest of the hosted ones, for a model whose rule we do not know."""
 
 
 def text_tokens(text: str) -> int:

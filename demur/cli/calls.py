@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ask.add_argument("--plan", action="store_true", help="say what it would cost, and stop")
     ask.add_argument("--budget", type=float, metavar="USD", help="stop before this much money is passed")
     ask.add_argument("--prices", type=Path, help="price table that overlays the shipped one")
+    ask.add_argument("--per-second", type=float, metavar="R", help="replies a second, for the planned time")
     ask.add_argument("--json", action="store_true", help="print the responses as JSON lines")
 
     stats = jobs.add_parser("stats", help="replies, retries, tokens, money and faults per model")
@@ -77,7 +78,7 @@ def _print(text: str) -> None:
 
 def _requests(args: argparse.Namespace) -> list[Request]:
     from demur.calls.models import model_id
-    from demur.errors import StorageError
+    from demur.errors import StorageError, UsageError
     from demur.records import ImagePart, Message, Request, TextPart
     from demur.store import image_ref
 
@@ -89,6 +90,8 @@ def _requests(args: argparse.Namespace) -> list[Request]:
             raise StorageError(error.strerror or str(error), item=str(path), cure="check the path") from error
         parts.append(ImagePart(image=image_ref(data, str(path.resolve()))))
     parts.append(TextPart(text=args.question))
+    if args.repeat < 1:
+        raise UsageError(f"--repeat {args.repeat}", cure="give 1 or more")
     return [
         Request(
             model=model_id(args.model),
@@ -104,19 +107,18 @@ def _requests(args: argparse.Namespace) -> list[Request]:
 
 def _ask(args: argparse.Namespace) -> int:
     from demur.calls import Budget, complete_sync, plan
+    from demur.store import digest
 
     requests = _requests(args)
     if args.plan:
-        planned = plan("ask", args.model, requests, ledger=args.ledger, prices=args.prices)
+        planned = plan("ask", args.model, requests, ledger=args.ledger, prices=args.prices, per_second=args.per_second)
         _print(planned.model_dump_json() if args.json else planned.text())
         return 0
-    responses = complete_sync(
-        args.model,
-        requests,
-        ledger=args.ledger,
-        prices=args.prices,
-        budget=None if args.budget is None else Budget(args.budget),
-    )
+    budget = None if args.budget is None else Budget(args.budget)
+    if args.ledger is not None:  # the same question again goes on with the same money; another one has its own
+        asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
+        budget = (budget or Budget(None)).noted(args.ledger.with_name(args.ledger.name + ".spent"), digest(asked, 16))
+    responses = complete_sync(args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget)
     for response in responses:
         if args.json:
             _print(response.model_dump_json())

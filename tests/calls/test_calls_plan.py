@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import pytest
 
@@ -11,6 +12,38 @@ from demur.calls.prices import IMAGE_RULES, Price, price_at_most, prompt_tokens,
 from demur.errors import DataError
 from demur.records import ImageRef, Usage
 from demur.testing import FakeEndpoint
+
+
+def test_every_shipped_price_has_a_date_and_a_known_image_rule():
+    table = Prices()._models
+    assert len(table) > 40
+    for name, price in table.items():
+        assert date(2026, 11, 22) <= date.fromisoformat(price.checked) <= date.today(), name
+        assert price.images in IMAGE_RULES
+        assert price.cached is not None
+        assert price.cached <= price.prompt
+
+
+@pytest.mark.parametrize("size", [(40, 30), (640, 480), (1024, 1024), (4000, 3000), (300, 5000)])
+def test_the_cautious_image_rule_is_no_less_than_the_hosted_ones(size):
+    hosted = [name for name in IMAGE_RULES if not name.endswith("mini") and name not in ("patches28", "cautious")]
+    assert IMAGE_RULES["cautious"](*size) >= max(IMAGE_RULES[name](*size) for name in hosted)
+
+
+def test_a_plan_says_how_old_its_prices_are_and_what_it_does_not_know(ask, tmp_path, monkeypatch):
+    request = ask("q", max_tokens=9)
+    (note,) = plan("gate", "http://localhost:1/v1#gpt-4o", [request]).notes
+    assert "2026-11-22: check before trusting" in note
+    unknown = plan("gate", "http://localhost:1/v1#my-own", [request])
+    assert unknown.money is None
+    assert "unknown, not 0" in unknown.notes[0]
+    assert "unknown" in unknown.text().splitlines()[1]
+    old = tmp_path / "mine.json"
+    row = {"prompt": 1, "completion": 2, "checked": "2024-01-31"}
+    old.write_text(json.dumps({"models": {"gpt-4o": row, "dateless": {**row, "checked": ""}}}))
+    assert "more than six months ago" in plan("gate", "http://localhost:1/v1#gpt-4o", [request], prices=old).notes[0]
+    assert plan("gate", "http://localhost:1/v1#dateless", [request], prices=old).notes == ()
+    assert Price(prompt=1, completion=1, checked="yesterday").old()
 
 
 def image(width, height):
