@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if name == "push":
             sub.add_argument("target", help="a folder, or hf:OWNER/NAME")
             sub.add_argument("--dry-run", action="store_true", help="say what would be sent, send nothing")
+            sub.add_argument("--private", action="store_true", help="a hub repository that is made is private")
         sub.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -113,15 +114,20 @@ def _push(release: Release, args: argparse.Namespace) -> int:
             f"is not sound: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
             item=str(args.folder), cure=f"demur release verify {args.folder}",
         )  # fmt: skip
-    sent = push(release, args.target, dry_run=args.dry_run)
+    sent = push(release, args.target, dry_run=args.dry_run, private=args.private)
     if args.json:
-        said = {"target": sent.target, "dry_run": args.dry_run, "files": sent.files, "there": list(sent.there)}
+        said = {
+            "target": sent.target, "dry_run": args.dry_run, "files": sent.files, "there": list(sent.there),
+            "revision": sent.revision, "note": sent.note,
+        }  # fmt: skip
         sys.stdout.write(json.dumps(said) + "\n")
         return 0
     for name, size in sent.files.items():
         sys.stdout.write(f"{'would send' if args.dry_run else 'sent'} {name} ({size:,} bytes)\n")
     verb = "would be sent" if args.dry_run else "sent"
-    sys.stdout.write(f"{sent.target}: {len(sent.files)} files {verb}, {len(sent.there)} there already\n")
+    where = f"{sent.target} at {sent.revision}" if sent.revision else sent.target
+    note = f" - {sent.note}" if sent.note else ""
+    sys.stdout.write(f"{where}: {len(sent.files)} files {verb}, {len(sent.there)} there already{note}\n")
     return 0
 
 

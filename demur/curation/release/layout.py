@@ -29,6 +29,8 @@ DATA_FILES = (
     "CITATION.cff",
 )
 """Every file but ``croissant.json``, which names these with their hashes, and ``manifest.json``, which names all."""
+CARRIERS = frozenset({".git", ".gitattributes", ".cache"})
+"""What git and the hub's own client leave in a folder that they bring; nothing of it is read."""
 LINK = ("role", "origin", "level", "index_id", "mode", "rank", "score")
 """What belongs to a piece of evidence as part of a sample, and not to the document itself."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from demur.curation.release.layout import (
+    CARRIERS,
     counts,
     documents_of,
     image_name,
@@ -22,9 +23,6 @@ from demur.store import Problems, digest, file_digest, image_ref, read_json, rea
 
 if TYPE_CHECKING:
     from demur.curation.near import Look
-
-CARRIERS = frozenset({".git", ".gitattributes", ".cache"})
-"""What git and the hub's own client leave in a folder that they bring; nothing of it is read."""
 
 
 def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> list[str]:
