@@ -57,6 +57,36 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
+def precision(device: str, stored: Any) -> Any:
+    """The number format to compute in: what the weights are stored in, but on a GPU never more than half precision.
+
+    Args:
+        device: from `best_device`.
+        stored: ``torch.dtype`` of the weights, None when the model's config does not say.
+
+    Returns:
+        ``torch.float32`` on the CPU, where half precision is slow; else the stored half-precision format, and for
+        weights in 32 bits ``torch.bfloat16`` where the GPU has it, else ``torch.float16``.
+    """
+    import torch
+
+    if device == "cpu":
+        return torch.float32
+    if stored in (torch.float16, torch.bfloat16):
+        return stored
+    return torch.bfloat16 if device == "cuda" and torch.cuda.is_bf16_supported() else torch.float16
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether a device ran out of memory: CUDA says so by type, MPS and the CPU's allocator by message."""
+    import torch
+
+    said = str(error)
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and ("out of memory" in said or "not enough memory" in said)
+    )
+
+
 class LocalBackend:
     """A transformers model. Made by `open_local`.
 
@@ -148,24 +178,29 @@ class LocalBackend:
 
     def _answer(self, requests: list[Request]) -> list[str | CallError]:
         """Replies to a batch; an error for each request that cannot be answered."""
-        import torch
-
         try:
             return list(self._generate(requests))
-        except torch.cuda.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            if len(requests) > 1:
-                half = len(requests) // 2
-                return self._answer(requests[:half]) + self._answer(requests[half:])
-            return [ItemError("does not fit in the device's memory", cure="show less evidence, or smaller images")]
         except CallError as error:
-            if len(requests) == 1:
-                return [error]
-            return [reply for request in requests for reply in self._answer([request])]
+            failure: CallError = error
+            full = False
         except Exception as error:
-            if len(requests) > 1:
-                return [reply for request in requests for reply in self._answer([request])]
-            return [ItemError(f"{self.name}: {type(error).__name__}: {error}", cure="check the model with this input")]
+            full = out_of_memory(error)
+            failure = (
+                ItemError("does not fit in the device's memory", cure="show less evidence, or smaller images")
+                if full
+                else ItemError(f"{self.name}: {type(error).__name__}: {error}", cure="check the model with this input")
+            )
+        # outside of the handlers: the failed batch's tensors hang on the traceback, and are free now
+        if len(requests) == 1:
+            return [failure]
+        if not full:
+            return [reply for request in requests for reply in self._answer([request])]
+        if self._model.device.type == "cuda":
+            import torch
+
+            torch.cuda.empty_cache()
+        half = len(requests) // 2
+        return self._answer(requests[:half]) + self._answer(requests[half:])
 
     def _prompt(self, request: Request) -> tuple[str, list[Any]]:
         """(the prompt's text, its images)."""
@@ -212,7 +247,13 @@ class LocalBackend:
             self._processor(text=texts, images=images if any(images) else None, padding=True, return_tensors="pt")
             if self._takes_images
             else self._processor(texts, padding=True, return_tensors="pt", add_special_tokens=False)
-        ).to(self._model.device)
+        )
+        # numbers that are not ids (pixels) in the model's own format
+        inputs = (
+            inputs.to(self._model.device, dtype=self._model.dtype)
+            if self._takes_images
+            else inputs.to(self._model.device)
+        )
         length = int(inputs["input_ids"].shape[1])
         new = first.max_tokens or _DEFAULT_NEW
         if self._window and length + new > self._window:
@@ -319,8 +360,7 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
     from demur.vision_ops import ensure_torchvision
 
     try:
-        import torch
-
+        device = best_device()
         ensure_torchvision()
         import transformers
     except ImportError as error:
@@ -328,7 +368,6 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
     folder = Path(name)
     where, _, revision = (name, "", "") if folder.is_dir() else name.partition("@")
     options: dict[str, Any] = {"trust_remote_code": False} | ({"revision": revision} if revision else {})
-    device = best_device()
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         config = transformers.AutoConfig.from_pretrained(where, **options)
@@ -336,7 +375,8 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
         kind: Any = transformers.AutoModelForImageTextToText if images else transformers.AutoModelForCausalLM
         reader: Any = transformers.AutoProcessor if images else transformers.AutoTokenizer
         processor = reader.from_pretrained(where, **options)
-        model = kind.from_pretrained(where, dtype="auto" if device != "cpu" else torch.float32, **options)
+        stored = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
+        model = kind.from_pretrained(where, dtype=precision(device, stored), **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise UsageError(
             f"hf:{name} cannot be loaded: {' '.join(str(error).split())[:300]}",

@@ -191,6 +191,172 @@ async def test_a_vision_model_sees_its_images(vision_model, ask, picture, tmp_pa
     assert found["both"].usage.prompt > found["red"].usage.prompt > found["text"].usage.prompt
 
 
+@pytest.fixture(scope="module")
+def llava_model(tmp_path_factory):
+    """A LLaVA of random weights: another family, whose images are dense arrays of one size."""
+    torch = pytest.importorskip("torch")
+    from demur.vision_ops import ensure_torchvision
+
+    if not ensure_torchvision():
+        pytest.skip("image processors need torchvision")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    words = tokenizer(extra_special_tokens={"image_token": "<|image_pad|>"})
+    config = transformers.LlavaConfig(
+        text_config={
+            "model_type": "qwen2",
+            "vocab_size": len(words),
+            "max_position_embeddings": 512,
+            "eos_token_id": words.eos_token_id,
+            "pad_token_id": words.pad_token_id,
+            **TEXT_CONFIG,
+        },
+        vision_config={
+            "model_type": "clip_vision_model",
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": 28,
+            "patch_size": 14,
+        },
+        image_token_id=words.convert_tokens_to_ids("<|image_pad|>"),
+        image_seq_length=4,
+    )
+    folder = tmp_path_factory.mktemp("models") / "tiny-llava"
+    transformers.LlavaForConditionalGeneration(config).save_pretrained(folder)
+    size = {"height": 28, "width": 28}
+    transformers.LlavaProcessor(
+        image_processor=transformers.CLIPImageProcessor(size=size, crop_size=size),
+        tokenizer=words,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=TEMPLATE,
+    ).save_pretrained(folder)
+    return folder
+
+
+def watched(model, monkeypatch, most=None):
+    """Sizes of the batches that a door's model is given, as they come; more than ``most`` do not fit the memory."""
+    import torch
+
+    network = model._fleet.lanes[0].backend._model
+    sizes, generate = [], network.generate
+
+    def counted(*args, **options):
+        sizes.append(len(options["input_ids"]))
+        if most is not None and sizes[-1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return generate(*args, **options)
+
+    monkeypatch.setattr(network, "generate", counted)
+    return sizes
+
+
+async def test_a_batch_is_one_pass_through_the_network(text_model, ask, monkeypatch):
+    async with open_model(f"hf:{text_model}", concurrency=32) as model:
+        sizes = watched(model, monkeypatch)
+        requests = [ask(f"question {n}", model=model.id, temperature=0.0, max_tokens=2) for n in range(32)]
+        assert len([a async for _, a in complete_all(model, requests) if a.text or a.finish_reason]) == 32
+    assert sum(sizes) == 32
+    assert len(sizes) <= 8
+    assert max(sizes) == 16
+
+
+async def test_a_batch_that_does_not_fit_the_memory_is_halved(text_model, ask, monkeypatch):
+    async with open_model(f"hf:{text_model}", concurrency=16) as model:
+        requests = [ask("word " * n, model=model.id, temperature=0.0, max_tokens=3, item=str(n)) for n in range(1, 13)]
+        whole = {q.item: a.text async for q, a in complete_all(model, requests)}
+        sizes = watched(model, monkeypatch, most=3)
+        assert {q.item: a.text async for q, a in complete_all(model, requests)} == whole
+        assert sum(n for n in sizes if n <= 3) == 12
+        watched(model, monkeypatch, most=0)
+        with pytest.raises(ItemError, match="does not fit in the device's memory"):
+            await model.complete(requests[0])
+
+
+@pytest.mark.parametrize("kind", ["vision_model", "llava_model"])
+async def test_a_vision_model_answers_in_batches_as_it_does_alone(kind, request, ask, picture, tmp_path, monkeypatch):
+    folder = request.getfixturevalue(kind)
+    async with open_model(f"hf:{folder}", image_root=tmp_path, concurrency=8) as model:
+        options = {"model": model.id, "temperature": 0.0, "max_tokens": 5, "top_logprobs": 2}
+        asks = [ask(picture(f"p{n}"), "word " * (n + 1), item=str(n), **options) for n in range(8)]
+        sizes = watched(model, monkeypatch)
+        together = {q.item: a async for q, a in complete_all(model, asks)}
+        assert max(sizes) > 1
+        for one in asks:
+            alone = await model.complete(one)
+            assert together[one.item].text == alone.text
+            assert together[one.item].usage == alone.usage
+            assert [t.logprob for t in together[one.item].logprobs] == pytest.approx(
+                [t.logprob for t in alone.logprobs], abs=1e-3
+            )
+
+
+async def test_log_probabilities_of_a_vision_model_are_those_of_a_forward_pass(llava_model, ask, picture, tmp_path):
+    import torch
+    import transformers
+    from PIL import Image
+
+    async with open_model(f"hf:{llava_model}", image_root=tmp_path) as model:
+        options = {"model": model.id, "temperature": 0.0, "max_tokens": 4, "top_logprobs": 1}
+        reply = await model.complete(ask(picture("red"), "which animal?", **options))
+    reader = transformers.AutoProcessor.from_pretrained(llava_model)
+    network = transformers.AutoModelForImageTextToText.from_pretrained(llava_model)
+    turns = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "which animal?"}]}]
+    prompt = reader.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+    given = reader(text=[prompt], images=[Image.open(tmp_path / "red.png").convert("RGB")], return_tensors="pt")
+    ids, seen = given["input_ids"], given["pixel_values"]
+    assert reply.logprobs
+    for step in reply.logprobs:
+        with torch.inference_mode():
+            scores = network(input_ids=ids, pixel_values=seen).logits[0, -1].log_softmax(dim=-1)
+        best = int(scores.argmax())
+        assert step.logprob == pytest.approx(float(scores[best]), abs=1e-4)
+        ids = torch.cat([ids, torch.tensor([[best]])], dim=1)
+
+
+@pytest.mark.parametrize(("cuda", "mps", "device"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")])
+def test_the_best_device_is_picked(monkeypatch, cuda, mps, device):
+    torch = pytest.importorskip("torch")
+    from demur.calls.local import best_device, precision
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert best_device() == device
+    full = {"cuda": torch.bfloat16, "mps": torch.float16, "cpu": torch.float32}[device]
+    assert precision(device, torch.float32) is precision(device, None) is full
+    assert precision(device, torch.float16) is (torch.float32 if device == "cpu" else torch.float16)
+
+
+def test_every_devices_way_to_say_that_its_memory_is_full_is_understood():
+    torch = pytest.importorskip("torch")
+    from demur.calls.local import out_of_memory
+
+    assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
+    assert out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 8 GB)"))
+    assert out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate"))
+    assert not out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+
+
+@pytest.mark.parametrize("kind", ["text_model", "vision_model", "llava_model"])
+async def test_half_precision_answers_too(kind, request, ask, picture, tmp_path, monkeypatch):
+    """As on a GPU: weights and pixels in bfloat16."""
+    import torch
+
+    from demur.calls import local
+
+    monkeypatch.setattr(local, "precision", lambda device, stored: torch.bfloat16)
+    async with open_model(f"hf:{request.getfixturevalue(kind)}", image_root=tmp_path) as model:
+        assert model._fleet.lanes[0].backend._model.dtype is torch.bfloat16
+        parts = ["what is it?"] if kind == "text_model" else [picture("red"), "what is it?"]
+        reply = await model.complete(ask(*parts, model=model.id, temperature=0.0, max_tokens=3, top_logprobs=1))
+    assert all(t.logprob <= 0 for t in reply.logprobs)
+    assert reply.logprobs
+
+
 async def test_what_it_cannot_do_it_says(text_model, ask, picture, tmp_path):
     async with open_model(f"hf:{text_model}", image_root=tmp_path) as model:
         long, good = ask("long " * 900, model=model.id), ask("fine", model=model.id, max_tokens=3)
