@@ -21,6 +21,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common(parser)
     parser.add_argument("--plan", action="store_true", help="print calls and money per stage and gate; ask nobody")
     parser.add_argument(
+        "--learn-from", type=Path, metavar="FOLDER",
+        help="with --plan: another build (a pilot on part of the pool, an earlier one) whose verdicts give rates",
+    )  # fmt: skip
+    parser.add_argument(
         "--rate", action="append", default=[], metavar="STAGE=P",
         help="with --plan: probability of a right answer, as parametric=0.4 or gate/solvable=0.9 "
         "(default: what the build folder's journal shows, else an assumption, marked as such)",
@@ -31,6 +35,9 @@ def common(parser: argparse.ArgumentParser) -> None:
     """What `demur build` and `demur rebuild` share."""
     parser.add_argument("--out", type=Path, help="folder of the build; one that was stopped goes on")
     parser.add_argument("--exhaustive", action="store_true", help="ask every gate everything; the release is the same")
+    parser.add_argument(
+        "--hurry", action="store_true", help="keep every endpoint busy, for a few per cent more calls; the same release"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave bad records out, and count them")
     parser.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
     parser.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
@@ -53,17 +60,19 @@ def run(args: argparse.Namespace) -> int:
     base = args.recipe.resolve().parent
     if args.plan:
         rates = dict(map(_rate, args.rate))
-        found = plan_build(plan, out, base=base, skip_bad=args.skip_bad, rates=rates, prices=args.prices)
+        found = plan_build(
+            plan, out, base=base, skip_bad=args.skip_bad, rates=rates, prices=args.prices, learn_from=args.learn_from
+        )
         if args.json:
             totals = {c: found.total(c) for c in ("naive", "at_most", "expected", "had", "tokens")}
-            money = {c: found.money(c) for c in ("money_expected", "money_at_most")}
+            money = {c: found.dollars(c) for c in ("money_expected", "money_at_most")}
             sys.stdout.write(json.dumps(found.model_dump(mode="json") | {"total": totals | money}) + "\n")
         else:
             print_plan(found)
         return 0
     with Shown() as steps:
         built = curate(
-            plan, out, base=base, skip_bad=args.skip_bad, steps=steps, exhaustive=args.exhaustive,
+            plan, out, base=base, skip_bad=args.skip_bad, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry,
             budget=None if args.budget is None else Budget(args.budget), prices=args.prices,
             concurrency=args.concurrency,
         )  # fmt: skip
@@ -134,13 +143,17 @@ def print_plan(plan: BuildPlan) -> None:
     ]  # fmt: skip
     rows.append([
         "total", "", "", "", *(f"{plan.total(c):,}" for c in ("naive", "at_most", "expected", "had", "tokens")),
-        money(plan.money("money_expected")), money(plan.money("money_at_most")),
+        money(plan.dollars("money_expected")), money(plan.dollars("money_at_most")),
     ])  # fmt: skip
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     lines = [f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to gates:"]
     for row in (head, *rows):
         cells = [c.ljust(w) if i in (0, 1, 3) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
-    lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples")
+    how = f"by {plan.verdicts:,} verdicts, 95 %" if plan.basis == "learnt" else "interval, see the note"
+    cost = "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
+    lines.append(f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})")
+    stay = " to ".join(f"{100 * share:.1f}" for share in plan.kept_range)
+    lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples ({stay} %)")
     lines += [f"note: {note}" for note in plan.notes]
     sys.stdout.write("\n".join(lines) + "\n")

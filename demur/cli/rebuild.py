@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     with Shown() as steps:
         built = curate(
             new.plan, out, base=new.base, skip_bad=args.skip_bad or new.skip_bad, steps=steps,
-            exhaustive=args.exhaustive, budget=None if args.budget is None else Budget(args.budget),
+            exhaustive=args.exhaustive, hurry=args.hurry, budget=None if args.budget is None else Budget(args.budget),
             prices=args.prices, concurrency=args.concurrency,
         )  # fmt: skip
     print_built(built, out, as_json=args.json)

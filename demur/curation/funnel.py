@@ -4,20 +4,19 @@ VLM-DeflectionBench's three stages (sections 3.1-3.3, Algorithm 1) ask every gat
 not depend on most of those answers: one CORRECT ends a stage, a sample dropped in Stage I needs no Stage III,
 and when fewer than K_min distractors can survive nobody has to know which. `Life` knows which answers can
 still change the outcome and asks for those alone, the gate that is likeliest to settle it for its cost first
-(`Experience`); ``exhaustive`` asks for all.
+(`demur.curation.experience`); ``exhaustive`` asks for all. What it comes to is in `demur.curation.costs`.
 Both end in the same decision for the same labels (a property test holds them to it), because decisions are
 three-valued functions of labels (`demur.curation.gate`) and none depends on an answer that was not needed.
 """
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from demur.curation.experience import Answers, Experience
 from demur.curation.gate import (
     Label,
     Parametric,
@@ -27,7 +26,6 @@ from demur.curation.gate import (
     unknown_without_evidence,
 )
 from demur.errors import UsageError
-from demur.store import seed_of
 
 HELD = "held"
 """Fate of what cannot be decided because a verdict could not be had."""
@@ -104,39 +102,6 @@ class Fate(NamedTuple):
     lost: tuple[tuple[str, str], ...] = ()
 
 
-class Experience:
-    """Which gate to ask next: the one whose answer settles a question for the least expected money.
-
-    A question that one CORRECT ends is settled soonest by asking first where cost over the probability of a settling
-    answer is least (the optimal order of independent tests, Garey 1973). The probability is learnt from the answers
-    had so far, per gate and stage, from one success in two as a start: hopeful enough that every gate is tried until
-    it has shown otherwise. What is learnt moves the order of work alone, never a decision.
-
-    Args:
-        learn: learn; False keeps to cheapest first.
-    """
-
-    def __init__(self, *, learn: bool = True) -> None:
-        self.learn = learn
-        self._asked: Counter[tuple[str, Stage]] = Counter()
-        self._settled: Counter[tuple[str, Stage]] = Counter()
-
-    def note(self, probe: Probe, label: Label, rules: Rules) -> None:
-        """Learn from one answer."""
-        if label is Label.SKIPPED:
-            return
-        self._asked[probe.gate, probe.stage] += 1
-        self._settled[probe.gate, probe.stage] += label in settling(probe.stage, rules)
-
-    def rate(self, gate: str, stage: Stage) -> float:
-        """Estimated probability that an answer of this gate settles a question of this stage."""
-        return (self._settled[gate, stage] + 1) / (self._asked[gate, stage] + 2)
-
-    def key(self, gate: Gate, stage: Stage) -> tuple[float, float, str]:
-        """Sorts gates: ask the least first."""
-        return (gate.cost / self.rate(gate.name, stage) if self.learn else gate.cost, gate.cost, gate.name)
-
-
 def settling(stage: Stage, rules: Rules) -> frozenset[Label]:
     """Labels of which one is enough to settle a question of a stage."""
     deflection_too = (stage is Stage.PARAMETRIC and rules.parametric == "literal") or (
@@ -155,6 +120,7 @@ class Life:
         rules: what decides.
         exhaustive: ask every gate everything (needed for the convergence figure), decide the same.
         experience: shared by the lives of a build, so that each learns from the others.
+        group: of samples that are alike, such as a source: what is learnt of one helps with the others.
     """
 
     gates: Sequence[Gate]
@@ -162,6 +128,7 @@ class Life:
     rules: Rules = DEFAULT_RULES
     exhaustive: bool = False
     experience: Experience = field(default_factory=Experience)
+    group: str = ""
     labels: dict[Probe, Label] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -173,8 +140,27 @@ class Life:
 
     def tell(self, probe: Probe, label: Label) -> None:
         """Learn one label."""
+        if label not in (Label.SKIPPED, Label.UNGRADED):
+            settled = label in settling(probe.stage, self.rules)
+            before = self._answers(probe.stage, probe.distractor)
+            self.experience.note(probe.stage, self.group, before, probe.gate, settled)
         self.labels[probe] = label
-        self.experience.note(probe, label, self.rules)
+
+    def choices(self, probe: Probe, within: float = 1.0) -> list[str]:
+        """Gates that a wanted question may go to, the best first; any of them ends in the same fate.
+
+        A caller with many questions binds one to a gate only when it can be asked, by what has been learnt by then.
+
+        Args:
+            probe: as `wanted` named it.
+            within: how many times dearer than the best an expected settling answer may be; at least 1.
+        """
+        if self.exhaustive:
+            return [probe.gate]
+        silent = self._silent(probe.stage, probe.distractor)
+        answers = self._answers(probe.stage, probe.distractor)
+        prices = sorted(self.experience.price(g, probe.stage, self.group, answers, silent) for g in silent)
+        return [name for price, _, name in prices if price <= within * prices[0][0]]
 
     def wanted(self) -> tuple[Probe, ...]:
         """The next probes to ask, all at once; empty when the fate is known.
@@ -214,14 +200,14 @@ class Life:
         )  # fmt: skip
         for stage, keep, why in checks:
             if keep is None:
-                return self._held(stage) if not self._next(stage) else None
+                return self._held(stage) if not self._silent(stage) else None
             if not keep:
                 return Fate(False, stage.value, why)
         if self._possible() < rules.k_min:
             return Fate(False, "distractors", f"fewer than {rules.k_min} distractors leave it unanswerable")
-        considered = self._considered()
+        considered = self.considered()
         verdicts = {d: self._misleads(d) for d in considered}
-        if any(v is None and self._next(Stage.DISTRACTOR, d) for d, v in verdicts.items()):
+        if any(v is None and self._silent(Stage.DISTRACTOR, d) for d, v in verdicts.items()):
             return None
         sure = [d for d, v in verdicts.items() if v is True]
         if len(sure) < rules.k_min:  # with the verdicts that could not be had it might have been enough
@@ -242,33 +228,7 @@ class Life:
         """What each gate of a stage said, in the order of the recipe; None where it was not asked."""
         return {g.name: self.labels.get(Probe(g.name, stage, distractor)) for g in self._of_stage[stage]}
 
-    # --- the stages
-
-    def _parametric(self) -> bool | None:
-        return unknown_without_evidence(self.of(Stage.PARAMETRIC), self.rules.parametric)
-
-    def _solvable(self) -> bool | None:
-        return solvable_with_gold(self.of(Stage.SOLVABLE), self.rules.solvable)
-
-    def _misleads(self, distractor: str) -> bool | None:
-        return misleads(self.of(Stage.DISTRACTOR, distractor))
-
-    def _next(self, stage: Stage, distractor: str = "") -> tuple[Probe, ...]:
-        """The probe of a question that is best asked next; none when every gate has been asked."""
-        silent = [g for g in self._of_stage[stage] if Probe(g.name, stage, distractor) not in self.labels]
-        if not silent:
-            return ()
-        best = min(silent, key=lambda g: self.experience.key(g, stage))
-        return (Probe(best.name, stage, distractor),)
-
-    def _held(self, stage: Stage) -> Fate:
-        return Fate(False, HELD, f"a verdict of the {stage.value} stage could not be had")
-
-    def _possible(self) -> int:
-        """Distractors that may still stay: all but those known to help."""
-        return sum(self._misleads(d) is not False for d in self.distractors)
-
-    def _considered(self) -> list[str]:
+    def considered(self) -> list[str]:
         """The distractors that the outcome depends on: all, or the first ones up to ``k_enough`` survivors."""
         if self.rules.k_enough is None:
             return list(self.distractors)
@@ -280,120 +240,56 @@ class Life:
             sure += self._misleads(d) is True
         return out
 
+    # --- the stages
+
+    def _parametric(self) -> bool | None:
+        return unknown_without_evidence(self.of(Stage.PARAMETRIC), self.rules.parametric)
+
+    def _solvable(self) -> bool | None:
+        return solvable_with_gold(self.of(Stage.SOLVABLE), self.rules.solvable)
+
+    def _misleads(self, distractor: str) -> bool | None:
+        return misleads(self.of(Stage.DISTRACTOR, distractor))
+
+    def _answers(self, stage: Stage, distractor: str) -> Answers:
+        """What the experience takes from the labels of a question."""
+        enough = settling(stage, self.rules)
+        no_answer = (None, Label.SKIPPED, Label.UNGRADED)
+        return frozenset((g, v in enough) for g, v in self.of(stage, distractor).items() if v not in no_answer)
+
+    def _silent(self, stage: Stage, distractor: str = "") -> list[Gate]:
+        """Gates that have not been asked a question."""
+        return [g for g in self._of_stage[stage] if Probe(g.name, stage, distractor) not in self.labels]
+
+    def _next(self, stage: Stage, distractor: str = "") -> tuple[Probe, ...]:
+        """The probe of a question that is best asked next; none when every gate has been asked."""
+        silent = self._silent(stage, distractor)
+        if len(silent) < 2:
+            return tuple(Probe(g.name, stage, distractor) for g in silent)
+        answers = self._answers(stage, distractor)
+        _, _, best = min(self.experience.price(g, stage, self.group, answers, silent) for g in silent)
+        return (Probe(best, stage, distractor),)
+
+    def _held(self, stage: Stage) -> Fate:
+        return Fate(False, HELD, f"a verdict of the {stage.value} stage could not be had")
+
+    def _possible(self) -> int:
+        """Distractors that may still stay: all but those known to help."""
+        return sum(self._misleads(d) is not False for d in self.distractors)
+
     def _wanted_distractors(self) -> tuple[Probe, ...]:
+        """As many as must be asked whatever they turn out to be; those likeliest to end the sample first."""
         possible = self._possible()
         if possible < self.rules.k_min:
             return ()
-        considered = self._considered()
-        undecided = [d for d in considered if self._misleads(d) is None and self._next(Stage.DISTRACTOR, d)]
+        considered = self.considered()
+        undecided = [d for d in considered if self._misleads(d) is None and self._silent(Stage.DISTRACTOR, d)]
         sure = sum(self._misleads(d) is True for d in considered)
         if self.rules.k_enough is not None:
             undecided = undecided[: max(1, self.rules.k_enough - sure)]
         if sure < self.rules.k_min:
-            # Until it is certain that the sample can stay: the losses that would end it, and no more.
+            # Until it is certain that the sample can stay: the losses that would end it, and no more. A distractor
+            # that fewer gates have failed with is likelier to help the next one.
+            undecided.sort(key=lambda d: -len(self._silent(Stage.DISTRACTOR, d)))
             undecided = undecided[: possible - self.rules.k_min + 1]
         return tuple(p for d in undecided for p in self._next(Stage.DISTRACTOR, d))
-
-
-# --- what it costs -------------------------------------------------------------------------------
-
-
-class Costs(NamedTuple):
-    """Calls about one sample, by three ways of asking."""
-
-    exhaustive: int
-    """Every gate everything."""
-    algorithm1: int
-    """Algorithm 1 as printed: stage after stage, every gate of a stage."""
-    least: int
-    """The fewest that any order could do with: the smallest set of answers from which the fate follows."""
-
-
-def costs_of(gates: Sequence[Gate], distractors: Sequence[str], rules: Rules, truth: Mapping[Probe, Label]) -> Costs:
-    """Count calls offline, from every label that could be had (`Label.SKIPPED` is no call).
-
-    ``least`` is a bound that no order of asking can pass, because it knows the labels beforehand; it holds for the
-    default rules and is not computed for the literal ones.
-
-    Raises:
-        UsageError: the rules are not the default ones.
-    """
-    if (rules.parametric, rules.solvable) != ("not_correct", "any_correct"):
-        raise UsageError("the bound is for the default rules", cure="leave rules.parametric and rules.solvable out")
-    life = Life(gates, distractors, rules, exhaustive=True, labels=dict(truth))
-    fate = life.fate()
-    if fate is None:
-        raise UsageError("a label is missing", cure="give every label of the sample")
-
-    def calls(stage: Stage, distractor: str = "") -> int:
-        return sum(v is not Label.SKIPPED for v in life.of(stage, distractor).values())
-
-    everything = sum(v is not Label.SKIPPED for v in truth.values())
-    staged = least = calls(Stage.PARAMETRIC)
-    if Label.CORRECT in life.of(Stage.PARAMETRIC).values():
-        return Costs(everything, staged, 1)
-    if not life.passed(Stage.PARAMETRIC):
-        return Costs(everything, staged, least)
-    staged += calls(Stage.SOLVABLE)
-    if not life.passed(Stage.SOLVABLE):
-        return Costs(everything, staged, least + calls(Stage.SOLVABLE))
-    least += 1
-    staged += sum(calls(Stage.DISTRACTOR, d) for d in distractors)
-    lost = [d for d in distractors if Label.CORRECT in life.of(Stage.DISTRACTOR, d).values()]
-    if fate.stage == "distractors":
-        return Costs(everything, staged, least + max(0, len(distractors) - rules.k_min + 1))
-    gone = set(lost)
-    needed = sum(1 if d in gone else calls(Stage.DISTRACTOR, d) for d in life._considered())
-    return Costs(everything, staged, least + needed)
-
-
-class Expected(NamedTuple):
-    """Mean calls about one sample, per gate and stage."""
-
-    calls: dict[tuple[str, Stage], float]
-    algorithm1: dict[tuple[str, Stage], float]
-    kept: float
-    """Share of samples that stay."""
-
-
-def expected(
-    gates: Sequence[Gate],
-    candidates: int,
-    rules: Rules,
-    rates: Mapping[tuple[str, Stage], float],
-    *,
-    draws: int = 400,
-    seed: int = 0,
-) -> Expected:
-    """What asking is expected to cost, by playing ``draws`` samples through the funnel with labels drawn at random.
-
-    Args:
-        gates: that take part.
-        candidates: distractors per sample.
-        rules: what decides.
-        rates: (gate, stage) -> probability of CORRECT, in [0, 1]; gates are taken as independent of each other.
-        draws: samples played.
-        seed: of the draws.
-    """
-    dice = random.Random(seed_of(seed, "expected"))
-    ids = [f"d{i}" for i in range(candidates)]
-    lazy: Counter[tuple[str, Stage]] = Counter()
-    naive: Counter[tuple[str, Stage]] = Counter()
-    experience = Experience()
-    kept = 0
-    for _ in range(draws):
-        life = Life(gates, ids, rules, experience=experience)
-        while wanted := life.wanted():
-            for probe in wanted:
-                lazy[probe.gate, probe.stage] += 1
-                hit = dice.random() < rates.get((probe.gate, probe.stage), 0.5)
-                life.tell(probe, Label.CORRECT if hit else Label.INCORRECT)
-        fate = life.fate()
-        kept += fate is not None and fate.kept
-        for gate in gates:
-            for stage in gate.stages:
-                if stage is Stage.PARAMETRIC or life.passed(Stage.PARAMETRIC):
-                    if stage is Stage.DISTRACTOR and not life.passed(Stage.SOLVABLE):
-                        continue
-                    naive[gate.name, stage] += candidates if stage is Stage.DISTRACTOR else 1
-    return Expected({k: v / draws for k, v in lazy.items()}, {k: v / draws for k, v in naive.items()}, kept / draws)

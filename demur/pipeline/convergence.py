@@ -70,7 +70,7 @@ def convergence(
             asked = [Gate(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
             samples = {s.id: s for s in shop.pool.samples}
             lives = {i: Life(asked, (), plan.rules.rules(), exhaustive=True) for i in samples}
-            await ask_all(shop.panel, samples, lives, {Stage.PARAMETRIC}, steps)
+            await ask_all(shop.panel, samples, lives, frozenset({Stage.PARAMETRIC}), steps)
             table = {
                 i: {g: label or Label.UNGRADED for g, label in life.of(Stage.PARAMETRIC).items()}
                 for i, life in sorted(lives.items())

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -21,11 +21,12 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from pydantic import Field
 
 from demur.answers import holds
-from demur.curation.funnel import HELD, Experience, Fate, Gate, Life, Probe, Stage
+from demur.curation.experience import Experience
+from demur.curation.funnel import HELD, Fate, Gate, Life, Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.release import FunnelStep, Release, freeze, verify
-from demur.errors import DemurError, ReleaseError, UsageError
+from demur.errors import ReleaseError, UsageError
 from demur.indexing.build import build_index
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.evaluate import Judge
@@ -33,6 +34,7 @@ from demur.pipeline.panel import RETESTED, Panel, model_options
 from demur.pipeline.parts import Recogniser, captioned, embedder, open_judge
 from demur.pipeline.pool import Pool, load_pool
 from demur.pipeline.provenance import about, verdicts
+from demur.pipeline.slots import LIVES_ALONGSIDE, Slots, ask_lives, at_once
 from demur.pipeline.stage_two import mine_pool
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Drop, ImageRef, Record, Sample
@@ -48,9 +50,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.calls import Budget
-
-LIVES_ALONGSIDE = 256
-"""Samples under way at once: enough to keep every endpoint full, few enough that each learns from those before it."""
 
 
 class Built(NamedTuple):
@@ -110,6 +109,7 @@ def curate(
     models: Mapping[str, Mapping[str, Any]] | None = None,
     exhaustive: bool = False,
     learn: bool = True,
+    hurry: bool = False,
     budget: Budget | None = None,
     prices: Path | None = None,
     concurrency: int = 8,
@@ -126,7 +126,9 @@ def curate(
         models: gate name -> options to add to its spec (the address of a server that was started just now).
         exhaustive: ask every gate everything; the release is the same.
         learn: let answers decide which gate is asked first; False: always the cheapest.
-        budget: stops the build, resumable, before its money is passed.
+        hurry: keep every endpoint busy, for some more calls (`demur.pipeline.slots.ask_lives`).
+        budget: stops the build, resumable, before its money is passed; what earlier commands spent on the same folder
+            counts. What is spent is noted in ``build/spent.log``, also without a budget.
         prices: price table that overlays the shipped one.
         concurrency: calls in flight per endpoint.
 
@@ -143,7 +145,9 @@ def curate(
             plan, out, base=base, skip_bad=skip_bad, steps=steps, encoder=encoder, models=models, budget=budget,
             prices=prices, concurrency=concurrency,
         ) as shop:  # fmt: skip
-            return await _curate(plan, out, shop, steps, skip_bad=skip_bad, exhaustive=exhaustive, learn=learn)
+            return await _curate(
+                plan, out, shop, steps, skip_bad=skip_bad, exhaustive=exhaustive, learn=learn, hurry=hurry
+            )
 
     with alone(out / "build"):
         return asyncio.run(work())
@@ -199,6 +203,9 @@ async def opened(
         return read_image(ref, pool.root)
 
     embed = embedder(encoder)
+    from demur.calls import Budget
+
+    budget = (budget or Budget(None)).noted(folder / "spent.log")
     kit = Kit(
         read_image=read, embed=embed, recognise=Recogniser(encoder, captioned(pool.documents), read), pool=pool.samples,
         prompts=prompts, ledger=folder / "calls.sqlite", concurrency=concurrency, budget=budget, prices=prices,
@@ -222,7 +229,16 @@ async def opened(
 
     world = digest([pool.hashes, [s.id for s in pool.samples], encoder.fingerprint()], 32)
     async with AsyncExitStack() as stack:
-        panel = Panel(specs, open_gate, judge, folder / "journal.jsonl", world=world, seed=plan.seed, prompts=prompts)
+        panel = Panel(
+            specs,
+            open_gate,
+            judge,
+            folder / "journal.jsonl",
+            world=world,
+            seed=plan.seed,
+            prompts=prompts,
+            each=concurrency,
+        )
         stack.push_async_callback(panel.close)
         for name in specs:  # a gate that cannot be opened is told before anything is asked
             panel.system(name)
@@ -235,24 +251,34 @@ def gates_of(specs: Mapping[str, GateSpec]) -> list[Gate]:
 
 
 async def _curate(
-    plan: BuildRecipe, out: Path, shop: Workshop, steps: Steps, *, skip_bad: bool, exhaustive: bool, learn: bool
+    plan: BuildRecipe,
+    out: Path,
+    shop: Workshop,
+    steps: Steps,
+    *,
+    skip_bad: bool,
+    exhaustive: bool,
+    learn: bool,
+    hurry: bool,
 ) -> Built:
     pool, panel = shop.pool, shop.panel
     experience = Experience(learn=learn)
     gates = gates_of(plan.specs())
     lives = {
-        s.id: Life(gates, (), plan.rules.rules(), exhaustive=exhaustive, experience=experience) for s in pool.samples
+        s.id: Life(gates, (), plan.rules.rules(), exhaustive=exhaustive, experience=experience, group=s.source)
+        for s in pool.samples
     }
     samples = {s.id: s for s in pool.samples}
 
-    # Stage I needs no index: the gates are asked while another thread embeds the knowledge base.
-    steps.stage("index, and ask the gates without evidence")
+    # What is asked without evidence or with gold needs no index: another thread embeds the knowledge base meanwhile.
+    steps.stage("index, and ask the gates without evidence and with gold")
     index = asyncio.create_task(asyncio.to_thread(_index, pool, shop.encoder, out / "index", skip_bad, steps))
     try:
-        await ask_all(panel, samples, lives, {Stage.PARAMETRIC}, steps)
+        await ask_all(panel, samples, lives, frozenset({Stage.PARAMETRIC, Stage.SOLVABLE}), steps, hurry=hurry)
     finally:
         await index
-    survivors = [s for s in pool.samples if exhaustive or lives[s.id].passed(Stage.PARAMETRIC)]
+    passed = (Stage.PARAMETRIC, Stage.SOLVABLE)
+    survivors = [s for s in pool.samples if exhaustive or all(lives[s.id].passed(stage) for stage in passed)]
 
     steps.stage("mine distractors")
     searcher = Searcher(out / "index", shop.encoder)
@@ -262,7 +288,7 @@ async def _curate(
         lives[sample.id].distractors = [e.id for e in mined[sample.id].negatives]
 
     steps.stage("quality control")
-    await ask_all(panel, samples, lives, set(Stage), steps)
+    await ask_all(panel, samples, lives, frozenset(Stage), steps, hurry=hurry)
 
     fates = {i: _certain(life.fate()) for i, life in lives.items()}
     write_records(out / "build" / "lives.jsonl", (_story(samples[i], lives[i], fates[i], panel) for i in sorted(fates)))
@@ -303,52 +329,22 @@ async def _curate(
 
 
 async def ask_all(
-    panel: Panel, samples: Mapping[str, Sample], lives: Mapping[str, Life], stages: set[Stage], steps: Steps
+    panel: Panel,
+    samples: Mapping[str, Sample],
+    lives: Mapping[str, Life],
+    stages: frozenset[Stage],
+    steps: Steps,
+    *,
+    hurry: bool = False,
 ) -> None:
-    """Ask all that is still wanted in these stages; many samples are under way at once, and none waits for others.
+    """Ask the panel all that is still wanted in these stages (`demur.pipeline.slots.ask_lives`)."""
 
-    What ends the build (a budget, a wrong key, a dead gate) lets the calls in flight come home first.
-    """
-
-    async def one(sample: str, probe: Probe) -> None:
-        lives[sample].tell(probe, await panel.label(samples[sample], probe))
+    async def tell(sample: str, probe: Probe) -> Label:
+        label = await panel.label(samples[sample], probe)
         steps.count("questions to gates", sum(panel.asked.values()), 0)
+        return label
 
-    async def live(sample: str) -> None:
-        while wanted := [p for p in lives[sample].wanted() if p.stage in stages]:
-            await together([one(sample, probe) for probe in wanted])
-
-    await at_once([lambda i=i: live(i) for i in lives], LIVES_ALONGSIDE)  # type: ignore[misc]
-
-
-async def together(work: Sequence[Awaitable[None]]) -> None:
-    """Await all of them; what the first failure raised is raised when every one has ended."""
-    if len(work) == 1:
-        await work[0]
-        return
-    for result in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
-
-
-async def at_once(work: Sequence[Callable[[], Awaitable[None]]], most: int) -> None:
-    """Run jobs, ``most`` at a time; after a failure no new one begins, and it is raised when those begun have ended."""
-    todo = iter(work)
-    failed: list[Exception] = []
-
-    async def worker() -> None:
-        for job in todo:
-            if failed:
-                return
-            try:
-                await job()
-            except Exception as error:
-                failed.append(error)
-
-    await asyncio.gather(*(worker() for _ in range(min(most, len(work)))))
-    if failed:
-        told = [e for e in failed if isinstance(e, DemurError)]
-        raise (told or failed)[0]
+    await ask_lives(lives, tell, Slots(panel.names, panel.each), stages=stages, hurry=hurry)
 
 
 async def _retest(

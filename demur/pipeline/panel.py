@@ -28,8 +28,6 @@ from demur.scenarios.systems import System
 from demur.scenarios.systems.model import ModelSystem
 from demur.store import JsonlLog, Problems, digest, read_jsonl
 
-ALONGSIDE = 64
-"""Questions to gates in flight at once; the limit per endpoint is `demur.calls`' own."""
 HOPELESS_AFTER = 100
 """Answers of one gate in a row that were errors, with none between, that end the build (it can be resumed)."""
 REASKED, RETESTED = 1, 2
@@ -111,6 +109,7 @@ class Panel:
         world: see `key_of`.
         seed: of the contexts.
         prompts: the texts.
+        each: questions to one gate in flight at once; the limit per endpoint is `demur.calls`' own.
     """
 
     def __init__(
@@ -123,7 +122,9 @@ class Panel:
         world: str,
         seed: int,
         prompts: Prompts,
+        each: int = 8,
     ) -> None:
+        self.names, self.each = tuple(specs), each
         self.asked: Counter[str] = Counter()
         """Gate -> questions put to it by this process."""
         self.told: dict[tuple[str, Probe], Told] = {}
@@ -134,7 +135,7 @@ class Panel:
         self._failures: Counter[str] = Counter()
         self._known = read_journal(journal)
         self._journal = JsonlLog(journal)
-        self._free = asyncio.Semaphore(ALONGSIDE)
+        self._free = {name: asyncio.Semaphore(each) for name in specs}
 
     def system(self, name: str, draw: int = 0) -> System:
         """The system of a gate, for a draw; opened when first needed."""
@@ -166,7 +167,7 @@ class Panel:
             return Told(Label.UNGRADED, "", error.message)
         if key in self._known:
             return self._known[key]
-        async with self._free:
+        async with self._free[probe.gate]:
             told, final = await self._put(probe.gate, ask, sample, draw)
         self.asked[probe.gate] += 1
         if final:

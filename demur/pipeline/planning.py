@@ -1,14 +1,26 @@
-"""What a build will ask and cost, before anybody is asked: calls, tokens and money per stage and gate."""
+"""What a build will ask and cost, before anybody is asked: calls, tokens and money per stage and gate.
+
+Gates are not independent: what one model does not know, others seldom know, so more samples reach Stage III than
+independent gates would leave. How they hang together is learnt from verdicts that are there (the build's own, a
+pilot's, an earlier release's: `demur.curation.experience`); where there are none, the plan is an interval, from
+independent gates to gates of which each knows all that a weaker one knows.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from statistics import pvariance
+from typing import Any, Literal, NamedTuple
 
-from demur.curation.funnel import Probe, Stage, expected
+from demur.curation.costs import Assumed, Expected, Guess, Learnt, expected
+from demur.curation.experience import Answers, fit
+from demur.curation.funnel import Probe, Rules, Stage, settling
+from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.errors import UsageError
 from demur.pipeline.curate import gates_of
@@ -18,14 +30,20 @@ from demur.records import Record, Request, Sample
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit
 from demur.scenarios.systems.model import ModelSystem
-from demur.store import Problems, read_image, read_jsonl
+from demur.store import Problems, read_image, read_jsonl, seed_of
 
 ASSUMED = {Stage.PARAMETRIC: 0.3, Stage.SOLVABLE: 0.6, Stage.DISTRACTOR: 0.1}
 """Probability of CORRECT where nothing was measured; the plan says that it is assumed."""
-MEASURED_FROM = 20
-"""Verdicts from which a rate counts as measured."""
+MEASURED_FROM = 15
+"""Questions of a stage from which its rates count as measured."""
 STAND_INS = 200
 """Questions that the size of distractor questions is estimated from."""
+TOGETHER = (0.0, 0.5, 1.0)
+"""How much gates have in common, where nothing was measured: both ends, and the estimate between them."""
+REFITS = 8
+"""Resamples of the verdicts, for what they leave open."""
+DRAWS = 2000
+"""Samples played for the estimate; a fifth of that for each resample."""
 
 
 class PlannedStage(Record):
@@ -58,18 +76,50 @@ class BuildPlan(Record):
     candidates: int
     """Distractors per sample, at most."""
     lines: tuple[PlannedStage, ...]
+    calls: tuple[int, int]
+    """Questions in all, from and to: 95 %, or what independent gates and gates that know the same would need."""
+    money: tuple[float, float] | None
+    """The same of the US dollars still to pay; None when a price is not known."""
     kept: float
     """Share of the pool expected to stay."""
+    kept_range: tuple[float, float]
+    verdicts: int
+    """That the plan learnt from."""
+    basis: Literal["learnt", "assumed"]
+    """``learnt``: every stage is reckoned by verdicts. ``assumed``: some stage by assumed or given rates."""
     notes: tuple[str, ...]
 
     def total(self, column: Literal["naive", "at_most", "expected", "had", "tokens"]) -> int:
         """Sum of a column."""
         return sum(getattr(line, column) for line in self.lines)
 
-    def money(self, column: Literal["money_expected", "money_at_most"]) -> float | None:
+    def dollars(self, column: Literal["money_expected", "money_at_most"]) -> float | None:
         """Sum of a column of money; None when a part of it is unknown."""
         values = [getattr(line, column) for line in self.lines]
         return None if None in values else sum(values)
+
+
+class _Verdicts(NamedTuple):
+    """What journals know, as the funnel would have met it."""
+
+    had: Counter[tuple[str, Stage]]
+    """Verdicts by gate and stage."""
+    patterns: dict[tuple[str, Stage], Counter[Answers]]
+    """(source, stage) -> what was said of how many questions; source "" for all."""
+
+    def enough(self, source: str, stage: Stage) -> bool:
+        """Whether the rates of a stage count as measured."""
+        return self.patterns[source, stage].total() >= MEASURED_FROM
+
+
+class _Outcome(NamedTuple):
+    """One way in which a build may go."""
+
+    calls: dict[tuple[str, Stage], float]
+    algorithm1: dict[tuple[str, Stage], float]
+    variance: float
+    """Of the sum of calls, from the draw of the pool's samples alone."""
+    kept: float
 
 
 def plan_build(
@@ -80,6 +130,7 @@ def plan_build(
     skip_bad: bool = False,
     rates: Mapping[str, float] | None = None,
     prices: Path | None = None,
+    learn_from: Path | None = None,
 ) -> BuildPlan:
     """Reckon a build through; the sources are read, nothing is embedded and nobody is asked.
 
@@ -90,57 +141,199 @@ def plan_build(
         skip_bad: leave bad records out.
         rates: ``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1], before what was measured.
         prices: price table that overlays the shipped one.
+        learn_from: another build, or its release, whose verdicts give the rates too: a pilot on part of the pool, an
+            earlier version. Gates are the same when they have the same name.
 
     Raises:
-        UsageError: a rate names no gate or stage, or lies outside [0, 1].
+        UsageError: a rate names no gate or stage, or lies outside [0, 1]; ``learn_from`` has no verdicts.
         BadInput: problems of the sources.
     """
     specs = plan.specs()
     given = _rates(rates or {}, specs)
     pool = load_pool(plan.sources, base=base, links=out / "build" / "images", seed=plan.seed, skip_bad=skip_bad)
     n = len(pool.samples)
-    native = sum(len(s.negatives) for s in pool.samples) if plan.retrieval.native else 0
-    candidates = plan.retrieval.text + plan.retrieval.visual + round(native / n)
-    had, right = _journal(out / "build" / "journal.jsonl")
-    used: dict[tuple[str, Stage], float] = {}
+    rules = plan.rules.rules()
+    journals = [out / "build" / "journal.jsonl"]
+    if learn_from is not None:
+        journals += [_journal_of(learn_from)]
+    sources = {s.id: s.source for s in pool.samples}
+    known = _verdicts(journals, sources, rules)
+    own = _verdicts(journals[:1], sources, rules).had
+    of_stage = {stage: [g for g, spec in specs.items() if stage in spec.stages] for stage in Stage}
+    rate: dict[tuple[str, Stage], float] = {}
     origin: dict[tuple[str, Stage], Literal["given", "measured", "assumed"]] = {}
-    for name, spec in specs.items():
-        for stage in spec.stages:
-            key = (name, stage)
-            if key in given:
-                used[key], origin[key] = given[key], "given"
-            elif had[key] >= MEASURED_FROM:
-                used[key], origin[key] = right[key] / had[key], "measured"
+    for stage, names in of_stage.items():
+        seen = known.patterns["", stage]
+        fitted = fit(seen, names) if seen and names else None
+        for name in names:
+            if (name, stage) in given:
+                rate[name, stage], origin[name, stage] = given[name, stage], "given"
+            elif fitted is not None and known.enough("", stage):
+                rate[name, stage], origin[name, stage] = fitted.rate(name), "measured"
             else:
-                used[key], origin[key] = ASSUMED[stage], "assumed"
-    reckoned = expected(gates_of(specs), candidates, plan.rules.rules(), used, seed=plan.seed)
+                rate[name, stage], origin[name, stage] = ASSUMED[stage], "assumed"
+    learnt = {s for s, names in of_stage.items() if names and all(origin[g, s] == "measured" for g in names)}
+    basis: Literal["learnt", "assumed"] = "learnt" if learnt == {s for s in Stage if of_stage[s]} else "assumed"
+
+    def candidates_of(source: str) -> int:
+        how = pool.specs[source].retrieval or plan.retrieval
+        mine = [s for s in pool.samples if s.source == source]
+        native = sum(len(s.negatives) for s in mine) if how.native else 0
+        return how.text + how.visual + round(native / max(1, len(mine)))
+
+    sizes = Counter(sources.values())
+
+    def outcome(
+        patterns: Mapping[tuple[str, Stage], Counter[Answers]], together: float, seed: int, draws: int
+    ) -> _Outcome:
+        calls: Counter[tuple[str, Stage]] = Counter()
+        naive: Counter[tuple[str, Stage]] = Counter()
+        variance = kept = 0.0
+        for source, size in sizes.items():
+            guesses: dict[Stage, Guess] = {}
+            for stage, names in of_stage.items():
+                if stage in learnt:
+                    whose = source if known.enough(source, stage) else ""
+                    guesses[stage] = Learnt(fit(patterns[whose, stage], names))
+                else:
+                    guesses[stage] = Assumed({g: rate[g, stage] for g in names}, together)
+            played: Expected = expected(
+                gates_of(specs),
+                candidates_of(source),
+                rules,
+                guesses,
+                draws=max(100, round(draws * size / n)),
+                seed=seed,
+            )
+            for key, value in played.calls.items():
+                calls[key] += size * value  # type: ignore[assignment]  # a Counter counts fractions as well
+            for key, value in played.algorithm1.items():
+                naive[key] += size * value  # type: ignore[assignment]
+            variance += size * played.spread**2
+            kept += size * played.kept
+        return _Outcome(dict(calls), dict(naive), variance, kept / n)
+
+    if basis == "learnt":
+        dice = random.Random(seed_of(plan.seed, "plan"))
+        likely = outcome(known.patterns, 0.5, plan.seed, DRAWS)
+        around = [outcome(_resampled(known.patterns, dice), 0.5, i, DRAWS // 5) for i in range(REFITS)]
+    else:
+        around = [outcome(known.patterns, t, plan.seed, DRAWS) for t in TOGETHER]
+        likely = around[TOGETHER.index(0.5)]
+
     lines = []
+    per_call: dict[tuple[str, Stage], float | None] = {}
     for stage in Stage:
-        for name, spec in specs.items():
-            if stage not in spec.stages:
-                continue
+        for name in of_stage[stage]:
             key = (name, stage)
-            most = n * (candidates if stage is Stage.DISTRACTOR else 1)
-            likely = min(most, round(n * reckoned.calls.get(key, 0.0)))
-            tokens, price = _per_call(plan, spec, name, stage, pool, out, prices)
-            todo = max(0, likely - had[key])
+            most = n * (max(map(candidates_of, sizes)) if stage is Stage.DISTRACTOR else 1)
+            expects = min(most, round(likely.calls.get(key, 0.0)))
+            tokens, price = _per_call(plan, specs[name], name, stage, pool, out, prices)
+            per_call[key] = price
+            todo = max(0, expects - own[key])
             lines.append(PlannedStage(
-                stage=stage, gate=name, naive=round(n * reckoned.algorithm1.get(key, 0.0)), at_most=most,
-                expected=likely, had=had[key], rate=round(used[key], 4), rate_from=origin[key],
+                stage=stage, gate=name, naive=round(likely.algorithm1.get(key, 0.0)), at_most=most,
+                expected=expects, had=own[key], rate=round(rate[key], 4), rate_from=origin[key],
                 tokens=round(todo * tokens),
                 money_expected=None if price is None else todo * price,
-                money_at_most=None if price is None else max(0, most - had[key]) * price,
+                money_at_most=None if price is None else max(0, most - own[key]) * price,
             ))  # fmt: skip
-    notes = ["gates are reckoned as independent of each other; gates that know the same cost less in Stage III"]
+
+    def between(values: Sequence[float], middle: float, noise: float) -> tuple[float, float]:
+        if basis == "learnt":
+            # of the spread of the resamples a part is that of playing few samples: ``noise`` scaled to their number
+            verdicts = max(0.0, pvariance(values) - noise * n / (DRAWS // 5))
+            half = 1.96 * math.sqrt(verdicts + noise * (1 + n / DRAWS))
+            return max(0.0, middle - half), middle + half
+        return max(0.0, min(values) - 1.96 * math.sqrt(noise)), max(values) + 1.96 * math.sqrt(noise)
+
+    low, high = between([sum(o.calls.values()) for o in around], sum(likely.calls.values()), likely.variance)
+    k_low, k_high = between([o.kept for o in around], likely.kept, likely.kept * (1 - likely.kept) / n)
+    dollars = None
+    if None not in per_call.values():
+
+        def to_pay(o: _Outcome) -> float:
+            return sum(max(0.0, o.calls.get(k, 0.0) - own[k]) * (price or 0.0) for k, price in per_call.items())
+
+        dear = max((price or 0.0 for price in per_call.values()), default=0.0)
+        dollars = between([to_pay(o) for o in around], to_pay(likely), likely.variance * dear * dear)
+    notes = []
+    if basis == "assumed":
+        notes.append(
+            "rates are assumed where it says so; the interval is from independent gates to gates of which each knows "
+            "all that a weaker one knows. Build a pilot on a few samples per topic, then plan with --learn-from it"
+        )
     if plan.judge != "rules":
         notes.append(f"what the judge {plan.judge} costs is not in it")
     if plan.retest:
         notes.append(f"the re-test of {plan.retest} kept samples is not in it")
-    if any(line.money_expected is None for line in lines):
+    if dollars is None:
         notes.append("a price is not known: give it with --prices")
     return BuildPlan(
-        samples=n, candidates=candidates, lines=tuple(lines), kept=round(reckoned.kept, 4), notes=tuple(notes)
+        samples=n, candidates=max(map(candidates_of, sizes)), lines=tuple(lines), calls=(round(low), round(high)),
+        money=dollars, kept=round(likely.kept, 4), kept_range=(round(k_low, 4), round(min(1.0, k_high), 4)),
+        verdicts=sum(known.had.values()), basis=basis, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _resampled(
+    patterns: Mapping[tuple[str, Stage], Counter[Answers]], dice: random.Random
+) -> dict[tuple[str, Stage], Counter[Answers]]:
+    """As many questions of each source and stage, drawn from those that were asked."""
+    found: dict[tuple[str, Stage], Counter[Answers]] = defaultdict(Counter)
+    for (source, stage), seen in patterns.items():
+        if source:
+            drawn = Counter(dice.choices(sorted(seen, key=sorted), [seen[a] for a in sorted(seen, key=sorted)],
+                                         k=seen.total()))  # fmt: skip
+            found[source, stage] = drawn
+            found["", stage].update(drawn)
+    return found
+
+
+def _journal_of(folder: Path) -> Path:
+    for path in (folder / "build" / "journal.jsonl", folder.resolve().parent / "build" / "journal.jsonl"):
+        if path.exists():
+            return path
+    raise UsageError(
+        "no verdicts there to learn from", item=str(folder), cure="name a build folder, or the release in one"
     )
+
+
+def _verdicts(journals: Sequence[Path], sources: Mapping[str, str], rules: Rules) -> _Verdicts:
+    """Read verdicts; of solvable and distractor questions those about samples that came so far.
+
+    An exhaustive build asks them about all samples; what gates know without evidence would then pass for what they
+    read.
+    """
+    told: dict[str, dict[Stage, dict[str, dict[str, Label]]]] = {}
+    had: Counter[tuple[str, Stage]] = Counter()
+    seen: set[str] = set()
+    for path in journals:
+        for _, line in read_jsonl(path, Problems()) if path.exists() else ():
+            try:
+                stage, label = Stage(line["stage"]), Label(line["label"])
+                sample, gate, key = str(line["sample"]), str(line["gate"]), str(line["key"])
+            except (KeyError, ValueError):
+                continue
+            if line.get("draw", 0) or key in seen or label in (Label.UNGRADED, Label.SKIPPED):
+                continue
+            seen.add(key)
+            had[gate, stage] += 1
+            of_sample = told.setdefault(sample, {s: {} for s in Stage})
+            of_sample[stage].setdefault(str(line.get("evidence", "")), {})[gate] = label
+    patterns: dict[tuple[str, Stage], Counter[Answers]] = defaultdict(Counter)
+    for sample, stages in told.items():
+        for stage in Stage:
+            enough = settling(stage, rules)
+            settled = False
+            for labels in stages[stage].values():
+                answers = frozenset((g, v in enough) for g, v in labels.items())
+                settled = settled or any(v for _, v in answers)
+                for source in ("", sources.get(sample, "?")):
+                    patterns[source, stage][answers] += 1
+            if settled == (stage is Stage.PARAMETRIC):
+                break
+    return _Verdicts(had, patterns)
 
 
 def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tuple[str, Stage], float]:
@@ -159,19 +352,6 @@ def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tu
         for name in [gate] if gate else specs:
             found[name, Stage(stage)] = rate
     return found
-
-
-def _journal(path: Path) -> tuple[Counter[tuple[str, Stage]], Counter[tuple[str, Stage]]]:
-    """(verdicts, CORRECT ones) by gate and stage."""
-    had: Counter[tuple[str, Stage]] = Counter()
-    right: Counter[tuple[str, Stage]] = Counter()
-    if path.exists():
-        for _, line in read_jsonl(path, Problems()):
-            if line.get("draw", 0) == 0 and line.get("stage") in [s.value for s in Stage]:
-                key = (str(line.get("gate")), Stage(line["stage"]))
-                had[key] += 1
-                right[key] += line.get("label") == "correct"
-    return had, right
 
 
 def _per_call(

@@ -29,7 +29,7 @@ def test_the_pages_example_is_a_recipe_that_can_be_planned(tmp_path):
     found = plan_build(plan, tmp_path, base=tmp_path)
     assert found.samples > 20
     assert {line.gate for line in found.lines} == {"prior", "reader"}
-    assert found.money("money_at_most") == 0
+    assert found.dollars("money_at_most") == 0
 
 
 def test_the_page_names_every_key():
@@ -87,10 +87,10 @@ def test_prices_and_rates_of_a_plan(tmp_path):
     assert lines["unknown", "parametric"].rate == 0.2
     assert lines["dear", "parametric"].money_at_most > 0
     assert lines["unknown", "parametric"].money_at_most is None
-    assert found.money("money_at_most") is None
+    assert found.dollars("money_at_most") is None
     assert any("price" in note for note in found.notes)
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"models": {"*": {"prompt": 1, "completion": 2}}}))
-    assert plan_build(plan, tmp_path, prices=prices).money("money_expected") > 0
+    assert plan_build(plan, tmp_path, prices=prices).dollars("money_expected") > 0
     with pytest.raises(UsageError, match="probability"):
         plan_build(plan, tmp_path, rates={"parametric": 2.0})
