@@ -70,6 +70,8 @@ def storage_errors(path: Path | str) -> Iterator[None]:
     except OSError as error:
         cure = {
             "ENOSPC": "free some disk space and run the same command again",
+            "EDQUOT": "free some of your quota and run the same command again",
+            "EFBIG": "raise the limit on the size of files (ulimit -f) and run the same command again",
             "EACCES": "choose a folder you can write to",
             "EROFS": "choose a folder you can write to",
             "ENOENT": "check the path",
@@ -112,13 +114,15 @@ def read_json(path: Path) -> Any:
         DataError: it is not JSON; names the line.
     """
     with storage_errors(path):
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     try:
-        return json.loads(text)
+        return json.loads(data.decode())
     except json.JSONDecodeError as error:
         raise DataError(
             f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="mend or rebuild the file"
         ) from error
+    except (ValueError, RecursionError) as error:  # not UTF-8, a number of a million digits, nested too deep
+        raise DataError(f"not JSON: {error}", item=str(path), cure="mend or rebuild the file") from error
 
 
 def why_invalid(error: ValidationError) -> str:
@@ -171,7 +175,7 @@ def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
             place = f"{path.name}:{number}"
             try:
                 row = json.loads(line)
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            except (ValueError, RecursionError) as error:
                 problems.add(place, f"not a JSON object: {error}")
                 continue
             if isinstance(row, dict):

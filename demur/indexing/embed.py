@@ -26,7 +26,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, islice
@@ -597,8 +597,9 @@ class _Folder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for handle in self._handles:
-            handle.close()
+        with storage_errors(self._path), ExitStack() as closing:  # a full disk refuses what is still in a buffer
+            for handle in self._handles:
+                closing.callback(handle.close)
 
     def cut(self, number: int) -> None:
         """Forget shard ``number`` and all after it: the folder is unfinished from here on."""
