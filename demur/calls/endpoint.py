@@ -19,6 +19,7 @@ from weakref import WeakSet
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDict
 from yarl import URL
 
 from demur.calls import wire
@@ -119,7 +120,8 @@ class Endpoint:
         self._key, self._key_env, self._images = key, key_env, images
         self._max_tokens_field = "max_completion_tokens" if openai else "max_tokens"
         proxy = None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
-        self._proxy = URL(proxy) if proxy else None
+        self._proxy = Secret(proxy) if proxy else None
+        """A secret, as a proxy's address may hold a password."""
         if key is not None and not key.reveal().isprintable():
             raise UsageError(
                 f"the key in {key_env} holds a line break or another control character", cure="set it again"
@@ -145,7 +147,11 @@ class Endpoint:
         if self._connector is None or self._template is None:
             self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30)
             self._template = aiohttp.ClientRequest(
-                "POST", self._url, headers=self._headers(), proxy=self._proxy, loop=asyncio.get_running_loop()
+                "POST",
+                self._url,
+                headers=self._headers(),
+                proxy=URL(self._proxy.reveal()) if self._proxy else None,
+                loop=asyncio.get_running_loop(),
             )
         while True:
             connection = await self._connector.connect(self._template, [], _NO_TIMEOUT)
@@ -190,8 +196,32 @@ class Endpoint:
             PermanentError: no request will be answered here.
         """
         body, fingerprint = await self._body(request)
+        outcome = await self._exchange(body, timeout_s)
+        if isinstance(outcome, CallError):
+            raise outcome
+        connection, protocol, status, headers, text = outcome
+        if status != 200:
+            connection.release()
+            raise await self._refused(status, headers, text)
+        if self._stale.is_stale(text, fingerprint, protocol):
+            self._poisoned.add(protocol)
+        if protocol in self._poisoned:
+            connection.close()
+            raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
+        connection.release()
+        return text
+
+    async def _exchange(
+        self, body: list[bytes], timeout_s: float
+    ) -> tuple[aiohttp.connector.Connection, ResponseHandler, int, Mapping[str, str], str] | CallError:
+        """Write the request and read the reply: (connection, its protocol, status, headers, text), or what went wrong.
+
+        Failures are returned, not raised: a server may echo the key, and what came as it came, in this frame and in
+        aiohttp's below it, would else be shown by a traceback with locals.
+        """
         connection: aiohttp.connector.Connection | None = None
         begun = False
+        chunks: list[bytes] = []
         try:
             async with asyncio.timeout(timeout_s):
                 connection = await self._connect()
@@ -204,41 +234,31 @@ class Endpoint:
                 message, content = await protocol.read()
                 while 100 <= message.code < 200:
                     message, content = await protocol.read()
-                status, headers = message.code, message.headers
-                begun = status == 200
-                chunks: list[bytes] = []
+                begun = message.code == 200
                 size = 0
                 while chunk := await content.readany():
                     chunks.append(chunk)
                     size += len(chunk)
                     if size > _MOST_REPLY:
                         raise Fault(f"the reply is larger than {_MOST_REPLY:,} bytes", kind="broken", paid=True)
-                # a server may echo the key: no local of this frame, which tracebacks show, keeps the raw bytes
-                text = self._clean(b"".join(chunks))
-                chunks.clear()
         except BaseException as error:
+            chunks.clear()
             if connection is not None:
                 connection.close()
             fault = self._fault(error, timeout_s, connected=connection is not None, begun=begun)
             if fault is None:
                 raise
-            raise fault from error
-        if status != 200:
-            connection.release()
-            raise await self._refused(status, headers, text)
-        if self._stale.is_stale(text, fingerprint, protocol):
-            self._poisoned.add(protocol)
-        if protocol in self._poisoned:
-            connection.close()
-            raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
-        connection.release()
-        return text
+            return fault
+        headers = CIMultiDict(() if begun else ((n, self._scrub(v)) for n, v in message.headers.items()))
+        return connection, protocol, message.code, headers, self._clean(b"".join(chunks))
 
     def _fault(self, error: BaseException, timeout_s: float, *, connected: bool, begun: bool) -> CallError | None:
-        """What broke an attempt, as one of our errors; None for what is one already, or none of a connection's.
+        """What broke an attempt, as one of our errors; None for what is none of a connection's (a bug, say).
 
         Only the reason is taken over: aiohttp's own errors carry the request.
         """
+        if isinstance(error, CallError):
+            return error.with_traceback(None)
         if isinstance(error, TimeoutError):
             if not connected:
                 return Fault(f"no connection to {self.name} within {min(_CONNECT_S, timeout_s):g} s", kind="connect")
@@ -248,6 +268,11 @@ class Endpoint:
                 f"the certificate of {self.name} is not trusted: {error.certificate_error}",
                 cure="set SSL_CERT_FILE to the authority that signed it",
             )
+        if isinstance(error, aiohttp.ClientHttpProxyError) and 400 <= error.status < 500:
+            return PermanentError(
+                f"the proxy refuses (HTTP {error.status})",
+                cure="check address, user and password in the proxy variable",
+            )
         if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError)):
             return Fault(f"cannot connect to {self.name}: {error.os_error}", kind="connect")
         if isinstance(error, (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)):
@@ -255,7 +280,9 @@ class Endpoint:
         return None
 
     def _clean(self, raw: bytes) -> str:
-        text = raw.decode("utf-8", "replace")
+        return self._scrub(raw.decode("utf-8", "replace"))
+
+    def _scrub(self, text: str) -> str:
         return self._key.scrub(text) if self._key else text
 
     async def _refused(self, status: int, headers: Mapping[str, str], text: str) -> CallError:
@@ -277,7 +304,9 @@ class Endpoint:
         try:
             async with (
                 aiohttp.ClientSession(headers=self._headers(), timeout=aiohttp.ClientTimeout(total=5)) as session,
-                session.get(self._models_url, allow_redirects=False, proxy=self._proxy) as reply,
+                session.get(
+                    self._models_url, allow_redirects=False, proxy=self._proxy.reveal() if self._proxy else None
+                ) as reply,
             ):
                 found = json.loads(self._clean(await reply.content.read(1_000_000)))
                 return [str(entry["id"]) for entry in found["data"]]

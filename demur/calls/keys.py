@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
+
+SHORTEST = 8
+"""Characters below which a key keeps nobody out."""
 
 
 class Secret:
@@ -16,10 +21,13 @@ class Secret:
     '***'
     """
 
-    __slots__ = ("_text",)
+    __slots__ = ("_forms", "_text")
 
     def __init__(self, text: str) -> None:
         self._text = text
+        forms = (text, json.dumps(text)[1:-1], text.replace("/", "\\/"), quote(text, safe=""), quote(text))
+        encoded = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode().rstrip("=")
+        self._forms = tuple(dict.fromkeys((*forms, encoded))) if len(text) >= SHORTEST else ()
 
     def __repr__(self) -> str:
         return "***"
@@ -34,8 +42,15 @@ class Secret:
         return self._text
 
     def scrub(self, text: str) -> str:
-        """``text`` with the secret blotted out, for servers that echo what they were sent."""
-        return text.replace(self._text, "***") if self._text in text else text
+        """``text`` with the secret blotted out, as it is and as JSON, addresses and base64 write it.
+
+        For servers that echo what they were sent. What is shorter than `SHORTEST` is a word that a server without keys
+        was given as one, and stays: answers may hold it.
+        """
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, "***")
+        return text
 
 
 def key_names(base_url: str) -> tuple[str, ...]:

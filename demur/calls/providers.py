@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
 from typing import Any
 
 from demur.calls import wire
@@ -14,6 +15,8 @@ from demur.calls.wire import Fault
 from demur.errors import CallError, MissingExtra, PermanentError, UsageError
 from demur.records import Request
 
+_HOLDS_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
+"""Names of variables whose values are shown nowhere."""
 _KINDS = {"Timeout": "timeout", "Connection": "connect", "RateLimit": "429", "ProviderError": "error"}
 """Part of an SDK's error name -> the fault it stands for, where the error has no HTTP status."""
 
@@ -36,16 +39,16 @@ class AnyLlmBackend:
         except ImportError as error:
             raise MissingExtra(f"any-llm:{name}", extra="providers", module="any-llm-sdk") from error
         self._provider, self._model = name.split("/", 1)
+        self._secrets = [Secret(value) for env, value in os.environ.items() if _HOLDS_A_KEY.search(env) and value]
         try:
             self._client: Any = any_llm.AnyLLM.create(self._provider, max_retries=0, unified_exceptions=True)
         except Exception as error:
             raise UsageError(
-                f"any-llm:{name} cannot be opened: {error}",
+                f"any-llm:{name} cannot be opened: {self._scrub(str(error))}",
                 cure=f"set the provider's key, or pip install 'any-llm-sdk[{self._provider}]'",
             ) from None
         self.name = f"any-llm:{name}"
         self._images = images
-        self._secrets = [Secret(value) for env, value in os.environ.items() if env.endswith("_API_KEY") and value]
 
     async def send(self, request: Request, timeout_s: float) -> str:
         """One attempt; the reply in chat-completion form. any-llm's own retries are switched off."""
@@ -64,7 +67,7 @@ class AnyLlmBackend:
         except Exception as error:
             # not chained: the SDKs' errors hold the request with its headers
             raise self._translated(error) from None
-        return str(reply.model_dump_json())
+        return self._scrub(str(reply.model_dump_json()))
 
     def _scrub(self, text: str) -> str:
         for secret in self._secrets:

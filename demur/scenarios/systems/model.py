@@ -60,6 +60,10 @@ class ModelSystem:
         self._closing: Any = None
         self._opening = asyncio.Lock()
         # The identity leaves the address out: the same model behind another port is the same system.
+        from demur.calls import parse_model
+
+        for address in self.addresses:  # before anything is written: a mistyped one may hold a password
+            parse_model(address)
         first = self.addresses[0]
         self.id = name or f"model:{first.partition('#')[2] or first}"
 
@@ -143,7 +147,7 @@ async def _somebody_listens(addresses: Sequence[str]) -> None:
             why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
     raise PermanentError(
         f"no server answers there ({why})",
-        item=", ".join(p.netloc for p in parts),
+        item=", ".join(f"{p.hostname}:{p.port}" if p.port else str(p.hostname) for p in parts),
         cure="start it, or mend the address",
     )
 
