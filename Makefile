@@ -28,6 +28,9 @@ test-fast: setup ## the core tier alone, on all cores, under two minutes, with i
 docs: setup ## regenerate the pages that are made from the code
 	$(PY) tools/make_docs.py
 
+bench-ray: setup  # a script named ray.py would stand before the package
+	$(PY) benchmarks/on_ray.py
+
 bench-%: setup ## make bench-NAME runs benchmarks/NAME.py
 	$(PY) benchmarks/$*.py
 

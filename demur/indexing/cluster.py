@@ -144,7 +144,7 @@ class RayEngine:
         rows: vectors put into lists by one task; a multiple of `demur.indexing.ivf.ADD_BLOCK`.
         gpus: GPUs that an embedding actor takes; None takes one where the cluster has any.
         actors: most actors at once; None takes as many as the cluster has GPUs, or else processors.
-        retries: how often a run is begun again when its node or worker dies.
+        retries: how often work is begun again without progress when nodes are lost.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -305,12 +305,10 @@ class RayEngine:
             fn_constructor_args=(opened,),
             batch_size=1,
             batch_format="pyarrow",
-            compute=ActorPoolStrategy(min_size=1, max_size=most, initial_size=most),
+            # two calls at once: one computes, while the results of the other are packed and fetched
+            compute=ActorPoolStrategy(min_size=1, max_size=most, initial_size=most, max_concurrent_calls_per_actor=2),
             num_cpus=1,
             num_gpus=gpus,
-            scheduling_strategy="SPREAD",
-            max_restarts=0,  # an actor that lost its node may find no room elsewhere: the pass is begun again
-            max_task_retries=0,
         )
         batches: Iterator[Any] = iter(made.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1))
         for batch in batches:
