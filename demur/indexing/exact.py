@@ -151,7 +151,8 @@ def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) 
     if len(queries) < PRODUCT_FROM or (k <= GPU_MOST and gpus() > 0):
         for start in range(0, len(queries), 8 * BLOCK):
             mine = slice(start, start + 8 * BLOCK)
-            _settle(queries[mine], vectors, k, largest_norm, Found(out.scores[mine], out.rows[mine]))
+            found = settled(queries[mine], vectors, k, largest_norm, lambda q, _, take: _candidates(q, vectors, take))
+            out.scores[mine], out.rows[mine] = found
         return out
     blocks = -(-len(queries) // BLOCK)  # equal blocks: no small last one, whose product is slow
     cuts = [len(queries) * i // blocks for i in range(blocks + 1)]
@@ -253,7 +254,7 @@ class Nearest:
         scores, rows = np.full(shape, -np.inf, np.float32), np.full(shape, -1, np.int64)
         scores[:, :old], rows[:, :old] = self._held
         scores[line, old + place], rows[line, old + place] = score, row
-        order = np.argsort(-scores, axis=1, kind="stable")
+        order = np.argsort(-scores, axis=1)
         scores = np.take_along_axis(scores, order, 1)
         if shape[1] >= self._k:
             self.floor = np.maximum(self.floor, scores[:, self._k - 1] - self._slack)
@@ -320,15 +321,42 @@ def _alone(query: Floats, vectors: Floats, k: int) -> Found:
     return held
 
 
-def _settle(queries: Floats, vectors: Floats, k: int, largest_norm: float, out: Found) -> None:
-    """Have faiss propose until no vector outside can belong to the first k; write the first k to ``out``."""
+def settled(
+    queries: Floats, vectors: Floats, k: int, largest_norm: float, propose: Callable[[Floats, Rows, int], Found]
+) -> Found:
+    """The exact first k of what another index finds, asked until nothing that it left out can belong to them.
+
+    Args:
+        queries: (Q, d) float32.
+        vectors: (n, d) float32 that the proposed rows are rows of.
+        k: at most n.
+        largest_norm: an upper bound of the norms of ``vectors``.
+        propose: called with some of the queries, their places in ``queries`` and how many candidates to give; answers
+            with float32 scores, whose error is that of a float32 sum, best first, and row -1 where there are no more.
+    """
     slack = slack_of(queries, largest_norm)
+    out = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1, np.int64))
     left, take = np.arange(len(queries)), min(len(vectors), k + MARGIN)
     while len(left):
-        near = _candidates(queries[left], vectors, take)  # best first
-        useful = near.scores >= (near.scores[:, k - 1] - slack[left])[:, None]
+        near = propose(queries[left], left, take)
+        useful = (near.scores >= (near.scores[:, k - 1] - slack[left])[:, None]) & (near.rows >= 0)
         whole = ~useful[:, -1] if take < len(vectors) else np.ones(len(left), bool)
         width = int(useful[whole].sum(axis=1).max(initial=k))
         done, rows = left[whole], near.rows[whole, :width]
         out.scores[done], out.rows[done] = best(rescore(queries[done], vectors, rows), rows, k)
         left, take = left[~whole], min(len(vectors), 4 * take)
+    return out
+
+
+def nearest_one(queries: Floats, vectors: Floats, *, largest_norm: float) -> Rows:
+    """(Q,) the row of the nearest of a few vectors: `exact_top` with k = 1, at little more than the matrix product."""
+    rows = np.empty(len(queries), np.int64)
+    step = max(1, SCORES // len(vectors))
+    for start in range(0, len(queries), step):
+        block = queries[start : start + step]
+        scores = block @ vectors.T
+        rows[start : start + step] = scores.argmax(axis=1)
+        floor = scores.max(axis=1) - slack_of(block, largest_norm)
+        unclear = np.flatnonzero((scores >= floor[:, None]).sum(axis=1) > 1)
+        rows[start + unclear] = exact_top(block[unclear], vectors, 1, largest_norm=largest_norm).rows[:, 0]
+    return rows

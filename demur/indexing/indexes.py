@@ -12,15 +12,34 @@ for flat.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from demur.errors import DataError, IndexFileError, UsageError
-from demur.indexing.exact import MARGIN, Floats, Found, Rows, best, exact_top, padded, rescore, usable
-from demur.indexing.ivf import read_faiss
+from demur.indexing.exact import (
+    MARGIN,
+    Floats,
+    Found,
+    Nearest,
+    Rows,
+    best,
+    exact_top,
+    nearest_one,
+    padded,
+    rescore,
+    settled,
+    usable,
+)
+from demur.indexing.ivf import list_rows, offer_lists, read_faiss
 from demur.store import storage_errors
+
+SHARED = 4
+"""Queries for each list from which a matrix product over the list beats scanning it query by query."""
+TOGETHER = 1 << 15
+"""Queries searched list by list at once."""
 
 
 class Dense:
@@ -95,10 +114,59 @@ class Dense:
         if self._lists is None or not len(queries):
             return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
         coarse = exact_top(queries, self._centroids, self.nprobe, largest_norm=self._coarse_norm)
-        take = min(self.count, max(k * self.refine, k + MARGIN))
         self._lists.nprobe = self.nprobe
+        if self.kind == "ivf-flat":
+            return padded(self._in_whole_lists(queries, min(k, self.count), coarse), k)
+        take = min(self.count, max(k * self.refine, k + MARGIN))
         _, rows = self._lists.search_preassigned(queries, take, coarse.rows, coarse.scores)
         return padded(best(rescore(queries, self.vectors, rows), rows, k), k)
+
+    def _in_whole_lists(self, queries: Floats, k: int, coarse: Found) -> Found:
+        """The exact first k of the vectors in the lists of each query, by whichever way is cheaper."""
+        if len(queries) * self.nprobe < SHARED * self._lists.nlist:
+
+            def propose(some: Floats, places: Rows, take: int) -> Found:
+                return Found(*self._lists.search_preassigned(some, take, coarse.rows[places], coarse.scores[places]))
+
+            return settled(queries, self.vectors, k, self._largest, propose)
+        found = Found(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
+        for start in range(0, len(queries), TOGETHER):
+            mine = slice(start, start + TOGETHER)
+            nearest = Nearest(queries[mine], k, self._largest)
+            offer_lists(self._lists, queries[mine], coarse.rows[mine], nearest)
+            found.scores[mine], found.rows[mine] = nearest.settled(self.vectors)
+            for line in (start + np.flatnonzero(nearest.crowded)).tolist():
+                rows = np.concatenate([list_rows(self._lists, number) for number in coarse.rows[line].tolist()])[None]
+                found.scores[line], found.rows[line] = best(
+                    rescore(queries[line : line + 1], self.vectors, rows), rows, k
+                )
+        return found
+
+    def probes_for(self, queries: Floats, k: int, *, recall: float = 0.99) -> int:
+        """How many lists must be searched for a sample of queries to find that share of their exact first k.
+
+        Set `nprobe` to it. The lists of the true neighbours are looked up: nothing is searched by trial, and the sample
+        costs no more than its exact search.
+
+        Args:
+            queries: (Q, d) float32; some hundred of those that will be asked.
+            k: neighbours that count.
+            recall: share of them, in (0, 1].
+
+        Returns:
+            From 1 to the number of lists; 1 for a flat index, which has none.
+        """
+        queries = self._checked(queries, k)
+        if self._lists is None or not len(queries):
+            return 1
+        found = exact_top(queries, self.vectors, k, largest_norm=self._largest).rows
+        rows, inverse = np.unique(found, return_inverse=True)
+        lists = nearest_one(self.vectors[rows], self._centroids, largest_norm=self._coarse_norm)[inverse.reshape(-1)]
+        every = exact_top(queries, self._centroids, len(self._centroids), largest_norm=self._coarse_norm).rows
+        rank = np.empty_like(every)
+        np.put_along_axis(rank, every, np.arange(every.shape[1])[None], axis=1)
+        needed = np.sort(rank[np.arange(len(queries)).repeat(found.shape[1]), lists]) + 1
+        return int(needed[ceil(recall * len(needed)) - 1])
 
     def among(self, queries: Floats, candidates: Sequence[Rows], k: int) -> Found:
         """The first k for each query among its own candidate rows, exactly.

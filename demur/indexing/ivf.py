@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from demur.errors import IndexFileError, UsageError
-from demur.indexing.exact import Floats, exact_top
+from demur.indexing.exact import SCORES, Floats, Nearest, Rows, nearest_one
 from demur.store import storage_errors
 
 Kind = Literal["flat", "ivf-flat", "ivf-sq8", "ivf-sqfp16", "ivf-rabitq", "ivf-pq"]
@@ -25,10 +25,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ADD_BLOCK = 1 << 16
 """Vectors added to an index at once."""
-SAMPLE = 39
-"""Training vectors per list: the least with which faiss is content."""
-ROUNDS = 8
-"""Rounds of k-means; more move the recall little and cost as much as the search."""
+SAMPLE = 20
+"""Training vectors per list."""
+ROUNDS = 6
+"""Rounds of k-means; more of either move the recall little and cost as much as the search."""
 PROBES = 16
 """Inverted lists searched for each query."""
 REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3, "ivf-sqfp16": 2, "ivf-rabitq": 20, "ivf-pq": 30}
@@ -36,8 +36,8 @@ REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3, "ivf-sqfp16":
 
 
 def lists_for(n: int) -> int:
-    """Number of inverted lists for n vectors: 2 sqrt(n), where training, filling and searching cost about alike."""
-    return max(1, min(int(2 * sqrt(n)), n // SAMPLE))
+    """Number of inverted lists for n vectors: sqrt(n), where filling them costs as much as some tens of n queries."""
+    return max(1, min(int(sqrt(n)), n // SAMPLE))
 
 
 def train_centroids(vectors: Floats, lists: int, *, seed: int = 1234) -> Floats:
@@ -104,8 +104,7 @@ def add(index: Any, vectors: Floats, centroids: Floats, first: int, stop: int) -
         if fast_scan:
             index.add_with_ids(block, ids)
         else:
-            lists = exact_top(block, centroids, 1, largest_norm=norm).rows[:, 0]
-            lists = np.ascontiguousarray(lists)
+            lists = nearest_one(block, centroids, largest_norm=norm)
             index.add_core(len(block), faiss.swig_ptr(block), faiss.swig_ptr(ids), faiss.swig_ptr(lists))
         first = end
 
@@ -125,6 +124,49 @@ def build_ivf(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = No
 def ivf_entry(kind: Kind, lists: int) -> dict[str, Any]:
     """What the manifest says of an IVF index: how many lists, how many are searched, how many candidates re-ranked."""
     return {"kind": kind, "lists": lists, "nprobe": min(lists, PROBES), "refine": REFINE[kind]}
+
+
+def offer_lists(index: Any, queries: Floats, probes: Rows, nearest: Nearest) -> None:
+    """Score queries against the lists of an ``ivf-flat`` index, list by list: one matrix product for each list.
+
+    Many queries that share lists cost a fraction of what scanning the lists query by query does.
+
+    Args:
+        index: a faiss ``IndexIVFFlat``, mapped or read.
+        queries: (Q, d) float32.
+        probes: (Q, p) the lists of each query, nearest first.
+        nearest: of those queries; takes the scores.
+    """
+    import faiss
+
+    lists, dims = index.invlists, queries.shape[1]
+    room = np.empty(0, np.float32)
+    for ranks in (probes[:, :1], probes[:, 1:]):  # the nearest lists first: what they hold shuts most others out
+        order = np.argsort(ranks, axis=None, kind="stable")
+        ends = np.cumsum(np.bincount(ranks.ravel(), minlength=index.nlist))
+        for number in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
+            size = lists.list_size(number)
+            if not size:
+                continue
+            asked = order[ends[number - 1] if number else 0 : ends[number]] // ranks.shape[1]
+            if size * dims > len(room):
+                room = np.empty(size * dims, np.float32)
+            vectors = room[: size * dims]  # in the file they begin at any byte, from where a product is slow
+            vectors.view(np.uint8)[:] = faiss.rev_swig_ptr(lists.get_codes(number), size * 4 * dims)
+            ids = list_rows(index, number)
+            step = max(1, SCORES // size)
+            for start in range(0, len(asked), step):
+                some = asked[start : start + step]
+                nearest.offer(queries[some] @ vectors.reshape(size, dims).T, ids, some)
+
+
+def list_rows(index: Any, number: int) -> Rows:
+    """The rows in one list of an index; valid as long as the index is."""
+    import faiss
+
+    size = index.invlists.list_size(number)
+    rows: Rows = faiss.rev_swig_ptr(index.invlists.get_ids(number), size) if size else np.zeros(0, np.int64)
+    return rows
 
 
 def merge_ivf(paths: Sequence[Path], path: Path) -> None:

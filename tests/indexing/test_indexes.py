@@ -176,6 +176,49 @@ def test_inverted_lists(data, tmp_path, kind):
         assert (part_found.rows == found.rows[5 : 5 + batch]).all()
 
 
+def test_whole_lists_answer_alike_query_by_query_and_list_by_list(data, tmp_path, monkeypatch):
+    vectors, queries = data
+    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
+    index.nprobe = 3
+    probes = exact_top(queries, index._centroids, 3, largest_norm=2.0).rows
+    home = exact.nearest_one(vectors, index._centroids, largest_norm=2.0)
+    near = [np.flatnonzero(np.isin(home, lists)) for lists in probes]
+    right = index.among(queries, near, 10)  # all vectors of the probed lists, exactly
+    for shared, together, crowd in ((0, 1 << 15, 1024), (0, 100, 1024), (0, 300, 2), (1 << 30, 1 << 15, 1024)):
+        monkeypatch.setattr("demur.indexing.indexes.SHARED", shared)
+        monkeypatch.setattr("demur.indexing.indexes.TOGETHER", together)
+        monkeypatch.setattr(exact, "CROWD", crowd)
+        found = index.search(queries, 10)
+        assert found.rows.tobytes() == right.rows.tobytes()
+        assert found.scores.tobytes() == right.scores.tobytes()
+    monkeypatch.setattr("demur.indexing.indexes.SHARED", 0)
+    every = index.search(queries[:50], 3000)  # more than lie in the lists
+    assert ((every.rows >= 0).sum(axis=1) == [len(rows) for rows in near[:50]]).all()
+
+
+def test_nearest_one_is_the_first_of_the_order(data):
+    vectors, queries = data
+    few = np.concatenate([vectors[:20], vectors[3:6]])  # ties
+    right = exact_top(queries, few, 1, largest_norm=1.000001).rows[:, 0]
+    assert (exact.nearest_one(queries, few, largest_norm=1.000001) == right).all()
+
+
+def test_lists_enough_for_a_recall(data, tmp_path):
+    vectors, queries = data
+    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
+    right = exact_top(queries, vectors, 10, largest_norm=1.000001).rows
+    for recall in (0.6, 0.9, 0.99, 1.0):
+        index.nprobe = index.probes_for(queries, 10, recall=recall)
+        found = index.search(queries, 10).rows
+        had = np.mean([np.isin(a, b).mean() for a, b in zip(right, found, strict=True)])
+        assert had >= recall
+        if index.nprobe > 1:  # and not more than enough
+            index.nprobe -= 1
+            found = index.search(queries, 10).rows
+            assert np.mean([np.isin(a, b).mean() for a, b in zip(right, found, strict=True)]) < recall
+    assert Dense.open(tmp_path / "flat", written(tmp_path / "flat", vectors)).probes_for(queries, 5) == 1
+
+
 @pytest.mark.parametrize("kind", [k for k in ivf.KINDS if k != "flat"])
 def test_merged_shards_are_the_whole(data, tmp_path, kind, monkeypatch):
     vectors = np.ascontiguousarray(data[0][:, :64])
