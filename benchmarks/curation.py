@@ -1,52 +1,317 @@
 """What a release costs in questions to gates: lazy against Algorithm 1 run naively, and against any order at all.
 
-Atlas with four simulated gates of known strength. Everything is asked once to have the table of all labels; then each
-way of asking is played over that table, with a fixed time per answer and eight answers at once per gate. The release
-is also built lazily for real, and must be the same bytes as the exhaustive one.
+Two pools. The paper's: label tables with the sizes, retentions, gates and distractors that VLM-DeflectionBench prints
+(`demur.testing.tables` says what it does not print). And Atlas with four simulated gates, built for real: lazily and
+exhaustively, which must end in the same bytes. Each way of asking is played over the tables by the build's own
+scheduler, on a clock that jumps: a second per answer, eight answers at once per gate.
 
     make bench-curation
-    .venv/bin/python benchmarks/curation.py --per-topic 20 --keep bench-out --repeats 5
+    .venv/bin/python benchmarks/curation.py --scale 1 --per-topic 20 --keep bench-out
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
-import statistics
+import selectors
+import shutil
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from demur.calls.prices import prompt_tokens
-from demur.curation.funnel import Experience, Life, Probe, Stage, costs_of
+from demur.curation.costs import Naive, costs_of
+from demur.curation.experience import Answers, Asked, Experience
+from demur.curation.funnel import Fate, Gate, Life, Probe, Rules, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, parse_recipe
-from demur.pipeline.curate import LifeStory, at_once, curate, gates_of, together
+from demur.pipeline.curate import LifeStory, curate, gates_of
 from demur.pipeline.panel import ask_of
 from demur.pipeline.pool import load_pool
 from demur.pipeline.rebuild import _linked
+from demur.pipeline.slots import Slots, ask_lives
 from demur.records import Evidence, Role
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit
 from demur.scenarios.systems.model import ModelSystem
 from demur.store import Problems, read_records
+from demur.testing.tables import MODELS, Shape, Tables, paper_pool
 
-GATES = {"27B": (27, 0.55, 0.80), "32B": (32, 0.58, 0.82), "38B": (38, 0.60, 0.85), "72B": (72, 0.65, 0.90)}
-"""name -> (cost: billions of parameters, strength without evidence, reading of gold evidence). They leave about a tenth
-of the pool after Stage I; VLM-DeflectionBench keeps 6 % of its pool in the end."""
+GATES = {"27B": (0.55, 0.80), "32B": (0.58, 0.82), "38B": (0.60, 0.85), "72B": (0.65, 0.90)}
+"""Atlas: name -> (strength without evidence, reading of gold evidence). They leave about a tenth after Stage I."""
 AT_ONCE = 8
-ENOUGH = "lazy, k_enough = k_min"
-"""Another release: distractors beyond the first k_min that stay are not checked."""
+
+
+class Pool(NamedTuple):
+    """What there is to ask, and what would be said."""
+
+    gates: list[Gate]
+    groups: dict[str, str]
+    """Sample -> its source."""
+    candidates: dict[str, list[str]]
+    label: Callable[[str, Probe], Label]
+    tokens: Callable[[str, Probe], int]
+    exhaustive: int
+    """Calls of asking everything."""
+
+
+class Way(NamedTuple):
+    """A way of asking."""
+
+    name: str
+    k_enough: int | None = None
+    naive: bool = False
+    hurry: bool = False
+    experience: Callable[[], Experience] = Experience
+
+
+class Played(NamedTuple):
+    """What it came to."""
+
+    calls: int
+    by_stage: dict[Stage, int]
+    cost: float
+    tokens: int
+    seconds: float
+    full: float
+    """Share of all places at all gates that were busy, over the whole time."""
+    fates: dict[str, Fate | None]
+
+
+class Jump(selectors.SelectSelector):
+    """Nobody sleeps: the clock jumps to the next appointment."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list:
+        """Ready now; if nobody is, it is later."""
+        self.now += timeout or 0.0
+        return super().select(0)
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop by that clock."""
+
+    def __init__(self) -> None:
+        self.jump = Jump()
+        super().__init__(self.jump)
+
+    def time(self) -> float:
+        """Seconds that would have passed."""
+        return self.jump.now
+
+
+class Fixed(Experience):
+    """Gates in one order for each stage and source, the best in hindsight."""
+
+    def __init__(self, orders: dict[tuple[str, str], tuple[str, ...]]) -> None:
+        super().__init__()
+        self.orders = orders
+
+    def note(self, *said: object) -> None:
+        """Nothing to learn."""
+
+    def price(
+        self, gate: Asked, stage: str, group: str, answers: Answers, gates: Sequence[Asked]
+    ) -> tuple[float, float, str]:
+        """Its place."""
+        return 1.0 + self.orders[stage, group].index(gate.name), 1.0, gate.name
+
+
+def play(pool: Pool, way: Way, rules: Rules, seconds: float) -> Played:
+    """Ask a pool in one way."""
+    experience = way.experience()
+    kind = Naive if way.naive else Life
+    rules = rules._replace(k_enough=way.k_enough)
+    lives = {
+        i: kind(pool.gates, c, rules, experience=experience, group=pool.groups[i]) for i, c in pool.candidates.items()
+    }
+    calls: Counter = Counter()
+    by_stage: Counter = Counter()
+    tokens = 0
+
+    async def tell(sample: str, probe: Probe) -> Label:
+        nonlocal tokens
+        await asyncio.sleep(seconds)
+        calls[probe.gate] += 1
+        by_stage[probe.stage] += 1
+        tokens += pool.tokens(sample, probe)
+        return pool.label(sample, probe)
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        slots = Slots([g.name for g in pool.gates], AT_ONCE)
+        runner.run(ask_lives(lives, tell, slots, hurry=way.hurry))
+        took = runner.get_loop().time()
+    total = sum(calls.values())
+    cost = sum(calls[g.name] * g.cost for g in pool.gates)
+    fates = {i: life.fate() for i, life in lives.items()}
+    full = total * seconds / (took * AT_ONCE * len(pool.gates))
+    return Played(total, dict(by_stage), cost, tokens, took, full, fates)
+
+
+def in_hindsight(pool: Pool, fates: dict[str, Fate | None]) -> Experience:
+    """The best that an order can do which knows all rates but no answer: per stage and source, by trying each."""
+    questions: dict[tuple[str, str], Counter] = defaultdict(Counter)
+    names = [g.name for g in pool.gates]
+    for sample, fate in fates.items():
+        where = [(Stage.PARAMETRIC, "")]
+        if fate is not None and fate.stage != "parametric":
+            where.append((Stage.SOLVABLE, ""))
+            if fate.stage != "solvable":
+                where += [(Stage.DISTRACTOR, d) for d in pool.candidates[sample]]
+        for stage, shown in where:
+            right = tuple(pool.label(sample, Probe(g, stage, shown)) is Label.CORRECT for g in names)
+            questions[stage, pool.groups[sample]][right] += 1
+
+    def calls(order: tuple[int, ...], said: Counter) -> int:
+        return sum(n * next((k for k, g in enumerate(order, 1) if row[g]), len(order)) for row, n in said.items())
+
+    best = {
+        where: min(itertools.permutations(range(len(names))), key=lambda order, said=said: calls(order, said))
+        for where, said in questions.items()
+    }
+    return Fixed({where: tuple(names[i] for i in order) for where, order in best.items()})
+
+
+def least(pool: Pool, rules: Rules, k_enough: int | None, fates: dict[str, Fate | None]) -> int:
+    """The sum of the smallest sets of answers from which each fate follows."""
+    rules, total = rules._replace(k_enough=k_enough), 0
+    for sample, fate in fates.items():
+        if fate is not None and fate.stage == "parametric":
+            total += 1
+            continue
+        shown = pool.candidates[sample] if fate is None or fate.stage != "solvable" else []
+        truth = {p: pool.label(sample, p) for p in Life(pool.gates, shown, rules).all_probes()}
+        total += costs_of(pool.gates, shown, rules, truth).least
+    return total
+
+
+def compare(title: str, pool: Pool, rules: Rules, seconds: float, enough: Sequence[int] = ()) -> dict:
+    """Play every way over a pool and print the table; ``enough``: values of k_enough to try as well."""
+    listed = [g.name for g in pool.gates]
+
+    def in_turn() -> Experience:
+        groups = set(pool.groups.values())
+        return Fixed({(stage, group): tuple(listed) for stage in Stage for group in groups})
+
+    dear = next((g.cost for g in pool.gates if g.cost != pool.gates[0].cost), None) is not None
+    start = time.process_time()
+    rows: dict[str, Played] = {}
+    bounds: dict[int | None, int] = {}
+    every = None
+    for k_enough in (None, *enough):
+        tail = "" if k_enough is None else f", k_enough = {k_enough}"
+        naive = play(pool, Way("Algorithm 1", k_enough, naive=True), rules, seconds)
+        every = every or naive.fates
+        if k_enough is None:
+            rows["Algorithm 1"] = naive
+        ways = [Way("lazy", k_enough)]
+        if k_enough is None:
+            hindsight = partial(in_hindsight, pool, naive.fates)
+            ways = [
+                Way("Algorithm 1, `some` stops early", experience=in_turn),
+                Way("lazy, cheapest first", experience=lambda: Experience(learn=False)),
+                Way("lazy"), Way("lazy, in a hurry", hurry=True),
+                Way("best order in hindsight", experience=hindsight),
+            ]  # fmt: skip
+        for way in ways:
+            played = play(pool, way, rules, seconds)
+            assert played.fates == naive.fates, f"{way.name} decides otherwise"
+            rows[way.name + tail] = played
+        assert {i for i, f in naive.fates.items() if f.kept} == {i for i, f in every.items() if f.kept}
+        bounds[k_enough] = least(pool, rules, k_enough, naive.fates)
+    kept = sum(f is not None and f.kept for f in (every or {}).values())
+    n = len(pool.groups)
+    print(f"{title}: {n:,} samples, {kept:,} kept ({100 * kept / n:.1f} %), {len(pool.gates)} gates")
+    base = rows["Algorithm 1"].calls
+    head = ["calls", "of Alg. 1", "over bound", "Stage I", "cost" if dear else "", "hours", "busy"]
+    print(f"{'':<34}" + "".join(f"{h:>12}" for h in head))
+    print(f"{'exhaustive':<34}{pool.exhaustive:>12,}{pool.exhaustive / base:>12.2f}")
+    for name, row in rows.items():
+        bound = bounds[int(name.rpartition("= ")[2]) if "k_enough" in name else None]
+        cells = [f"{row.calls:,}", f"{row.calls / base:.3f}", f"{row.calls / bound:.3f}",
+                 f"{row.by_stage[Stage.PARAMETRIC]:,}", f"{row.cost:,.0f}" if dear else "",
+                 f"{row.seconds / 3600:.2f}", f"{100 * row.full:.0f} %"]  # fmt: skip
+        print(f"{name:<34}" + "".join(f"{c:>12}" for c in cells))
+    for k_enough, bound in bounds.items():
+        name = "bound: no order can ask fewer" + ("" if k_enough is None else f" ({k_enough})")
+        print(f"{name:<34}{bound:>12,}{bound / base:>12.3f}{1:>12.3f}")
+    print(f"({time.process_time() - start:.0f} CPU seconds)\n")
+    return {
+        "samples": n, "kept": kept, "exhaustive": pool.exhaustive,
+        "ways": {
+            k: {"calls": v.calls, "cost": v.cost, "prompt_tokens": v.tokens, "hours": round(v.seconds / 3600, 3),
+                "busy": round(v.full, 3), "of_algorithm1": round(v.calls / base, 4)}
+            for k, v in rows.items()
+        },
+        "bounds": {str(k): v for k, v in bounds.items()},
+    }  # fmt: skip
+
+
+# --- the paper's pool ----------------------------------------------------------------------------
+
+
+def of_tables(tables: Tables, sizes: dict[str, float]) -> Pool:
+    """A pool as label tables."""
+    ids = [str(d) for d in range(tables.candidates)]
+    n = len(tables.sources)
+    everything = n * len(tables.gates) * (2 + tables.candidates)
+    return Pool(
+        [Gate(name, cost=sizes[name]) for name in tables.gates], {str(i): s for i, s in enumerate(tables.sources)},
+        {str(i): ids if i in tables.distractors else [] for i in range(n)},
+        lambda sample, probe: tables.label(int(sample), probe), lambda sample, probe: 0, everything,
+    )  # fmt: skip
+
+
+def sensitivity(rules: Rules) -> dict[str, float]:
+    """The bound over Algorithm 1, for what the paper does not print."""
+    print("bound / Algorithm 1, for what the paper does not print: correlation, distractors mined, left by Stage I")
+    columns = [(c, k) for k in (None, 10, 5) for c in (12, 15, 20, 30)]
+    print(f"{'gates together, left':<22}" + "".join(f"{c} mined".rjust(10) for c, _ in columns))
+    print(f"{'':<22}" + "".join(f"k {k}".rjust(10) if k else "all".rjust(10) for _, k in columns))
+    found = {}
+    for together, left in ((0.3, None), (0.6, None), (0.8, None), (0.6, 0.099)):
+        cells = []
+        for candidates, k in columns:
+            shape = Shape(candidates, min(11.8, candidates - 0.2), left, together, min(0.2, 1 - together))
+            tables = paper_pool(shape, scale=0.1)
+            gates = len(tables.gates)
+            gone = int((tables.parametric == 1).any(axis=1).sum())
+            passed, solved = len(tables.sources) - gone, len(tables.distractors)
+            naive = gates * (gone + 2 * passed + candidates * solved)
+            asked = gone + gates * passed + gates * (passed - solved) + solved
+            for said in tables.distractors.values():
+                stays = (said != 1).all(axis=1)
+                if stays.sum() < rules.k_min:
+                    asked += candidates - rules.k_min + 1
+                    continue
+                upto = candidates if k is None or stays.sum() < k else int(stays.cumsum().searchsorted(k)) + 1
+                asked += sum(gates if s else 1 for s in stays[:upto])
+            cells.append(asked / naive)
+            found[f"together={together},left={left},candidates={candidates},k_enough={k}"] = round(asked / naive, 4)
+        print(
+            f"{together:.1f}, {'implied' if left is None else f'{100 * left:.1f} %':<17}"
+            + "".join(f"{c:>10.3f}" for c in cells)
+        )
+    print()
+    return found
+
+
+# --- Atlas ---------------------------------------------------------------------------------------
 
 
 def recipe(per_topic: int, own: float) -> BuildRecipe:
     gates = [
-        {"system": "demur.testing.gates:SimulatedGate", "name": name, "cost": cost,
+        {"system": "demur.testing.gates:SimulatedGate", "name": name,
          "options": {"strength": strength, "reading": reading, "leak": 0.1, "own": own}}
-        for name, (cost, strength, reading) in GATES.items()
+        for name, (strength, reading) in GATES.items()
     ]  # fmt: skip
     return parse_recipe({
         "name": "bench", "version": "1.0.0", "sources": [{"name": "atlas", "per_topic": per_topic}], "gates": gates,
@@ -54,140 +319,61 @@ def recipe(per_topic: int, own: float) -> BuildRecipe:
     })  # fmt: skip
 
 
-class Naive(Life):
-    """Algorithm 1 as printed: stage after stage, each time every gate about everything."""
-
-    def wanted(self) -> tuple[Probe, ...]:
-        """Everything of the stage that the sample is in."""
-        open_ones = [p for p in self.all_probes() if p not in self.labels]
-        for stage in Stage:
-            if now := tuple(p for p in open_ones if p.stage is stage):
-                return now
-            if stage is not Stage.DISTRACTOR and not self.passed(stage):
-                return ()
-        return ()
-
-
-async def play(lives: dict[str, Life], truth: dict[str, dict[Probe, Label]], seconds: float) -> Counter:
-    free: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
-    calls: Counter = Counter()
-
-    async def one(sample: str, probe: Probe) -> None:
-        async with free[probe.gate]:
-            await asyncio.sleep(seconds)
-        calls[sample, probe] += 1
-        lives[sample].tell(probe, truth[sample][probe])
-
-    async def live(sample: str) -> None:
-        while wanted := lives[sample].wanted():
-            await together([one(sample, p) for p in wanted])
-
-    await at_once([lambda s=s: live(s) for s in lives], 256)
-    return calls
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--per-topic", type=int, default=12, help="samples of each topic (default: %(default)s)")
-    parser.add_argument("--own", type=float, default=0.5, help="share of knowledge that gates do not share")
-    parser.add_argument("--latency", type=float, default=0.01, help="seconds per answer (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--keep", type=Path, help="folder for the two builds (default: a temporary one)")
-    args = parser.parse_args()
-    plan = recipe(args.per_topic, args.own)
-    with tempfile.TemporaryDirectory() as folder:
-        root = args.keep or Path(folder)
-        full = curate(plan, root / "exhaustive", exhaustive=True)
-        if not (root / "lazy" / "index").exists():
-            import shutil
-
-            shutil.copytree(root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked)
-        lazy = curate(plan, root / "lazy")
-        same = full.release.sha256 == lazy.release.sha256
-        stories = list(read_records(root / "exhaustive" / "build" / "lives.jsonl", LifeStory, Problems()))
-        pool = load_pool(plan.sources, base=Path(), links=root / "links", seed=plan.seed)
+def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
+    """Build twice; the pool with all its labels, whether both are the same bytes, and what each really asked."""
+    full = curate(plan, root / "exhaustive", exhaustive=True)
+    if not (root / "lazy" / "index").exists():
+        shutil.copytree(root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked)
+    lazy = curate(plan, root / "lazy")
+    stories = list(read_records(root / "exhaustive" / "build" / "lives.jsonl", LifeStory, Problems()))
+    pool = load_pool(plan.sources, base=Path(), links=root / "links", seed=plan.seed)
     samples, documents = {s.id: s for s in pool.samples}, {d.id: d for d in pool.documents}
-    rules, gates = plan.rules.rules(), gates_of(plan.specs())
     truth: dict[str, dict[Probe, Label]] = {}
-    tokens: dict[str, dict[Probe, int]] = {}
     model = ModelSystem("openai/bench", Kit(read_image=lambda ref: b"", options={"max_tokens": 64}))
+    sizes: dict[tuple[str, Stage, str], int] = {}
     for story in stories:
         ids = [d["id"] for d in story.distractors]
         sample = samples[story.sample]
         sample = sample.model_copy(update={"negatives": tuple(Evidence.of(documents[i], Role.DISTRACTOR) for i in ids)})
-        table = truth.setdefault(story.sample, {})
-        size = tokens.setdefault(story.sample, {})
         labels = {(Stage.PARAMETRIC, ""): story.parametric, (Stage.SOLVABLE, ""): story.solvable}
         labels |= {(Stage.DISTRACTOR, d["id"]): d["labels"] for d in story.distractors}
+        table = truth.setdefault(story.sample, {})
         for (stage, shown), said in labels.items():
-            n = prompt_tokens(model.request(ask_of(sample, Probe("", stage, shown), 0, "none", Prompts())))
+            asked = model.request(ask_of(sample, Probe("", stage, shown), 0, "none", Prompts()))
+            sizes[story.sample, stage, shown] = prompt_tokens(asked)
             for gate, label in said.items():
                 table[Probe(gate, stage, shown)] = Label(label)
-                size[Probe(gate, stage, shown)] = n
-    cost = {g.name: g.cost for g in gates}
-    candidates = {s.sample: [d["id"] for d in s.distractors] for s in stories}
+    found = Pool(
+        gates_of(plan.specs()), {i: s.source for i, s in samples.items()},
+        {s.sample: [d["id"] for d in s.distractors] for s in stories}, lambda i, p: truth[i][p],
+        lambda i, p: sizes[i, p.stage, p.distractor], sum(map(len, truth.values())),
+    )  # fmt: skip
+    asked_now = {"exhaustive": sum(full.asked.values()), "lazy": sum(lazy.asked.values())}
+    return found, full.release.sha256 == lazy.release.sha256, asked_now
 
-    enough = rules._replace(k_enough=rules.k_min)
 
-    def lives(kind: str) -> dict[str, Life]:
-        if kind == ENOUGH:
-            shared = Experience()
-            return {i: Life(gates, c, enough, experience=shared) for i, c in candidates.items()}
-        experience = Experience(learn=kind == "lazy, order learnt")
-        if kind == "Algorithm 1":
-            return {i: Naive(gates, c, rules) for i, c in candidates.items()}
-        return {
-            i: Life(gates, c, rules, exhaustive=kind == "exhaustive", experience=experience)
-            for i, c in candidates.items()
-        }
-
-    rows = {}
-    fates = None
-    for kind in ("exhaustive", "Algorithm 1", "lazy, cheapest first", "lazy, order learnt", ENOUGH):
-        walls = []
-        for _ in range(args.repeats):
-            playing = lives(kind)
-            start = time.perf_counter()
-            calls = asyncio.run(play(playing, truth, args.latency))
-            walls.append(time.perf_counter() - start)
-        now = {i: life.fate() for i, life in playing.items()}
-        fates = fates or now
-        if kind == ENOUGH:  # the same samples, with fewer distractors each
-            assert [f.kept for f in now.values()] == [f.kept for f in fates.values()]
-        else:
-            assert now == fates, f"{kind} decides otherwise"
-        rows[kind] = {
-            "calls": sum(calls.values()),
-            "stage1": sum(n for (_, p), n in calls.items() if p.stage is Stage.PARAMETRIC),
-            "prompt_tokens": sum(n * tokens[s][p] for (s, p), n in calls.items()),
-            "cost": sum(n * cost[p.gate] for (_, p), n in calls.items()),
-            "seconds": round(statistics.median(walls), 3),
-        }
-    least = [costs_of(gates, candidates[i], rules, truth[i]).least for i in candidates]
-    rows["least possible"] = {"calls": sum(least), "stage1": None, "prompt_tokens": None, "cost": None, "seconds": None}
-    kept = sum(f.kept for f in fates.values())
-    print(
-        f"{len(samples)} samples, {kept} kept ({100 * kept / len(samples):.1f} %), {len(gates)} gates; "
-        f"median of {args.repeats} runs, {1000 * args.latency:g} ms per answer, {AT_ONCE} at once per gate"
-    )
-    head = ("calls", "stage1", "prompt_tokens", "cost", "seconds")
-    print(f"{'':<24}" + "".join(f"{h:>16}" for h in head) + f"{'of Algorithm 1':>16}")
-    for kind, row in rows.items():
-        share = row["calls"] / rows["Algorithm 1"]["calls"]
-        print(
-            f"{kind:<24}" + "".join(f"{'-' if row[h] is None else f'{row[h]:,}':>16}" for h in head) + f"{share:>16.2f}"
-        )
-    print(f"same release, lazily and exhaustively built: {'yes' if same else 'NO'}")
-    said = {
-        "benchmark": "curation", "samples": len(samples), "kept": kept, "gates": len(gates), "same_release": same,
-        "ways": rows,
-        "lazy_of_algorithm1": round(rows["lazy, order learnt"]["calls"] / rows["Algorithm 1"]["calls"], 4),
-        "enough_of_algorithm1": round(rows[ENOUGH]["calls"] / rows["Algorithm 1"]["calls"], 4),
-        "least_of_algorithm1": round(rows["least possible"]["calls"] / rows["Algorithm 1"]["calls"], 4),
-        "lazy_of_exhaustive": round(rows["lazy, order learnt"]["calls"] / rows["exhaustive"]["calls"], 4),
-        "lazy_of_least": round(rows["lazy, order learnt"]["calls"] / rows["least possible"]["calls"], 4),
-    }  # fmt: skip
-    print(json.dumps(said))
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=0.1, help="of the paper's 44,626 samples (default: %(default)s)")
+    parser.add_argument("--per-topic", type=int, default=12, help="Atlas: samples of each topic (default: %(default)s)")
+    parser.add_argument("--own", type=float, default=0.5, help="Atlas: share of knowledge that gates do not share")
+    parser.add_argument("--latency", type=float, default=1.0, help="seconds per answer (default: %(default)s)")
+    parser.add_argument("--keep", type=Path, help="folder for the two builds (default: a temporary one)")
+    args = parser.parse_args()
+    said: dict = {"benchmark": "curation", "scale": args.scale}
+    rules = Rules()
+    tables = paper_pool(scale=args.scale)
+    equal = of_tables(tables, dict.fromkeys(tables.gates, 1.0))
+    said["paper"] = compare("the paper's shape, every call alike", equal, rules, args.latency, (10, rules.k_min))
+    sized = of_tables(tables, {m.name: m.size for m in MODELS})
+    said["paper_sized"] = compare("the same, a call costs its model's size", sized, rules, args.latency)
+    said["sensitivity"] = sensitivity(rules)
+    plan = recipe(args.per_topic, args.own)
+    with tempfile.TemporaryDirectory() as folder:
+        pool, same, built = atlas(plan, args.keep or Path(folder))
+    said["atlas"] = compare("Atlas", pool, plan.rules.rules(), args.latency, (rules.k_min,))
+    print(f"same release, lazily ({built['lazy']:,} calls) and exhaustively built: {'yes' if same else 'NO'}")
+    print(json.dumps(said | {"same_release": same, "built": built}))
     return 0 if same else 1
 
 
