@@ -11,6 +11,7 @@ import json
 import mmap
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -103,8 +104,9 @@ class DocumentsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lines.close()
-        self._ids.close()
+        with storage_errors(self.folder), ExitStack() as closing:  # a full disk refuses what is still in a buffer
+            closing.callback(self._lines.close)
+            closing.callback(self._ids.close)
 
 
 class Documents(Mapping[str, Document]):

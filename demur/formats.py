@@ -617,10 +617,13 @@ class Lookup:
                 if better is None or not better(self[key], value):
                     continue
             line = json.dumps(value, ensure_ascii=False).encode()
-            self._spool.seek(end)
-            self._spool.write(line)
+            with storage_errors(tempfile.gettempdir()):
+                self._spool.seek(end)
+                self._spool.write(line)
             self._places[key] = (end, len(line))
             end += len(line)
+        with storage_errors(tempfile.gettempdir()):
+            self._spool.flush()
 
     def __contains__(self, key: object) -> bool:
         return key in self._places
@@ -630,8 +633,9 @@ class Lookup:
 
     def __getitem__(self, key: str) -> Any:
         offset, length = self._places[key]
-        self._spool.seek(offset)
-        return json.loads(self._spool.read(length))
+        with storage_errors(tempfile.gettempdir()):
+            self._spool.seek(offset)
+            return json.loads(self._spool.read(length))
 
     def get(self, key: str) -> Any:
         """The value, or None."""
