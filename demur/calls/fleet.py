@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import count
 from typing import Protocol
 
 from demur.calls.wire import Fault
@@ -98,7 +99,11 @@ class Fleet:
 
     def __init__(self, backends: Sequence[Backend], concurrency: int) -> None:
         self.lanes = [Lane(backend, concurrency) for backend in backends]
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        """A heap: whoever came first is woken first, and who was woken in vain waits at the same place."""
+        self._places = count()
+        self._woken = 0
+        """Who was woken and has not looked yet."""
 
     @property
     def concurrency(self) -> int:
@@ -106,16 +111,17 @@ class Fleet:
         return sum(lane.most for lane in self.lanes)
 
     async def take(self, avoid: Lane | None = None) -> Lane:
-        """Wait for a free endpoint and count a call on it; the least loaded of those free.
+        """Wait for a free endpoint and count a call on it; the least loaded of those free. First come, first served.
 
         Args:
             avoid: the endpoint that just failed; taken only when no other is free.
         """
         loop = asyncio.get_running_loop()
+        place = -1
         while True:
             now = loop.time()
             free = [lane for lane in self.lanes if lane.free(now)]
-            if free:
+            if free and (place >= 0 or not (self._waiting or self._woken)):
                 lane = (
                     free[0]
                     if len(free) == 1
@@ -124,13 +130,18 @@ class Fleet:
                 lane.in_flight += 1
                 return lane
             waiter: asyncio.Future[None] = loop.create_future()
-            self._waiting.append(waiter)
+            came, place = place < 0, next(self._places) if place < 0 else place
+            heappush(self._waiting, (place, waiter))
+            if came and free:  # not past those who wait
+                self._wake()
             pauses = [lane.paused_until for lane in self.lanes if not lane.closed and lane.paused_until > now]
             timer = loop.call_at(min(pauses), self._wake) if pauses else None
             try:
                 await waiter
+                self._woken -= 1
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
+                    self._woken -= 1
                     self._wake()  # we were woken and leave without taking: pass it on
                 raise
             finally:
@@ -160,12 +171,14 @@ class Fleet:
 
     def _wake(self) -> None:
         now = asyncio.get_running_loop().time()
-        # at least one: a timer may fire a tick early, and whoever is woken looks again
-        room = sum(int(lane.limit) - lane.in_flight for lane in self.lanes if lane.free(now)) or 1
+        room = sum(int(lane.limit) - lane.in_flight for lane in self.lanes if lane.free(now)) - self._woken
+        if not self._woken:
+            room = max(room, 1)  # a timer may fire a tick early, and whoever is woken looks again
         while self._waiting and room > 0:
-            waiter = self._waiting.popleft()
+            _, waiter = heappop(self._waiting)
             if not waiter.done():
                 waiter.set_result(None)
+                self._woken += 1
                 room -= 1
 
     async def close(self) -> None:

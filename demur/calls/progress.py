@@ -28,9 +28,21 @@ def status(done: int, total: int | None, failed: int, seconds: float, counts: Co
     if counts is not None:
         parts += [f"{counts.cached} cached", f"{counts.retries} retries"]
     parts.append(f"{failed} failed")
-    if counts is not None and counts.money:
-        parts.append(f"${counts.money:,.2f}")
-    return ", ".join(parts)
+    return ", ".join([*parts, *_money(counts)])
+
+
+def told(counts: Counts) -> str:
+    """What a door did so far, for whoever shows progress in a way of its own.
+
+    >>> told(Counts(sent=12, cached=5, money=0.25))
+    '12 sent, 5 cached, 0 retries, 0 failed, $0.25'
+    """
+    parts = [f"{counts.sent} sent", f"{counts.cached} cached", f"{counts.retries} retries", f"{counts.failed} failed"]
+    return ", ".join([*parts, *_money(counts)])
+
+
+def _money(counts: Counts | None) -> list[str]:
+    return [f"${counts.money:,.2f}"] if counts is not None and counts.money else []
 
 
 @contextmanager

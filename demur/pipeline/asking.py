@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from demur.pipeline.steps import QUIET, Steps
 from demur.records import ImageRef, Sample
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.contexts import Recipe
-from demur.scenarios.systems import Kit, open_system
+from demur.scenarios.systems import Kit, System, open_system
 from demur.scenarios.systems.model import ModelSystem
 from demur.store import seed_of
 
@@ -185,11 +185,15 @@ def ask(
                 judge=grader,
                 tasks=tasks,
                 about={**about, "caveat": (notes or {}).get(name, "")},
-                progress=lambda n, label=label: steps.count(f"answers of {label}", n, len(tasks)),  # type: ignore[misc]
+                progress=_progress(steps, system, label, len(tasks)),
                 alongside=max(alongside, concurrency),
             )
         )
     return folders
+
+
+def _progress(steps: Steps, system: System, label: str, total: int) -> Callable[[int], None]:
+    return lambda n: steps.count(f"answers of {label}", n, total, str(getattr(system, "told", "")))
 
 
 def planned(

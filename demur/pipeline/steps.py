@@ -7,6 +7,9 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
+EVERY_S = 30.0
+"""Seconds between lines where there is no terminal."""
+
 
 class Steps:
     """Told what happens; this one keeps the time of each stage and shows nothing."""
@@ -23,8 +26,8 @@ class Steps:
             self.times[self._name] = self.times.get(self._name, 0.0) + now - self._since
         self._name, self._since = name, now
 
-    def count(self, what: str, done: int, total: int) -> None:
-        """Progress within a stage; total 0 when it is not known."""
+    def count(self, what: str, done: int, total: int, note: str = "") -> None:
+        """Progress within a stage; total 0 when it is not known. The note says more: retries, cost so far."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,13 +44,17 @@ QUIET = Steps()
 class Shown(Steps):
     """Shows stages on standard error, with a bar, rate and time left for each count under way.
 
-    Without a terminal it writes one line per stage, so that a log stays readable.
+    Without a terminal it writes one line per stage, and one every half a minute for a count under way that has a note,
+    so that a log stays readable.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._bars: Any = None
         self._tasks: dict[str, Any] = {}
+        self._counts: dict[str, tuple[int, int, str]] = {}
+        self._began: dict[str, tuple[float, int]] = {}
+        self._said = 0.0
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
@@ -62,7 +69,8 @@ class Shown(Steps):
 
             self._bars = Progress(
                 TextColumn("  {task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), Rate(""),
-                TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+                TimeRemainingColumn(), TextColumn("[dim]{task.fields[note]}"), console=Console(stderr=True),
+                transient=True,
             )  # fmt: skip
             self._bars.start()
         return self
@@ -73,18 +81,37 @@ class Shown(Steps):
         super().stage(name)
         if before:
             self._say(f"  {self.times[before]:6.1f} s  {before}")
+            for what, (_, _, note) in self._counts.items():
+                if note:
+                    self._say(f"            {what}: {self._line(what)}")
+        self._counts, self._began, self._said = {}, {}, time.perf_counter()
         if self._bars is not None:
             for task in self._tasks.values():
                 self._bars.remove_task(task)
         self._tasks = {}
 
-    def count(self, what: str, done: int, total: int) -> None:
-        """Move a bar."""
+    def count(self, what: str, done: int, total: int, note: str = "") -> None:
+        """Move a bar, or write a line from time to time."""
+        now = time.perf_counter()
+        self._began.setdefault(what, (now, done))
+        self._counts[what] = (done, total, note)
         if self._bars is None:
+            if note and now - self._said >= EVERY_S:
+                self._said = now
+                self._say(f"            {what}: {self._line(what)}")
             return
         if what not in self._tasks:
-            self._tasks[what] = self._bars.add_task(what, total=total or None)
-        self._bars.update(self._tasks[what], completed=done, total=total or None)
+            self._tasks[what] = self._bars.add_task(what, total=total or None, note=note)
+        self._bars.update(self._tasks[what], completed=done, total=total or None, note=note)
+
+    def _line(self, what: str) -> str:
+        """A count as text: done, rate, time left, note."""
+        done, total, note = self._counts[what]
+        began, had = self._began[what]
+        seconds = time.perf_counter() - began
+        rate = (done - had) / seconds if seconds > 0 else 0.0
+        left = f", {(total - done) / rate:,.0f} s left" if rate and 0 < done < total else ""
+        return f"{done:,}{f'/{total:,}' if total else ''}, {rate:,.1f}/s{left}{f', {note}' if note else ''}"
 
     def _say(self, line: str) -> None:
         if self._bars is not None:

@@ -526,6 +526,30 @@ async def test_a_fleet_serves_one_model():
             pass
 
 
+async def test_calls_are_served_in_the_order_in_which_they_came():
+    """Also those that come while others are being woken: the server's prefix cache lives on the order."""
+    fleet = Fleet([FunctionBackend("python:x:y", lambda _: "yes")], 2)
+    came, served = [], []
+
+    async def call(n):
+        for _ in range(n % 7):
+            await asyncio.sleep(0)
+        came.append(n)
+        lane = await fleet.take()
+        served.append(n)
+        for _ in range(1 + n % 3):
+            await asyncio.sleep(0)
+        fleet.give_back(lane)
+
+    calls = []
+    for n in range(200):
+        calls.append(asyncio.create_task(call(n)))
+        if n % 3 == 0:
+            await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.gather(*calls), 5)
+    assert served == came
+
+
 async def test_whoever_waits_for_an_endpoint_and_leaves_wakes_the_next():
     fleet = Fleet([FunctionBackend("python:x:y", lambda _: "yes")], 1)
     lane = await fleet.take()

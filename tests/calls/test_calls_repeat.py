@@ -156,3 +156,17 @@ def test_runs_with_draws_are_compared_item_by_item(release, tmp_path, capsys):
     (accuracy,) = [d for d in told["differences"] if d["measure"] == "accuracy"]
     assert accuracy["n"] == 6
     assert accuracy["delta"] == pytest.approx(-1 / 3)
+
+
+def test_a_run_tells_its_retries_and_its_cost_where_there_is_no_terminal(release, tmp_path, capsys, monkeypatch):
+    from demur.pipeline import steps
+
+    monkeypatch.setattr(steps, "EVERY_S", 0.0)
+    with running("500*2", reply=fickle) as server:
+        words = ["run", release, "--system", f"model:{server.model('gpt-4o')}", "--out", tmp_path / "runs"]
+        assert main([str(w) for w in (*words, "--scenarios", "oracle", "--sampling-seed", "5")]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "answers of model:gpt-4o" in line]
+    assert "/6, " in lines[0]
+    assert "s left" in lines[1]
+    assert "6/6, " in lines[-1]
+    assert lines[-1].endswith("8 sent, 0 cached, 2 retries, 0 failed, $0.00")

@@ -90,6 +90,14 @@ class ModelSystem:
         options = {"draw": ask.draw, **self.sampling}
         return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **options)
 
+    @property
+    def told(self) -> str:
+        """Calls sent, kept, tried again and paid so far, in words; "" before the first."""
+        from demur.calls.progress import told
+
+        counts = getattr(self._model, "counts", None)
+        return "" if counts is None else told(counts)
+
     async def _opened(self) -> Model:
         async with self._opening:  # many asks begin at once; one of them opens the model
             if self._model is None:
