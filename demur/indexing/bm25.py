@@ -38,7 +38,7 @@ from demur.store import storage_errors
 Method = Literal["lucene", "okapi"]
 NUMBA_FROM = 20_000
 """Passages from which compiling bm25s's kernel (seconds, once per process) is worth it."""
-SPOOL = 1 << 21
+SPOOL = 1 << 19
 """Postings sorted at once while building."""
 _WORD = re.compile(r"\w+")
 

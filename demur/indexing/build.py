@@ -26,11 +26,12 @@ A build that was killed goes on where it stopped: documents are read again, vect
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import shutil
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload
@@ -172,6 +173,7 @@ def build_index(
     with _alone(work):
         _clear(work, makers)
         table = _read(documents, work / "documents", progress)
+        _give_back()
         if not len(table.shelf):
             complaints.settle(skip_bad=skip_bad)
             raise DataError("there are no documents to index", item=str(out), cure="check the corpus")
@@ -187,6 +189,7 @@ def build_index(
             drops.append(Drop(sample="", evidence=table.shelf.id(row), stage="index", reason=reason))
         complaints.settle(skip_bad=skip_bad)
         pages = _write_pages(work, table)
+        _give_back()
         rows = {"texts": table.texts, "images": table.images, "pages": np.arange(len(pages), dtype=np.int64)}
         parts: dict[str, Any] = {}
         for part in DENSE_PARTS:
@@ -207,6 +210,7 @@ def build_index(
                 progress,
                 engine or _Here(),
             )
+            _give_back()
             parts[part.name] = entry
             for id, why in failed:
                 drops.append(Drop(sample="", evidence=id, stage=part.name, reason=why))
@@ -377,6 +381,12 @@ def _told(items: Iterable[T], what: str, total: int, tell: Progress) -> Iterator
         if number % 100 == 0:
             tell(what, number, total)
     tell(what, number, total)
+
+
+def _give_back() -> None:
+    """Hand back what glibc holds for reuse: the next stage wants other sizes, and the peak would be that of all."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _save(path: Path, values: NDArray[Any]) -> None:
