@@ -5,8 +5,15 @@ Three questions, each answered by repeats that take turns, so that a busy machin
 1. How fast is the offline encoder on Atlas, and how much is gained by the graph written for 8-bit products?
 2. What does the pipeline cost beside the same work in a plain loop: read, decode, resize, model, all in one thread?
    And beside the model alone, on inputs decoded beforehand: on an accelerator (stood in for by a model that
-   waits without computing), and on this processor, where decoding has to take its share.
+   waits without computing), and on this processor, where decoding has to take its share. With the stand-in,
+   clip-retrieval's reader takes part: the same files, resizing, batches and model, decoding in as many processes as
+   the pipeline has threads. The ratios are the medians of the ratios within each round.
 3. Is its peak memory the same for ten times the documents?
+
+clip-retrieval 2.45 does not import in demur's environment: it asks for numpy 1, pyarrow 15, sentence-transformers 2 and
+open_clip 2, and one of its requirements imports pkg_resources, which setuptools no longer has. Its reader needs only
+PyTorch and Pillow: ``pip install --no-deps clip-retrieval``, and the file of the reader is loaded alone. Without it
+its row is left out, and said to be.
 
 The last line is one JSON object.
 """
@@ -21,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -66,13 +74,14 @@ def shown(title: str, items: int, took: dict[str, list[Took]], against: str) -> 
     """Print a table; returns its numbers."""
     sys.stdout.flush()
     print(f"\n{title} ({items} items, {len(next(iter(took.values())))} repeats in turns)")
-    print(f"  {'':<44}{'items/s':>9}{'wall s: each repeat':>28}{'cpu s':>8}{'x':>7}")
+    width = max(21, 6 * max(len(runs) for runs in took.values()) + 4)
+    print(f"  {'':<44}{'items/s':>9}{'wall s: each repeat':>{width}}{'cpu s':>8}{'x':>7}")
     base = statistics.median(t.wall for t in took[against])
     numbers = {}
     for name, runs in took.items():
         wall, cpu = statistics.median(t.wall for t in runs), statistics.median(t.cpu for t in runs)
         each = " ".join(f"{t.wall:.2f}" for t in runs)
-        print(f"  {name:<44}{items / wall:>9.1f}{each:>28}{cpu:>8.2f}{base / wall:>7.2f}")
+        print(f"  {name:<44}{items / wall:>9.1f}{each:>{width}}{cpu:>8.2f}{base / wall:>7.2f}")
         numbers[name] = {
             "per_s": round(items / wall, 1),
             "wall_s": [round(t.wall, 3) for t in runs],
@@ -122,6 +131,58 @@ class Waiting:
         """Wait as long as an accelerator would take."""
         time.sleep(len(prepared) / self.per_second)
         return np.ones((len(prepared), 8), np.float32)
+
+
+def clip_retrieval_reader() -> Any:
+    """Its module ``clip_inference.reader``, without the package around it; None where it is not installed."""
+    from importlib.util import find_spec, module_from_spec, spec_from_file_location
+
+    found = find_spec("clip_retrieval")
+    if found is None or not found.submodule_search_locations or find_spec("torch") is None:
+        return None
+    file = Path(found.submodule_search_locations[0]) / "clip_inference" / "reader.py"
+    spec = spec_from_file_location("clip_retrieval_reader", file)
+    if spec is None or spec.loader is None:
+        return None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read_by_clip_retrieval(
+    model: Waiting, files: list[Path], folder: Path, workers: int
+) -> Callable[[], object] | None:
+    """Its reader over the same files (linked into ``folder``) before the same model; None where it is not installed."""
+    reader = clip_retrieval_reader()
+    if reader is None:
+        print("\nclip-retrieval's reader: left out, not installed (pip install --no-deps clip-retrieval)")
+        return None
+    import torch
+
+    folder.mkdir()
+    for number, file in enumerate(files):
+        (folder / f"{number:06}{file.suffix.lower()}").symlink_to(file)
+
+    def run() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it pins memory for a GPU that may not be there
+            batches = reader.FilesReader(
+                sampler=lambda keys: keys,
+                preprocess=lambda image: torch.from_numpy(model.prepared(image.convert("RGB"))),
+                tokenizer=None,
+                input_dataset=str(folder),
+                batch_size=model.batch,
+                num_prepro_workers=workers,
+                enable_text=False,
+            )
+            done = 0
+            for batch in batches:
+                model.images_prepared(batch["image_tensor"].numpy())
+                done += len(batch["image_tensor"])
+        if done != len(files):
+            raise RuntimeError(f"clip-retrieval read {done} of {len(files)} images")
+
+    return run
 
 
 def fresh(place: Path) -> Path:
@@ -183,7 +244,9 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
     """Question 2."""
     from demur.indexing.encoders.offline import OfflineEncoder
 
-    texts, paths = passages()[::every], pictures()[:: max(1, every // 5)]
+    texts = passages()[::every]
+    read_by_both = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
+    paths = [path for path in pictures() if path.suffix.lower() in read_by_both][:: max(1, every // 5)]
     numbers: dict[str, Any] = {}
 
     def pipe(encoder: Any, items: list[Item], space: str) -> Callable[[], object]:
@@ -229,7 +292,7 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
 
     for title, (alone, plain, piped), space, files in (
         ("offline encoder", models, "look", paths),
-        ("accelerator stand-in, 300 images/s", [Waiting(300)] * 3, "look", many),
+        ("accelerator stand-in, 300 images/s", [Waiting(300)] * 3, "look", paths * 6),
         ("tiny EVA02-style model", tiny(work), "look", many),
     ):
         if alone is None:
@@ -237,21 +300,37 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
             continue
         ready = [alone.prepared(rgb(p.read_bytes())) for p in files]
         images = [Item(str(i), image=p) for i, p in enumerate(files)]
-        took = in_turns(
-            {
-                "model alone, inputs decoded beforehand": bare(alone, batches(alone, files, ready=ready), space),
-                "plain loop: read, decode, resize, model": bare(plain, batches(plain, files, ready=None), space),
-                "pipeline: the same, decoding in threads": forgetting(piped, images, space),
-            },
-            repeats,
-        )
+        rivals = {
+            "model alone, inputs decoded beforehand": bare(alone, batches(alone, files, ready=ready), space),
+            "plain loop: read, decode, resize, model": bare(plain, batches(plain, files, ready=None), space),
+            "pipeline: the same, decoding in threads": forgetting(piped, images, space),
+        }
+        if isinstance(alone, Waiting):
+            peer = read_by_clip_retrieval(alone, files, work / "linked", workers=2)
+            rivals |= {"clip-retrieval's reader, 2 processes": peer} if peer else {}
+        took = in_turns(rivals, repeats)
         against = "plain loop: read, decode, resize, model"
         numbers[title] = shown(f"Pipeline, {title}, images of Atlas", len(files), took, against)
-        model, loop, pipeline = (statistics.median(t.wall for t in runs) for runs in took.values())
-        of = {"of_model_alone": round(model / pipeline, 3), "of_plain_loop": round(loop / pipeline, 3)}
-        print(f"  pipeline: {of['of_model_alone']:.0%} of the model alone, {of['of_plain_loop']:.0%} of the loop")
+        model, loop, pipeline, *peer_runs = took.values()
+        of = {
+            "of_model_alone": by_rounds(model, pipeline, "wall"),
+            "of_plain_loop": by_rounds(loop, pipeline, "wall"),
+            "of_plain_loop_cpu": by_rounds(loop, pipeline, "cpu"),
+        }
+        if peer_runs:
+            of["of_clip_retrieval"] = by_rounds(peer_runs[0], pipeline, "wall")
+        print(
+            f"  pipeline: {of['of_model_alone']:.1%} of the model alone by the clock, {of['of_plain_loop']:.1%} of the "
+            f"loop ({of['of_plain_loop_cpu']:.1%} by processor time)"
+            + (f", {of['of_clip_retrieval']:.1%} of clip-retrieval's reader" if peer_runs else "")
+        )
         numbers[title] |= of
     return numbers
+
+
+def by_rounds(base: list[Took], run: list[Took], what: Literal["wall", "cpu"]) -> float:
+    """How fast ``run`` is in units of ``base``: the median of the rounds, which had the machine to share alike."""
+    return round(statistics.median(getattr(b, what) / getattr(r, what) for b, r in zip(base, run, strict=True)), 3)
 
 
 def tiny(work: Path) -> list[Any]:
@@ -315,7 +394,8 @@ def memory(counts: list[int]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", choices=("offline", "pipeline", "memory"), help="one of the three questions")
     parser.add_argument(
         "--every", type=int, default=10, help="take every n-th passage, and two images where it takes one passage"
     )
@@ -326,11 +406,12 @@ def main() -> None:
         one_memory_run(given.memory_run)
         return
     with tempfile.TemporaryDirectory() as folder:
-        results = {
-            "offline": offline_speeds(given.repeats, given.every),
-            "pipeline": pipelines(given.repeats, given.every, Path(folder)),
-            "memory": memory(given.counts),
+        questions: dict[str, Callable[[], dict[str, Any]]] = {
+            "offline": lambda: offline_speeds(given.repeats, given.every),
+            "pipeline": lambda: pipelines(given.repeats, given.every, Path(folder)),
+            "memory": lambda: memory(given.counts),
         }
+        results = {name: ask() for name, ask in questions.items() if given.only in (None, name)}
     print(json.dumps(results))
 
 
