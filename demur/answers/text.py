@@ -37,6 +37,16 @@ _SIGNS = str.maketrans(
 ARTICLES = frozenset({"the", "an"})
 
 
+def plain(text: str) -> str:
+    r"""Untrusted text on one line, without control, format or bidirectional-override characters.
+
+    >>> plain("a\x1b[31mb\nc\u202e")
+    'a[31mb c'
+    """
+    spaced = " ".join(text.split())  # before the control characters go: a line feed is one, and parts two words
+    return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")).split())
+
+
 class Word(NamedTuple):
     """One word of a text: its folded form, as it was written, and where it stands in the readable text."""
 

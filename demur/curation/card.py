@@ -1,4 +1,8 @@
-"""What a release says about itself: dataset card, Croissant metadata, citation. All written from the data."""
+"""What a release says about itself: dataset card and citation, written from the data.
+
+Names, topics, reasons, licences and limits come from sources and recipes, which may be anybody's: each is put on one
+line and cannot become a heading, a link, a picture or HTML.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from demur.answers.text import plain
 from demur.records import Drop, Evidence, Modality, Sample
 
 if TYPE_CHECKING:
@@ -14,11 +19,19 @@ if TYPE_CHECKING:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    def cell(value: object) -> str:
-        return str(value).replace("|", "\\|").replace("\n", " ")
+    lines = [head, *rows]
+    told = ["| " + " | ".join(safe(str(cell)) for cell in line) + " |" for line in lines]
+    return "\n".join([told[0], "|" + "---|" * len(head), *told[1:]])
 
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(map(cell, row)) + " |" for row in rows])
+
+def safe(text: str) -> str:
+    r"""Untrusted text as Markdown that shows it and does nothing else.
+
+    >>> safe("a | <b>[x](javascript:y)")
+    'a \\| &lt;b>[x]\\(javascript:y)'
+    """
+    line = plain(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")
+    return "\\" + line if line[:1] in tuple("[#>-+*`~=&!") and line != "-" else line
 
 
 def _share(part: int, whole: int) -> str:
@@ -45,7 +58,6 @@ def card(
     front = {
         "pretty_name": f"{manifest['name']} {manifest['version']}",
         "license": "other",
-        "language": ["en"],
         "task_categories": ["question-answering", "visual-question-answering"],
         "tags": ["retrieval-augmented-generation", "abstention", "hallucination", "demur"],
         "configs": [
@@ -53,12 +65,13 @@ def card(
             for n, d in (("samples", {"default": True}), ("evidence", {}))
         ],
     }
-    pools: dict[str, int] = dict(manifest.get("pools", {}))
+    pools: dict[str, int] = dict(manifest.get("pools") or {})
+    drawn: dict[str, int] = dict(manifest.get("drawn") or pools)
     sources = []
     for source, kept in counts["by_source"].items():
         mine = [s for s in samples if s.source == source]
         sources.append([
-            source, kept, _share(kept, pools.get(source, 0)),
+            source, pools.get(source, "-"), drawn.get(source, "-"), kept, _share(kept, drawn.get(source, 0)),
             " / ".join(sorted({"text + image" if s.images else "text" for s in mine})),
             _modality([e for s in mine for e in s.gold]),
             _modality([e for s in mine for e in s.negatives]),
@@ -81,7 +94,8 @@ def card(
         "VLM-DeflectionBench.",
         _use(manifest),
         "## What it has\n\n" + _table(["feature", ""], _features(manifest, samples)),
-        "## Sources\n\n" + _table(["source", "samples", "retained", "query", "gold", "distractors"], sources),
+        "## Sources\n\n"
+        + _table(["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], sources),
         "## Statistics\n\n" + _table(["statistic", "value"], _statistics(counts, samples, documents)),
         "## How it was curated\n\n"
         + _table(["stage", "entered", "kept", "left because"], steps)
@@ -104,8 +118,8 @@ def card(
     parts += [text for text in (_retest(manifest), _topics(manifest)) if text]
     limits = manifest.get("limits", [])
     if limits:
-        parts.append("## Limits\n\n" + "\n".join(f"- {line}" for line in limits))
-    parts.append("## Licences\n\n" + _table(["source", "licence", "samples"], _licences(samples)))
+        parts.append("## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits))
+    parts.append("## Licences\n\n" + _table(["source", "of", "licence", "number"], _licences(manifest, samples)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -137,16 +151,24 @@ def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
         ["images among the gold evidence", having(lambda s: shows(s.gold, Modality.IMAGE))],
         ["text among the distractors", having(lambda s: shows(s.negatives, Modality.TEXT))],
         ["images among the distractors", having(lambda s: shows(s.negatives, Modality.IMAGE))],
-        ["gates that may not know the answer", ", ".join(_asked_first(manifest)) or "none"],
-        ["every sample solvable with its gold evidence", "yes"],
-        ["every distractor checked alone", "yes"],
+        ["gates that may not know the answer", ", ".join(_asked(manifest, "parametric")) or "none"],
+        ["a gate answers each sample from its gold evidence", _promise(manifest, "solvable", "any_correct")],
+        ["each distractor alone lets no gate answer", "yes" if _asked(manifest, "distractor") else "not checked"],
         ["versioned, can be rebuilt with stronger gates", "yes (`demur rebuild`)"],
     ]
 
 
-def _asked_first(manifest: Mapping[str, Any]) -> list[str]:
-    """Gates that are asked without evidence."""
-    return [g for g, said in sorted(dict(manifest.get("gate_models") or {}).items()) if "parametric" in said["stages"]]
+def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
+    """Gates that were asked in a stage."""
+    return [g for g, said in sorted(dict(manifest.get("gate_models") or {}).items()) if stage in said["stages"]]
+
+
+def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
+    """Whether a stage's rule held for every sample: only the default rule says so, and only if a gate was asked."""
+    rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
+    if not _asked(manifest, stage):
+        return "not checked"
+    return "yes" if rule == default else f"no: the rule is {rule}"
 
 
 def _statistics(
@@ -171,8 +193,9 @@ def _stage_one(manifest: Mapping[str, Any]) -> str:
     if not one:
         return ""
     return (
-        f"\n\nStage I keeps {one['kept']} samples that no gate answers correctly; {one['kept_by_the_literal_rule']} of "
-        "these every gate answers wrongly (the difference is what some gate declined to answer). This release goes by "
+        f"\n\nStage I keeps {one['kept']:d} samples that no gate answers correctly; "
+        f"{one['kept_by_the_literal_rule']:d} of these every gate answers wrongly "
+        "(the difference is what some gate declined to answer). This release goes by "
         f"the {'first' if one['rule'] == 'not_correct' else 'second'}."
     )
 
@@ -204,19 +227,23 @@ def _topics(manifest: Mapping[str, Any]) -> str:
             for r in found["rows"]
         ]
         parts.append(
-            f"Topics by {found['by']}: the largest share changed by {found['largest_change']:.1f} points; chi-square "
-            f"{found['chi_square']:.1f} at {found['freedom']} degrees of freedom, permutation p = {found['p']:.4f}.\n\n"
-            + _table(["topic", "pool", "release", "retained [95 %]"], rows)
+            f"Topics by {safe(found['by'])}: the largest share changed by {found['largest_change']:.1f} points; "
+            f"chi-square {found['chi_square']:.1f} at {found['freedom']:d} degrees of freedom, permutation "
+            f"p = {found['p']:.4f}.\n\n" + _table(["topic", "pool", "release", "retained [95 %]"], rows)
         )
     return "## Topics before and after\n\n" + "\n\n".join(parts) if parts else ""
 
 
-def _licences(samples: Sequence[Sample]) -> list[list[object]]:
-    seen: dict[tuple[str, str], int] = {}
+def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
+    """Per source, of the questions with their query images and of the documents that are evidence."""
+    seen: dict[tuple[str, str, str], int] = {}
     for s in samples:
-        key = (s.source, s.licence or "see the source")
+        key = (s.source, "questions and query images", s.licence or "see the source")
         seen[key] = seen.get(key, 0) + 1
-    return [[source, licence, n] for (source, licence), n in sorted(seen.items())]
+    for source, said in (manifest.get("sources") or {}).items():
+        for licence, n in (said.get("evidence_licences") or {}).items():
+            seen[source, "documents used as evidence", licence or "see the source"] = n
+    return [[*key, n] for key, n in sorted(seen.items())]
 
 
 def _use(manifest: Mapping[str, Any]) -> str:
@@ -230,55 +257,6 @@ def _use(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
-    """Croissant 1.0 metadata (JSON-LD): the files with their hashes, the record sets with their fields."""
-
-    def distribution(name: str) -> dict[str, Any]:
-        kind = "application/x-parquet" if name.endswith(".parquet") else "text/plain"
-        return {
-            "@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name, "encodingFormat": kind,
-            "sha256": files[name],
-        }  # fmt: skip
-
-    def record_set(name: str, fields: Sequence[str]) -> dict[str, Any]:
-        return {
-            "@type": "cr:RecordSet",
-            "@id": name,
-            "name": name,
-            "field": [
-                {
-                    "@type": "cr:Field",
-                    "@id": f"{name}/{f}",
-                    "name": f,
-                    "dataType": "sc:Text",
-                    "source": {"fileObject": {"@id": f"data/{name}.parquet"}, "extract": {"column": f}},
-                }
-                for f in fields
-            ],
-        }
-
-    return {
-        "@context": {
-            "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/",
-            "cr": "http://mlcommons.org/croissant/", "dct": "http://purl.org/dc/terms/", "conformsTo": "dct:conformsTo",
-            "recordSet": "cr:recordSet", "field": "cr:field",
-            "dataType": {"@id": "cr:dataType", "@type": "@vocab"}, "source": "cr:source", "fileObject": "cr:fileObject",
-            "extract": "cr:extract", "column": "cr:column",
-        },
-        "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": manifest["name"],
-        "version": manifest["version"],
-        "description": f"{manifest['counts']['samples']} questions with gold evidence and distractors",
-        "license": "see README.md",
-        "distribution": [distribution(n) for n in sorted(files)],
-        "recordSet": [
-            record_set("samples", ["id", "source", "topic", "question", "answer"]),
-            record_set("evidence", ["id", "modality", "title", "text"]),
-        ],
-    }  # fmt: skip
-
-
 def citation(manifest: Mapping[str, Any]) -> str:
     """A citation file (CFF 1.2.0) for this release."""
     return yaml.safe_dump(
@@ -288,7 +266,7 @@ def citation(manifest: Mapping[str, Any]) -> str:
             "title": manifest["name"],
             "version": manifest["version"],
             "type": "dataset",
-            "authors": [{"name": a} for a in manifest.get("authors", ["The makers of this release"])],
+            "authors": [{"name": a} for a in manifest.get("authors") or ["The makers of this release"]],
         },
         sort_keys=False,
         allow_unicode=True,

@@ -49,15 +49,20 @@ def about(
     licences = {
         source: sorted({s.licence for s in pool.samples if s.source == source and s.licence}) for source in pool.sizes
     }
+    of_evidence = _evidence_licences(shop, fates)
     return {
         "recipe": recipe_of(plan),
         "seed": plan.seed,
         "pools": pool.sizes,
+        "drawn": {source: sum(s.source == source for s in pool.samples) for source in pool.sizes},
         "pool_by_topic": dict(sorted(Counter(s.topic for s in pool.samples).items())),
         "chosen_from_pool": len(pool.samples),
         "skipped_bad": pool.skipped,
         "repeated": pool.repeated,
-        "sources": {name: {"sha256": pool.hashes[name], "licences": licences[name]} for name in pool.sizes},
+        "sources": {
+            name: {"sha256": pool.hashes[name], "licences": licences[name], "evidence_licences": of_evidence[name]}
+            for name in pool.sizes
+        },
         "encoder": {"name": encoder.name, "note": encoder.note, "fingerprint": encoder.fingerprint()},
         "index": searcher.id,
         "retrieval_modes": {c.source: c.mode for c in choices},
@@ -78,6 +83,20 @@ def about(
         "limits": list(plan.limits),
         "authors": list(plan.authors),
     }
+
+
+def _evidence_licences(shop: Workshop, fates: Mapping[str, Fate]) -> dict[str, dict[str, int]]:
+    """Source -> licence -> documents under it that are evidence of a kept sample."""
+    used: set[str] = set()
+    for sample in shop.pool.samples:
+        fate = fates[sample.id]
+        if fate.kept:
+            used |= {*(e.id for e in sample.gold), *fate.survivors}
+    found: dict[str, Counter[str]] = {source: Counter() for source in shop.pool.sizes}
+    for document in shop.pool.documents:
+        if document.id in used:
+            found[document.source if document.source in found else next(iter(found))][document.licence] += 1
+    return {source: dict(sorted(counts.items())) for source, counts in found.items()}
 
 
 def _model(plan: BuildRecipe, shop: Workshop, name: str) -> dict[str, Any]:

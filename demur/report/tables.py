@@ -10,11 +10,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from demur.answers.text import plain as plain
 from demur.records import Measure
 
 if TYPE_CHECKING:
@@ -82,12 +82,6 @@ class Table:
         if form == "terminal":
             return to_terminal(self, width=width)
         return {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}[form](self)
-
-
-def plain(text: str) -> str:
-    """Untrusted text on one line, without control, format or bidirectional-override characters."""
-    spaced = " ".join(text.split())  # before the control characters go: a line feed is one, and parts two words
-    return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")).split())
 
 
 def shown(cell: Cell, column: Column) -> str:

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from demur.answers import holds
-from demur.curation.card import card, citation, croissant
+from demur.curation.card import card, citation
+from demur.curation.croissant import croissant
 from demur.curation.diff import bumped
 from demur.curation.release import FunnelStep, Release, counts, documents_of, freeze, verify
 from demur.errors import ReleaseError, UsageError

@@ -67,7 +67,8 @@ def freeze(
         StorageError: the folder cannot be written.
     """
     from demur import __version__
-    from demur.curation.card import card, citation, croissant
+    from demur.curation.card import card, citation
+    from demur.curation.croissant import croissant
 
     if not VERSION.fullmatch(version):
         raise UsageError(f"version {version!r} is not semantic", cure="write it as 1.0.0")

@@ -51,7 +51,8 @@ def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         rounds = []
         for one in found["rounds"]:
             monitors = {m: r for m, r in one["monitors"].items() if r["accuracy"] is not None}
-            rounds.append({"gates": one["gates"], "size": one["size"], "monitors": monitors})
+            said = {"gates": one["gates"], "size": one["size"], "kept": one.get("kept"), "monitors": monitors}
+            rounds.append(said)
     except (DataError, KeyError, TypeError, AttributeError):  # it is not part of the release, and not of its format
         return {}
     return {"gate_rounds": rounds}

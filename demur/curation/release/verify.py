@@ -278,6 +278,12 @@ def _manifest_faults(release: Release, derived: dict[str, Any]) -> Iterator[str]
         yield f"manifest.json: chosen_from_pool is {chosen}, the funnel took {steps[0].kept}"
     if chosen is not None and by_topic is not None and sum(by_topic.values()) != chosen:
         yield f"manifest.json: pool_by_topic adds up to {sum(by_topic.values())}, not {chosen}"
+    drawn = manifest.get("drawn")
+    if drawn is not None and (sum(drawn.values()) != chosen or any(n > pools.get(s, 0) for s, n in drawn.items())):
+        yield f"manifest.json: drawn adds up to {sum(drawn.values())}, not {chosen}, or takes more than there is"
+    said = [s["evidence_licences"] for s in (manifest.get("sources") or {}).values() if "evidence_licences" in s]
+    if said and sum(n for counts in said for n in counts.values()) != derived["documents"]:
+        yield "manifest.json: evidence_licences do not count every document once"
     for drift in manifest.get("topics") or ():
         rows = drift["rows"]
         before, after = sum(r["before"] for r in rows), sum(r["after"] for r in rows)
@@ -312,7 +318,8 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     Another version of demur may word them differently; then they are not compared.
     """
     from demur import __version__
-    from demur.curation.card import card, citation, croissant
+    from demur.curation.card import card, citation
+    from demur.curation.croissant import croissant
 
     manifest = {k: v for k, v in release.manifest.items() if k not in ("files", "sha256", "gate_rounds")}
     if manifest.get("demur") != __version__:

@@ -1,0 +1,117 @@
+"""Croissant 1.0 metadata of a release (JSON-LD, mlcommons.org/croissant): its files with their hashes, its records.
+
+Everything that a reader needs to load the records stands in it: which file and column each field comes from, which
+fields are lists, and where the bytes of an image lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+"""The vocabulary that Croissant 1.0 prescribes."""
+
+_KINDS = {
+    "parquet": "application/x-parquet", "jsonl": "application/jsonlines", "json": "application/json",
+    "md": "text/markdown", "cff": "application/yaml",
+}  # fmt: skip
+
+
+def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """The metadata of a release.
+
+    Args:
+        manifest: of the release.
+        files: its files with their SHA-256.
+    """
+    name, version = manifest["name"], manifest["version"]
+    authors = list(manifest.get("authors") or ()) or ["The makers of this release"]
+    licences = sorted({
+        licence
+        for source in (manifest.get("sources") or {}).values()
+        for licence in (*source["licences"], *source.get("evidence_licences", {}))
+    })  # fmt: skip
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": name,
+        "version": version,
+        "description": f"{manifest['counts']['samples']} questions with gold evidence and distractors",
+        "creator": [{"@type": "sc:Person", "name": author} for author in authors],
+        "license": licences or ["see README.md"],
+        "citeAs": f"{', '.join(authors)}: {name}, version {version}",
+        "distribution": [
+            {
+                "@type": "cr:FileObject", "@id": file, "name": file, "contentUrl": file,
+                "encodingFormat": _KINDS[file.rpartition(".")[2]], "sha256": sha,
+            }
+            for file, sha in sorted(files.items())
+        ],
+        "recordSet": [
+            _records("samples", [
+                *(_field("samples", text) for text in (
+                    "id", "source", "split", "topic", "cluster", "question", "answer", "answers", "licence",
+                )),
+                _field("samples", "answerable", "sc:Boolean"),
+                _field("samples", "images", "sc:ImageObject", path="[*].bytes", many=True),
+                *(_field("samples", role, path="[*].id", many=True) for role in ("gold", "negatives")),
+            ]),
+            _records("evidence", [
+                *(_field("evidence", text) for text in ("id", "modality", "title", "text")),
+                _field("evidence", "image", "sc:ImageObject", path="bytes"),
+            ]),
+        ],
+    }  # fmt: skip
+
+
+def _records(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "@type": "cr:RecordSet", "@id": name, "name": name, "key": {"@id": f"{name}/id"}, "field": fields,
+    }  # fmt: skip
+
+
+def _field(table: str, column: str, kind: str = "sc:Text", *, path: str = "", many: bool = False) -> dict[str, Any]:
+    source: dict[str, Any] = {"fileObject": {"@id": f"data/{table}.parquet"}, "extract": {"column": column}}
+    if path:
+        source["transform"] = {"jsonPath": path}
+    told = {"@type": "cr:Field", "@id": f"{table}/{column}", "name": column, "dataType": kind, "source": source}
+    return told | ({"repeated": True} if many else {})
