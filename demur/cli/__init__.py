@@ -113,7 +113,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         module.configure(parser)
         return int(module.run(parser.parse_args(words[1:])))
     except DemurError as error:
-        sys.stderr.write(f"demur: {error}\n")
+        # an id or a name in it may be anybody's: no escape sequence reaches the terminal
+        told = "".join(c for c in str(error) if c.isprintable() or c in "\n\t")
+        sys.stderr.write(f"demur: {told}\n")
         return error.exit_code
     except BrokenPipeError:  # the reader of our output left, as `head` does
         sys.stderr.close()

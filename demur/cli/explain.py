@@ -7,6 +7,9 @@ import json
 import sys
 from pathlib import Path
 
+from demur.answers.text import plain
+from demur.cli._shown import add_row, words
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
@@ -27,17 +30,17 @@ def run(args: argparse.Namespace) -> int:
     from rich.table import Table
 
     console = Console()
-    console.print(f"[bold]{life.sample}[/]", highlight=False)
+    console.print(words(life.sample), style="bold", highlight=False)
     if life.question:
-        console.print(life.question, highlight=False, markup=False)
+        console.print(words(life.question), highlight=False)
     fate = "kept" if life.kept else f"dropped: {life.why}" + (f" ({life.stage})" if life.stage else "")
-    console.print(f"[bold]{fate}[/]", highlight=False)
+    console.print(words(fate), style="bold", highlight=False)
     table = Table(title="Gates", title_justify="left")
     for head in ("stage", "gate", "label", "answer"):
         table.add_column(head)
     for stage, labels in (("parametric", life.parametric), ("solvable", life.solvable)):
         for gate, label in labels.items():
-            table.add_row(stage, gate, label, life.answers.get(f"{stage}/{gate}", ""))
+            add_row(table, stage, gate, label, life.answers.get(f"{stage}/{gate}", ""))
     console.print(table)
     if life.distractors:
         table = Table(title="Distractors", title_justify="left")
@@ -45,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
             table.add_column(head)
         for d in life.distractors:
             found = d["origin"] if d["rank"] is None else f"{d['origin']}, {d['mode']}, rank {d['rank']}"
-            table.add_row(d["id"], found, ", ".join(f"{g} {v}" for g, v in d["labels"].items()), d["fate"])
+            add_row(table, d["id"], found, ", ".join(f"{g} {v}" for g, v in d["labels"].items()), d["fate"])
         console.print(table)
     for line in life.notes:
-        console.print(f"note: {line}", highlight=False)
+        sys.stdout.write(f"note: {plain(line)}\n")
     return 0

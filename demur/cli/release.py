@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demur.answers.text import plain
+from demur.cli._shown import add_row, brief
 from demur.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps({"release": str(args.folder), "sound": not wrong, "problems": wrong}) + "\n")
     elif wrong:
-        sys.stdout.write("\n".join(wrong) + "\n")
+        sys.stdout.write("\n".join(map(plain, wrong)) + "\n")
         sys.stderr.write(f"demur: {args.folder}: {len(wrong)} problem(s) - fetch or build the release again\n")
     else:
         n = len(release.manifest["files"])
@@ -83,10 +85,12 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
         f"[bold]{found.old} -> {found.new}[/]: {len(found.left):,} left, {len(found.came):,} came, "
         f"{len(found.changed):,} changed, {found.same:,} the same", highlight=False,
     )  # fmt: skip
+    if old.name != new.name:
+        console.print("[bold]these are two benchmarks, not two versions of one[/]", highlight=False)
     for what, reasons in (("left", found.why_left), ("came", found.why_came)):
         for why, n in reasons.items():
             tail = f"the old release said: {why}" if what == "came" else why
-            console.print(f"  {n:>6,} {what}: {tail}", highlight=False, markup=False)
+            sys.stdout.write(f"  {n:>6,} {what}: {plain(tail)}\n")
     lost = sum(len(c.distractors_left) for c in found.changed)
     came = sum(len(c.distractors_came) for c in found.changed)
     if lost or came:
@@ -96,11 +100,27 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
         for column in (head, "left", "came", "changed", "same"):
             table.add_column(column, justify="left" if column == head else "right")
         for key, counts in table_of.items():
-            table.add_row(key or "(none)", *(f"{counts.get(c, 0):,}" for c in ("left", "came", "changed", "same")))
+            add_row(table, key or "(none)", *(f"{counts.get(c, 0):,}" for c in ("left", "came", "changed", "same")))
         console.print(table)
-    for key in found.recipe:
-        console.print(f"recipe: {key} differs", highlight=False)
+    for key, pair in {**{f"recipe {k}": v for k, v in found.recipe.items()}, **found.made}.items():
+        sys.stdout.write(f"{plain(key)}: {_change(*pair)}\n")
     return 0
+
+
+def _change(old: object, new: object) -> str:
+    """What differs between two values; of lists of named things, which came, left and changed."""
+    if isinstance(old, list) and isinstance(new, list):
+        one, other = ({_name(x): x for x in values} for values in (old, new))
+        parts = [f"+ {brief(k)}" for k in other if k not in one] + [f"- {brief(k)}" for k in one if k not in other]
+        parts += [f"{brief(k)} changed" for k in one if k in other and one[k] != other[k]]
+        return ", ".join(parts) or "another order"
+    if old is None:
+        return f"+ {brief(new)}"
+    return f"- {brief(old)}" if new is None else f"{brief(old)} -> {brief(new)}"
+
+
+def _name(value: object) -> str:
+    return str((value.get("name") or value.get("system") or value) if isinstance(value, dict) else value)
 
 
 def _push(release: Release, args: argparse.Namespace) -> int:
@@ -142,20 +162,24 @@ def _show(release: Release, *, as_json: bool) -> int:
     console = Console()
     manifest = release.manifest
     console.print(
-        f"[bold]{release.name} {release.version}[/]  sha256 {release.sha256[:16]}  made by demur {manifest['demur']}"
+        f"[bold]{release.name} {release.version}[/]  sha256 {release.sha256[:16]}  made by demur {manifest['demur']}",
+        highlight=False,
     )
     for key, value in manifest["counts"].items():
-        if not isinstance(value, dict):
-            console.print(f"  {value:>7,}  {key.replace('_', ' ')}", highlight=False)
+        if isinstance(value, int):
+            sys.stdout.write(f"  {value:>7,}  {plain(key).replace('_', ' ')}\n")
     table = Table(title="Funnel", title_justify="left")
     for head in ("stage", "entered", "kept", "left because"):
         table.add_column(head, justify="right" if head in ("entered", "kept") else "left")
-    for step in release.funnel:
-        why = "; ".join(f"{reason} ({n})" for reason, n in sorted(step["dropped"].items()))
-        table.add_row(step["stage"], str(step["entered"]), str(step["kept"]), why)
+    for step in release.steps:
+        why = "; ".join(f"{reason} ({n})" for reason, n in sorted(step.dropped.items()))
+        add_row(table, step.stage, step.entered, step.kept, why)
     console.print(table)
-    for name, note in sorted(manifest.get("models", {}).items()):
-        console.print(f"  {name}: {note}", highlight=False, markup=False)
-    for line in manifest.get("limits", []):
-        console.print(f"  limit: {line}", highlight=False, markup=False)
+    for source, said in sorted((manifest.get("sources") or {}).items()):
+        for licence in said.get("licences", ()) if isinstance(said, dict) else ():
+            sys.stdout.write(f"  licence of {plain(str(source))}: {plain(str(licence))}\n")
+    for name, note in sorted((manifest.get("models") or {}).items()):
+        sys.stdout.write(f"  {plain(name)}: {plain(str(note))}\n")
+    for line in manifest.get("limits") or ():
+        sys.stdout.write(f"  limit: {plain(str(line))}\n")
     return 0

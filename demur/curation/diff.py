@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from demur.curation.release import Release
@@ -54,6 +55,9 @@ class Difference(Record):
     changed: tuple[Changed, ...]
     recipe: dict[str, tuple[Any, Any]]
     """Key -> (old, new) where the recipes differ."""
+    made: dict[str, tuple[Any, Any]]
+    """What else made them, as ``gate_models.NAME.revision`` -> (old, new) where it differs: code, judge, gate models with
+    their revisions and decoding, prompts, encoder, sources. Not what follows from it: counts, topics, re-tests, files."""
     by_source: dict[str, dict[str, int]]
     """Source -> left, came, changed, same."""
     by_topic: dict[str, dict[str, int]]
@@ -97,6 +101,7 @@ def difference(old: Release, new: Release) -> Difference:
         came=came,
         changed=changed,
         recipe=_recipes(old.manifest.get("recipe", {}), new.manifest.get("recipe", {})),
+        made=_made(old.manifest, new.manifest),
         by_source={k: dict(v) for k, v in sorted(by_source.items())},
         by_topic={k: dict(v) for k, v in sorted(by_topic.items())},
         why_left=dict(Counter(x.why for x in left).most_common()),
@@ -125,6 +130,24 @@ def _changed(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Chan
 
 def _recipes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {k: (old.get(k), new.get(k)) for k in sorted({*old, *new}) if old.get(k) != new.get(k)}
+
+
+_MAKERS = ("demur", "judge", "encoder", "seed", "gate_models", "models", "prompts", "sources", "retrieval_modes")
+
+
+def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs in the manifests' statements of how they were made, by its path down to the single value."""
+
+    def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, dict) and value:
+            for key, inner in value.items():
+                if key not in ("licences", "evidence_licences"):
+                    yield from leaves(inner, f"{path}.{key}")
+        else:
+            yield path, value
+
+    one, other = (dict(leaf for k in _MAKERS if k in m for leaf in leaves(m[k], k)) for m in (old, new))
+    return _recipes(one, other)
 
 
 def bumped(version: str, what: str) -> str:

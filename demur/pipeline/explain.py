@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from demur.curation.release import Release
-from demur.errors import UnknownPart
+from demur.errors import StorageError, UsageError
 from demur.pipeline.curate import LifeStory
 from demur.records import GateVerdict
 from demur.store import Problems, read_jsonl, read_records
@@ -27,15 +30,19 @@ def explain(folder: Path, sample: str) -> Explained:
 
     Raises:
         ReleaseError: not a release.
-        UnknownPart: neither kept nor dropped by it; names the nearest id.
+        UsageError: neither kept nor dropped by it; names the nearest id.
     """
     release = Release.open(folder)
     drops = [d for d in release.drops() if d.sample == sample]
     kept = next((s for s in release.samples() if s.id == sample), None)
     gone = next((d for d in drops if not d.evidence), None)
     if kept is None and gone is None:
-        known = [s.id for s in release.samples()] + [d.sample for d in release.drops() if not d.evidence]
-        raise UnknownPart("sample of this release", sample, known[:5], hint="see drops.jsonl and data/samples.parquet")
+        known = [*release.ids("samples"), *(d.sample for d in release.drops() if not d.evidence)]
+        near = get_close_matches(sample, known, n=3, cutoff=0.6)
+        raise UsageError(
+            f"this release neither kept nor dropped a sample {sample!r}", item=str(folder),
+            cure=f"did you mean {' or '.join(near)}?" if near else "data/samples.parquet and drops.jsonl hold the ids",
+        )  # fmt: skip
     story = _story(folder.resolve().parent / "build" / "lives.jsonl", sample)
     if story is not None and story.kept == (kept is not None) and (gone is None or gone.reason == story.why):
         mined = [d for d in drops if d.stage == "mine"]
@@ -72,9 +79,11 @@ def explain(folder: Path, sample: str) -> Explained:
 
 
 def _story(path: Path, sample: str) -> LifeStory | None:
-    if not path.exists():
+    """What a build beside the release knows of a sample; None where it knows nothing that can be read."""
+    try:
+        for _, line in read_jsonl(path, Problems()):
+            if line.get("sample") == sample:
+                return LifeStory.model_validate(line)
+    except (StorageError, ValidationError):
         return None
-    for _, line in read_jsonl(path, Problems()):
-        if line.get("sample") == sample:
-            return LifeStory.model_validate(line)
     return None
