@@ -431,7 +431,9 @@ def figure5(data: ReportData) -> list[Panel]:
             Curve(
                 name,
                 tuple(
-                    Point(i, float(r["monitors"][name][measure])) for i, r in enumerate(rounds) if name in r["monitors"]
+                    Point(i, float(r["monitors"][name][measure]))
+                    for i, r in enumerate(rounds)
+                    if r["monitors"].get(name, {}).get(measure) is not None
                 ),
                 number,
             )
@@ -439,8 +441,15 @@ def figure5(data: ReportData) -> list[Panel]:
         ]
         panels.append(curves(f"Parametric {measure}", series, x_label="gates"))
     size = Curve("samples left", tuple(Point(i, float(r["size"])) for i, r in enumerate(rounds)), 6)
-    panels.append(curves("Samples left", [size], x_label="gates", y_max=None))
-    return [*panels, series_legend([(name, number) for number, name in enumerate(monitors)])]
+    sizes = [size]
+    if any(r.get("kept") is not None for r in rounds):
+        points = tuple(Point(i, float(r["kept"])) for i, r in enumerate(rounds) if r.get("kept") is not None)
+        sizes.append(Curve("kept by the whole funnel", points, 7))
+    panels.append(curves("Samples left", sizes, x_label="gates", y_max=None))
+    legend = [(name, number) for number, name in enumerate(monitors)]
+    if len(sizes) > 1:
+        legend += [("samples left by Stage I", 6), ("kept by the whole funnel", 7)]
+    return [*panels, series_legend(legend)]
 
 
 MISSING_FIGURES = {
@@ -494,14 +503,18 @@ def figure_table(data: ReportData, name: str) -> Table:
     monitors = sorted({m for r in rounds for m in r.get("monitors", {})})
     rows5: list[tuple[Any, ...]] = []
     for one in rounds:
-        line: list[Any] = [" + ".join(one.get("gates", [])) or "none", int(one["size"])]
+        line: list[Any] = [" + ".join(one.get("gates", [])) or "none", int(one["size"]), one.get("kept")]
         for monitor in monitors:
             rates = one["monitors"].get(monitor, {})
-            line += [100 * float(rates[m]) if m in rates else None for m in ("accuracy", "deflection", "hallucination")]
+            line += [
+                100 * float(rates[m]) if rates.get(m) is not None else None
+                for m in ("accuracy", "deflection", "hallucination")
+            ]
         rows5.append(tuple(line))
     return Table(
         "figure5", "Parametric rates of the monitors and the pool's size as gates are added",
-        (Column("Gates", align="left"), Column("Samples"), *(Column(r, m) for m in monitors for r in RATES)),
+        (Column("Gates", align="left"), Column("Stage I"), Column("Kept"),
+         *(Column(r, m) for m in monitors for r in RATES)),
         tuple(rows5), missing="" if rows5 else MISSING_FIGURES[name],
     )  # fmt: skip
 
