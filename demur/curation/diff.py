@@ -56,8 +56,8 @@ class Difference(Record):
     recipe: dict[str, tuple[Any, Any]]
     """Key -> (old, new) where the recipes differ."""
     made: dict[str, tuple[Any, Any]]
-    """What else made them, as ``gate_models.NAME.revision`` -> (old, new) where it differs: code, judge, gate models with
-    their revisions and decoding, prompts, encoder, sources. Not what follows from it: counts, topics, re-tests, files."""
+    """What else made them, as ``gate_models.NAME.revision`` -> (old, new) where it differs: code, judge, gate models
+    with revisions and decoding, prompts, encoder, sources. Not what follows from it: counts, topics, re-tests."""
     by_source: dict[str, dict[str, int]]
     """Source -> left, came, changed, same."""
     by_topic: dict[str, dict[str, int]]
