@@ -1,20 +1,28 @@
-"""Ask every gate and monitor the whole pool without evidence, and see whether the filter converges."""
+"""Ask every gate and monitor the whole pool without evidence, and see whether the filter converges.
+
+How many samples the whole funnel would keep with some of the gates follows from the labels that a build noted, where it
+was exhaustive.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from demur.curation.convergence import Convergence, converge, first_to_know
-from demur.curation.funnel import Gate, Life, Stage
+from demur.curation.funnel import Gate, Life, Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe
 from demur.indexing.encoders import Encoder
-from demur.pipeline.curate import alone, ask_all, opened
+from demur.pipeline.curate import LifeStory, alone, ask_all, gates_of, opened
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Record
-from demur.store import write_json, write_records
+from demur.store import Problems, read_records, write_json, write_records
+
+if TYPE_CHECKING:
+    from demur.calls import Budget
 
 FILE = "convergence.json"
 """Beside ``release``: `demur report` draws Fig. 5 from it."""
@@ -39,6 +47,7 @@ def convergence(
     steps: Steps = QUIET,
     encoder: Encoder | None = None,
     concurrency: int = 8,
+    budget: Budget | None = None,
     prices: Path | None = None,
 ) -> Convergence:
     """Write ``out/convergence.json`` and ``out/first_knew.jsonl``; verdicts of a build in ``out`` are used again.
@@ -53,16 +62,18 @@ def convergence(
         steps: told what happens.
         encoder: opened already; by the recipe's name when None.
         concurrency: calls in flight per endpoint.
+        budget: stops it, resumable, before its money is passed; what builds spent on the same folder counts.
         prices: price table that overlays the shipped one.
 
     Raises:
+        BudgetReached: the budget leaves no room for another call.
         UsageError: ``order`` is not one of the gates, or another build is at work in ``out``.
     """
 
     async def work() -> Convergence:
         async with opened(
             plan, out, base=base, skip_bad=skip_bad, steps=steps, encoder=encoder, concurrency=concurrency,
-            prices=prices,
+            budget=budget, prices=prices,
         ) as shop:  # fmt: skip
             steps.stage("ask everybody everything without evidence")
             gates = [n for n, spec in plan.specs().items() if Stage.PARAMETRIC in spec.stages]
@@ -75,9 +86,10 @@ def convergence(
                 i: {g: label or Label.UNGRADED for g, label in life.of(Stage.PARAMETRIC).items()}
                 for i, life in sorted(lives.items())
             }
+            whole = _whole(plan, out / "build" / "lives.jsonl", table)
             found = converge(
-                table, gates, watched or gates, order=order, rule=plan.rules.parametric, threshold=threshold,
-                seed=plan.seed,
+                table, gates, watched or gates, whole=whole, order=order, rule=plan.rules.parametric,
+                threshold=threshold, seed=plan.seed,
             )  # fmt: skip
             first = first_to_know(table, found.gates)
             write_records(out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items()))
@@ -86,3 +98,44 @@ def convergence(
 
     with alone(out / "build"):
         return asyncio.run(work())
+
+
+def _whole(
+    plan: BuildRecipe, lives: Path, table: Mapping[str, Mapping[str, Label]]
+) -> Callable[[Sequence[str]], list[str] | None]:
+    """Gates -> samples that a build with these alone (and those that are asked with evidence only) would keep.
+
+    Args:
+        plan: the recipe.
+        lives: what its build noted; it may be missing, lazy or of another recipe: the answer is then None.
+        table: labels without evidence.
+    """
+    labels: dict[str, dict[Probe, Label]] = {}
+    candidates: dict[str, list[str]] = {}
+    for story in read_records(lives, LifeStory, Problems()) if lives.exists() else ():
+        said = {(Stage.SOLVABLE, ""): story.solvable}
+        said |= {(Stage.DISTRACTOR, str(d["id"])): d["labels"] for d in story.distractors}
+        candidates[story.sample] = [str(d["id"]) for d in story.distractors]
+        labels[story.sample] = {
+            Probe(gate, stage, shown): Label(label)
+            for (stage, shown), by_gate in said.items()
+            for gate, label in by_gate.items()
+            if label in set(Label)
+        }
+    everyone = gates_of(plan.specs())
+
+    def kept(added: Sequence[str]) -> list[str] | None:
+        taking_part = [g for g in everyone if g.name in added or Stage.PARAMETRIC not in g.stages]
+        stay = []
+        for sample, by_gate in table.items():
+            without = {Probe(g, Stage.PARAMETRIC): label for g, label in by_gate.items()}
+            known = without | labels.get(sample, {})
+            life = Life(taking_part, candidates.get(sample, []), plan.rules.rules(), labels=known)
+            fate = life.fate() if sample in candidates else None
+            if fate is None:
+                return None
+            if fate.kept:
+                stay.append(sample)
+        return stay
+
+    return kept
