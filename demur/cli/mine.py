@@ -33,7 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", type=int, default=10, metavar="N", help="text distractors each (default: 10)")
     parser.add_argument("--lexical", type=int, default=0, metavar="N", help="more of them, by words (default: 0)")
     parser.add_argument("--visual", type=int, default=10, metavar="N", help="image distractors each (default: 10)")
-    parser.add_argument("--pages", type=positive, default=10, help="pages opened for an image (default: 10)")
+    parser.add_argument("--pages", default="10", metavar="N[,SOURCE=N]",
+                        help="pages opened for an image (default: 10; the paper: 10,evqa=5)")  # fmt: skip
     parser.add_argument("--modes", help="modes to choose from, with commas (default: all that find pages or passages)")
     parser.add_argument("--per-page", type=positive, metavar="N", help="at most N of a kind from one page, for variety")
     parser.add_argument("--diversity", type=float, metavar="LAMBDA",
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
     if min(args.text, args.lexical, args.visual) < 0:
         raise UsageError("the numbers of distractors cannot be negative", cure="give 0 to mine none of a kind")
+    pages = _pages(args.pages)
     plan = MiningPlan(
         quotas={"text": args.text, "lexical": args.lexical, "visual": args.visual},
         selection=Selection(
@@ -83,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed,
         ),
         per_page=args.per_page,
-        pages=args.pages,
+        pages=pages.pop("", 10),
+        pages_of=pages,
         native=not args.drop_native,
         diversity=args.diversity,
         cross_encoder=_cross_encoder(args.cross_encoder) if args.cross_encoder else None,
@@ -134,6 +137,19 @@ def run(args: argparse.Namespace) -> int:
     _print(summary)
     sys.stdout.write(f"{args.out / 'samples.jsonl'}\n")
     return 0
+
+
+def _pages(text: str) -> dict[str, int]:
+    """``10,evqa=5`` as {"": 10, "evqa": 5}."""
+    from demur.errors import UsageError
+
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        source, _, number = part.rpartition("=")
+        if not number.strip().isdecimal() or int(number) < 1 or source.strip() in found:
+            raise UsageError(f"--pages {text!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
+        found[source.strip()] = int(number)
+    return found
 
 
 def _source(text: str) -> Any:

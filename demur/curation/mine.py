@@ -232,6 +232,7 @@ def mine(
     per_page: int | None = None,
     cross_encoder: CrossEncoder | None = None,
     diversity: Mapping[Pool, Diversity] | None = None,
+    gold_scores: Mapping[Pool, float] | None = None,
 ) -> Mined:
     """Distractors of several kinds for one sample, each kind up to its quota, none twice.
 
@@ -245,6 +246,7 @@ def mine(
         per_page: distractors of one kind from one page at most.
         cross_encoder: as for `mine_text`.
         diversity: kind -> how to pick by maximal marginal relevance; a kind that is missing is picked by rank.
+        gold_scores: kind -> ``gold_score`` of `mine_text` and `mine_visual`.
 
     Returns:
         Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
@@ -261,10 +263,17 @@ def mine(
         if pool == "lexical":
             chosen = replace(chosen, max_score=None, min_score=None, absolute_margin=None, relative_margin=None)
         so_far = sample.model_copy(update={"negatives": (*sample.negatives, *negatives)})
-        various = (diversity or {}).get(pool)
+        various, gold_score = (diversity or {}).get(pool), (gold_scores or {}).get(pool)
         if pool == "visual":
             mined = mine_visual(
-                so_far, found, documents, looks=looks, selection=chosen, per_page=per_page, diversity=various
+                so_far,
+                found,
+                documents,
+                looks=looks,
+                selection=chosen,
+                gold_score=gold_score,
+                per_page=per_page,
+                diversity=various,
             )
         else:
             mined = mine_text(
@@ -272,6 +281,7 @@ def mine(
                 found,
                 documents,
                 selection=chosen,
+                gold_score=gold_score,
                 per_page=per_page,
                 cross_encoder=cross_encoder,
                 diversity=various,

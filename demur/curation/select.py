@@ -64,6 +64,11 @@ class Selection:
         limits = (self.max_score, self.min_score, self.absolute_margin, self.relative_margin)
         return any(limit is not None for limit in limits)
 
+    @property
+    def by_margin(self) -> bool:
+        """Whether the score of gold can remove a candidate."""
+        return self.absolute_margin is not None or self.relative_margin is not None
+
     def last_rank(self, most_positives: int) -> int:
         """`range_max`, or what stands for it."""
         if self.range_max is not None:

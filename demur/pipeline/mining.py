@@ -47,6 +47,8 @@ class MiningPlan:
     per_page: int | None = None
     pages: int = 10
     """Pages opened for a question with an image (10 for InfoSeek and ViQuAE, 5 for Encyclopedic-VQA in the paper)."""
+    pages_of: Mapping[str, int] = field(default_factory=dict)
+    """Source -> `pages`, where it differs."""
     modes: tuple[str, ...] = (*PAGE_MODES, *TEXT_MODES)
     """Modes to choose from; one of a kind leaves nothing to choose."""
     depth: int = 6
@@ -70,6 +72,10 @@ class MiningPlan:
                     f"{mode} finds neither pages by an image nor passages by a text",
                     cure=f"choose from {', '.join((*PAGE_MODES, *TEXT_MODES))}",
                 )
+
+    def pages_for(self, source: str) -> int:
+        """Pages opened for a question of that source."""
+        return self.pages_of.get(source, self.pages)
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,7 @@ def choose_routes(
     found: dict[tuple[str, str], dict[str, list[list[str]]]] = {}
     gold: dict[tuple[str, str], list[set[str]]] = {}
     done = 0
+    images = 4 * max(plan.pages, *plan.pages_of.values(), 0)  # several of them may lie on one page
     for block in _blocks(samples):
         for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
             mine_ = [s for s in block if bool(s.images) == (kind == "pages")]
@@ -113,7 +120,7 @@ def choose_routes(
                 if mode not in plan.modes or mode not in searcher.modes or not asked:
                     continue
                 lines = searcher.search(
-                    [query for _, query in asked], mode, 4 * plan.pages if mode == "image->image" else 20
+                    [query for _, query in asked], mode, images if mode == "image->image" else max(20, images // 4)
                 )
                 for (sample, _), hits in zip(asked, lines, strict=True):
                     ids = [hit.document for hit in hits]
@@ -130,7 +137,7 @@ def choose_routes(
     chosen: dict[str, dict[str, Choice]] = {"pages": {}, "passages": {}}
     for (kind, source), by_mode in found.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
-        at = plan.pages if kind == "pages" else 10
+        at = plan.pages_for(source) if kind == "pages" else 10
         chosen[kind][source] = best_mode(label, by_mode, gold[kind, source], at=at)
     return Routes(chosen["pages"], chosen["passages"])
 
@@ -163,16 +170,19 @@ def mine_samples(
     for block in _blocks(samples):
         hits: dict[str, dict[Pool, Sequence[Hit]]] = {s.id: {} for s in block}
         unread: dict[str, str] = {}
+        golds: dict[str, dict[Pool, float]] = {s.id: {} for s in block}
         for pool, wanted in plan.quotas.items():
             if not wanted:
                 continue
             k = plan.selection.range_min + max(wanted * plan.depth, plan.selection.range_max or 0)
             if pool == "visual":
-                _ask_visual(block, searcher, root, k, hits, unread)
+                _ask_visual(block, searcher, root, k, hits, unread, golds if plan.selection.by_margin else None)
             elif pool == "lexical":
                 _ask(block, "lexical", searcher, root, plan, k, routes, pool, hits, unread)
             else:
                 _ask(block, "text->text", searcher, root, plan, k, routes, pool, hits, unread)
+                if plan.selection.by_margin:
+                    _score_gold(block, searcher, hits, golds)
         for sample in block:
             base = sample if plan.native else sample.model_copy(update={"negatives": ()})
             mined = mine(
@@ -185,7 +195,11 @@ def mine_samples(
                 per_page=plan.per_page,
                 cross_encoder=plan.cross_encoder,
                 diversity=diversity,
+                gold_scores=golds[sample.id],
             )
+            if plan.selection.by_margin and "text" in hits[sample.id] and "text" not in golds[sample.id]:
+                why = Drop(sample=sample.id, stage="mine", reason="no margin: gold is not in the index")
+                mined = mined._replace(drops=(why, *mined.drops))
             if sample.id in unread:
                 why = Drop(sample=sample.id, stage="mine", reason="image cannot be read", detail=unread[sample.id])
                 mined = mined._replace(drops=(why, *mined.drops))
@@ -226,17 +240,17 @@ def _ask(
     unread: dict[str, str],
 ) -> None:
     """Passages for every sample of the block: through pages where there is an image, straight where there is none."""
-    by_mode: dict[str, list[tuple[Sample, Query]]] = {}
+    by_mode: dict[tuple[str, int], list[tuple[Sample, Query]]] = {}
     for sample, query in _readable(block, root, unread):
         page_route, text_route = routes.pages.get(sample.source), routes.passages.get(sample.source)
         if sample.images and page_route is not None:
             mode = f"{page_route.mode}/{by}"
         else:
             mode = by if pool == "lexical" or text_route is None else text_route.mode
-        by_mode.setdefault(mode, []).append((sample, query))
-    for mode, asked in by_mode.items():
+        by_mode.setdefault((mode, plan.pages_for(sample.source)), []).append((sample, query))
+    for (mode, pages), asked in by_mode.items():
         if mode.partition("/")[0] in searcher.modes:
-            found = searcher.search([query for _, query in asked], mode, k, pages=plan.pages)
+            found = searcher.search([query for _, query in asked], mode, k, pages=pages)
             for (sample, _), line in zip(asked, found, strict=True):
                 hits[sample.id][pool] = line
 
@@ -248,23 +262,47 @@ def _ask_visual(
     k: int,
     hits: dict[str, dict[Pool, Sequence[Hit]]],
     unread: dict[str, str],
+    golds: dict[str, dict[Pool, float]] | None,
 ) -> None:
     """Images near the query image; near the gold image where the question is text."""
     if "image->image" not in searcher.modes:
         return
-    asked: list[tuple[str, Query]] = []
+    asked: list[tuple[Sample, Query]] = []
     for sample in block:
         gold = next((e.image for e in sample.gold if e.modality is Modality.IMAGE and e.image is not None), None)
         image = sample.images[0] if sample.images else gold
         if image is None:
             continue
         try:
-            asked.append((sample.id, Query(sample.question, rgb(read_image(image, root), image.uri))))
+            asked.append((sample, Query(sample.question, rgb(read_image(image, root), image.uri))))
         except (DataError, StorageError) as error:
             unread[sample.id] = str(error)
-    found = searcher.search([query for _, query in asked], "image->image", k)
-    for (id, _), line in zip(asked, found, strict=True):
-        hits[id]["visual"] = line
+    queries = [query for _, query in asked]
+    for (sample, _), line in zip(asked, searcher.search(queries, "image->image", k), strict=True):
+        hits[sample.id]["visual"] = line
+    if golds is not None:
+        lists = [[e.id for e in sample.gold] for sample, _ in asked]
+        found = searcher.rerank(queries, lists, max(map(len, lists), default=1) or 1, by="image->image")
+        for (sample, _), line in zip(asked, found, strict=True):
+            if line:
+                golds[sample.id]["visual"] = min(hit.score for hit in line)
+
+
+def _score_gold(
+    block: Sequence[Sample],
+    searcher: Searcher,
+    hits: Mapping[str, Mapping[Pool, Sequence[Hit]]],
+    golds: dict[str, dict[Pool, float]],
+) -> None:
+    """The lowest score of each sample's gold passages in the search that found its hits, found among them or not."""
+    asked = [s for s in block if (found := hits[s.id].get("text")) and found[0].mode.endswith("text->text")]
+    lists = [[e.id for e in sample.gold] for sample in asked]
+    queries = [Query(sample.question) for sample in asked]
+    for sample, line in zip(
+        asked, searcher.rerank(queries, lists, max(map(len, lists), default=1) or 1) if asked else (), strict=True
+    ):
+        if line:
+            golds[sample.id]["text"] = min(hit.score for hit in line)
 
 
 def _readable(

@@ -1,10 +1,12 @@
 import json
 
 import pytest
+from stub_encoder import StubEncoder
 from test_search import corpus, picture
 
 from demur.cli import main
 from demur.records import AnswerSpec, Evidence, Role, Sample
+from demur.retrieval.search import Query, Searcher
 from demur.store import write_records
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
@@ -117,6 +119,50 @@ def test_mine_for_diversity(kb, capsys):
     varied = mined(*quotas, "--diversity", "0.3")
     assert [[e.id for e in line] for line in varied] != [[e.id for e in line] for line in plain]
     assert [len(line) for line in varied] == [len(line) for line in plain]
+
+
+def test_margins_are_measured_from_gold_that_was_not_found(kb, capsys):
+    def left_out(*words):
+        command = ["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json", "--visual", "0", *words]
+        assert main(command) == 0
+        captured = capsys.readouterr().out
+        rows = [json.loads(line) for line in (kb / "mined" / "drops.jsonl").read_text().splitlines()]
+        return json.loads(captured[captured.index("{") :]), {r["sample"] for r in rows if "margin" in r["reason"]}
+
+    def asked(gold):
+        write_records(kb / "samples.jsonl", [sample.model_copy(update={"gold": (gold,)})])
+
+    sample = Sample.model_validate_json((kb / "samples.jsonl").read_text().splitlines()[3])
+    searcher = Searcher(kb / "index", StubEncoder(name="stub_encoder:stub"))
+    there = {
+        hit.document: hit.score for hit in searcher.rerank([Query(sample.question)], [["t0", "t9", "t10", "t11"]], 4)[0]
+    }
+    asked(Evidence.of(searcher.documents["t0"], Role.GOLD))  # its image opens the page of t9, t10 and t11 alone
+    margin = there["t0"] - (there["t10"] + there["t11"]) / 2  # one of them is nearer; t9 holds the answer
+    words = ["--text", "3", "--pages", "1", "--modes", "image-to-image,text-to-text", "--absolute-margin", str(margin)]
+    summary, by_margin = left_out(*words)
+    assert by_margin == {"q3"}
+    assert summary["left_out"]["within the margin of gold"] == 1
+    assert summary["distractors"] == {"image->image/text->text": 1}
+    asked(sample.gold[0].model_copy(update={"id": "gone"}))
+    summary, _ = left_out("--text", "1", "--absolute-margin", "0.1")
+    assert summary["left_out"]["no margin: gold is not in the index"] == 1
+    assert summary["without_distractors"] == []
+
+
+def test_pages_by_source(kb, capsys):
+    def found(pages):
+        words = ["--out", "mined", "--json", "--visual", "0", "--text", "9", "--modes", "image-to-image,text-to-text"]
+        assert main(["mine", ".", "--index", "index", *ENCODER, *words, "--pages", pages]) == 0
+        captured = capsys.readouterr().out
+        at = {r["source"]: r["at"] for r in json.loads(captured[captured.index("{") :])["recall"]}
+        rows = [json.loads(line) for line in (kb / "mined" / "samples.jsonl").read_text().splitlines()]
+        return at["kb: pages by image"], [len(row["negatives"]) for row in rows[:4]]
+
+    assert found("1") == found("7,kb=1") == (1, [2, 2, 2, 2]), "of three passages of a page, one is gold"
+    assert found("3,other=1") == found("3")
+    assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "5,kb=none"]) == 2
+    assert "is not N or N,SOURCE=N" in capsys.readouterr().err
 
 
 def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
