@@ -122,7 +122,7 @@ class Release:
                                item=str(path), cure="fetch the release again")  # fmt: skip
         rows = file.metadata.num_rows
         groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
-        if max(groups, default=0) > MAX_GROUP or max(sum(groups), rows) > MAX_PACKED * packed:
+        if max(groups, default=0) > MAX_GROUP or sum(groups) > MAX_PACKED * packed or rows > packed:
             raise ReleaseError(
                 f"{packed:,} bytes that claim to unpack to {sum(groups):,} in {rows:,} rows",
                 item=str(path), cure="do not trust it: fetch the release from where it was published",
