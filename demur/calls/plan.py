@@ -109,8 +109,15 @@ def _dollars(money: float | None) -> str:
 
 
 def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
+    return "-" if seconds is None else duration(seconds)
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> [duration(s) for s in (59, 3600, 36000)]
+    ['59 s', '60 min', '10.0 h']
+    """
     minutes = round(seconds / 60)
     return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from demur.errors import UsageError
 
@@ -19,7 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
     parser.add_argument("recipe", type=Path, help="recipe.yaml (docs/recipe.md explains every key)")
     common(parser)
-    parser.add_argument("--plan", action="store_true", help="print calls and money per stage and gate; ask nobody")
     parser.add_argument(
         "--learn-from", type=Path, metavar="FOLDER",
         help="with --plan: another build (a pilot on part of the pool, an earlier one) whose verdicts give rates",
@@ -34,6 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def common(parser: argparse.ArgumentParser) -> None:
     """What `demur build` and `demur rebuild` share."""
     parser.add_argument("--out", type=Path, help="folder of the build; one that was stopped goes on")
+    parser.add_argument("--plan", action="store_true", help="print calls, money and time by stage and gate; ask nobody")
+    parser.add_argument("--per-second", type=float, metavar="R", help="with --plan: replies a second, for the time")
     parser.add_argument("--exhaustive", action="store_true", help="ask every gate everything; the release is the same")
     parser.add_argument(
         "--hurry", action="store_true", help="keep every endpoint busy, for a few per cent more calls; the same release"
@@ -63,12 +64,7 @@ def run(args: argparse.Namespace) -> int:
         found = plan_build(
             plan, out, base=base, skip_bad=args.skip_bad, rates=rates, prices=args.prices, learn_from=args.learn_from
         )
-        if args.json:
-            totals = {c: found.total(c) for c in ("naive", "at_most", "expected", "had", "tokens")}
-            money = {c: found.dollars(c) for c in ("money_expected", "money_at_most")}
-            sys.stdout.write(json.dumps(found.model_dump(mode="json") | {"total": totals | money}) + "\n")
-        else:
-            print_plan(found)
+        print_plan(found, per_second=args.per_second, as_json=args.json)
         return 0
     with Shown() as steps:
         built = curate(
@@ -96,6 +92,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         said = {
             "release": str(release.folder), "name": release.name, "version": release.version, "sha256": release.sha256,
             "counts": release.manifest["counts"], "stage_one": one, "asked": built.asked, "held": built.held,
+            "verdicts_used": built.used, "calls_of_algorithm1": built.algorithm1,
             "funnel": [s.model_dump() for s in built.funnel], "retest": release.manifest["retest"],
         }  # fmt: skip
         sys.stdout.write(json.dumps(said, sort_keys=True) + "\n")
@@ -117,6 +114,11 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     )  # fmt: skip
     asked = ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items())) or "nobody: every verdict was there"
     console.print(f"asked now: {asked}", highlight=False)
+    share = f" ({100 * built.used / built.algorithm1:.0f} %)" if built.algorithm1 else ""
+    console.print(
+        f"verdicts used: {built.used:,}; Algorithm 1 asks {built.algorithm1:,} for the same release{share}",
+        highlight=False,
+    )
     if built.held:
         console.print(
             f"[bold]held out: {built.held:,} samples[/] - a verdict could not be had; where no answer came, the same "
@@ -126,8 +128,20 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     sys.stderr.write(f"\nnext: demur release show {release.folder}; demur run {release.folder} --system ...\n")
 
 
-def print_plan(plan: BuildPlan) -> None:
-    """The plan as a table, one line per gate and stage."""
+def print_plan(plan: BuildPlan, *, per_second: float | None, as_json: bool) -> None:
+    """The plan as a table, one line per gate and stage, or as JSON.
+
+    Raises:
+        UsageError: the rate of replies is not positive.
+    """
+    if per_second is not None and not per_second > 0:
+        raise UsageError(f"--per-second {per_second:g}", cure="give replies a second, more than 0")
+    seconds = None if per_second is None else plan.seconds(per_second)
+    if as_json:
+        totals: dict[str, Any] = {c: plan.total(c) for c in ("naive", "at_most", "expected", "had", "tokens")}
+        totals |= {c: plan.dollars(c) for c in ("money_expected", "money_at_most")} | {"seconds": seconds}
+        sys.stdout.write(json.dumps(plan.model_dump(mode="json") | {"total": totals}) + "\n")
+        return
 
     def money(value: float | None) -> str:
         return "unknown" if value is None else f"${value:,.2f}"
@@ -150,9 +164,13 @@ def print_plan(plan: BuildPlan) -> None:
     for row in (head, *rows):
         cells = [c.ljust(w) if i in (0, 1, 3) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
+    from demur.calls.plan import duration
+
     how = f"by {plan.verdicts:,} verdicts, 95 %" if plan.basis == "learnt" else "interval, see the note"
     cost = "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
     lines.append(f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})")
+    if seconds is not None:
+        lines.append(f"time: {duration(seconds)} at {per_second:g} replies a second, for what is expected to be sent")
     stay = " to ".join(f"{100 * share:.1f}" for share in plan.kept_range)
     lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples ({stay} %)")
     lines += [f"note: {note}" for note in plan.notes]

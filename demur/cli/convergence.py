@@ -21,21 +21,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--concurrency", type=int, default=8, help="calls in flight per endpoint (default: %(default)s)"
     )
+    parser.add_argument("--plan", action="store_true", help="print calls, cached ones, tokens, money, time; ask nobody")
+    parser.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
+    parser.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
+    parser.add_argument("--per-second", type=float, metavar="R", help="replies a second, for the planned time")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask what is missing, print rounds, survival and forecast."""
+    from demur.calls import Budget
     from demur.curation.recipe import load_recipe
     from demur.pipeline.convergence import convergence
+    from demur.pipeline.planning import plan_convergence
     from demur.pipeline.steps import Shown
 
     plan = load_recipe(args.recipe)
     out = args.out or Path(f"{plan.name}-{plan.version}")
+    base = args.recipe.resolve().parent
+    if args.plan:
+        planned = plan_convergence(
+            plan, out, base=base, skip_bad=args.skip_bad, prices=args.prices, per_second=args.per_second
+        )
+        sys.stdout.write((planned.model_dump_json() if args.json else planned.text()) + "\n")
+        return 0
     with Shown() as steps:
         found = convergence(
-            plan, out, base=args.recipe.resolve().parent, skip_bad=args.skip_bad, order=args.order,
-            threshold=args.threshold / 100, steps=steps, concurrency=args.concurrency,
+            plan, out, base=base, skip_bad=args.skip_bad, order=args.order, threshold=args.threshold / 100, steps=steps,
+            concurrency=args.concurrency, budget=None if args.budget is None else Budget(args.budget),
+            prices=args.prices,
         )  # fmt: skip
     if args.json:
         sys.stdout.write(json.dumps(found.model_dump(mode="json")) + "\n")
@@ -48,13 +62,21 @@ def run(args: argparse.Namespace) -> int:
 
     console = Console()
     monitors = sorted(found.rounds[0].monitors)
+    whole = all(one.kept is not None for one in found.rounds[1:])
     table = Table(title="Gates added one by one", title_justify="left")
-    for head in ("last gate", "left", "taken %", *(f"{m}: right / declines / wrong %" for m in monitors)):
+    for head in (
+        "last gate",
+        "left",
+        "taken %",
+        *(["kept in the end"] if whole else []),
+        *(f"{m}: right / declines / wrong %" for m in monitors),
+    ):
         table.add_column(head, justify="left" if head == "last gate" else "right")
     for one in found.rounds:
         cells = [one.monitors[m] for m in monitors]
         table.add_row(
             one.gates[-1] if one.gates else "none", f"{one.size:,}", percent(one.changed),
+            *([] if not whole else ["-" if one.kept is None else f"{one.kept:,}"]),
             *(f"{percent(c.accuracy)} / {percent(c.deflection)} / {percent(c.hallucination)}" for c in cells),
         )  # fmt: skip
     console.print(table)
@@ -63,6 +85,14 @@ def run(args: argparse.Namespace) -> int:
         f"converged after {after} gate(s)" if after is not None else "not converged: the last gate still takes more"
     )
     console.print(f"{verdict} (threshold {100 * found.threshold:g} % of what is left)", highlight=False)
+    if whole:
+        after = found.kept_converged_after
+        told = f"after {after} gate(s)" if after is not None else "not yet"
+        console.print(f"the release (samples kept by the whole funnel) converged: {told}", highlight=False)
+    else:
+        console.print(
+            "samples kept in the end: not known for every round; 'demur build --exhaustive' asks what is missing"
+        )
     for point in found.survival:
         console.print(
             f"  up to strength {percent(point.strength)} % ({point.gate}): {percent(point.left)} % of the pool left "

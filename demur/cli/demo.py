@@ -15,18 +15,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-topic", type=int, metavar="N", help="questions drawn of each topic (fewer: faster)")
     parser.add_argument("--fresh", action="store_true", help="delete what an earlier demo left in the folder")
     parser.add_argument("--no-model", action="store_true", help="leave the small language model out")
+    parser.add_argument("--plan", action="store_true", help="print the calls to the small language model; ask nobody")
+    parser.add_argument("--per-second", type=float, metavar="R", help="with --plan: replies a second, for the time")
     parser.add_argument("--json", action="store_true", help="print what summary.json holds")
 
 
 def run(args: argparse.Namespace) -> int:
     """Curate, evaluate, report; the last line is the report's path."""
-    from demur.pipeline.demo import demo
+    from demur.pipeline.demo import demo, plan_demo
     from demur.pipeline.steps import Shown
     from demur.report.data import load
     from demur.report.html import render_report
     from demur.report.terminal import print_data, summarised
     from demur.store import write_json
 
+    if args.plan:
+        found = plan_demo(
+            args.out, seed=args.seed, per_topic=args.per_topic, model=not args.no_model, per_second=args.per_second
+        )
+        sys.stdout.write((found.model_dump_json() if args.json else found.text()) + "\n")
+        return 0
     with Shown() as steps:
         made = demo(
             args.out, seed=args.seed, per_topic=args.per_topic, fresh=args.fresh, model=not args.no_model, steps=steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli.build import common, print_built
+from demur.cli.build import common, print_built, print_plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,11 +24,18 @@ def run(args: argparse.Namespace) -> int:
     """Carry the verdicts over, then build."""
     from demur.calls import Budget
     from demur.pipeline.curate import curate
+    from demur.pipeline.planning import plan_build
     from demur.pipeline.rebuild import carry_over, enlarge, gate_of
     from demur.pipeline.steps import Shown
 
     new = enlarge(args.old, [gate_of(g) for g in args.add_gate], args.version)
     out = args.out or new.work.with_name(f"{new.plan.name}-{new.plan.version}")
+    if args.plan:  # reckoned from the verdicts that would be carried over; nothing is written
+        begun = out if (out / "build" / "carried").exists() else new.work
+        skip_bad = args.skip_bad or new.skip_bad
+        found = plan_build(new.plan, begun, base=new.base, skip_bad=skip_bad, prices=args.prices)
+        print_plan(found, per_second=args.per_second, as_json=args.json)
+        return 0
     carry_over(new.work, out)
     with Shown() as steps:
         built = curate(

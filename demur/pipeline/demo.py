@@ -11,21 +11,27 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from demur.calls.ledger import Ledger
 from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.errors import MissingExtra, UsageError
 from demur.indexing.encoders import open_encoder
 from demur.pipeline.asking import ask
 from demur.pipeline.curate import Built, curate
+from demur.pipeline.pool import load_pool
 from demur.pipeline.steps import QUIET, Steps
 from demur.sample import llm
 from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import standard, sweep
 from demur.scenarios.render import Layout
 from demur.store import read_json, write_json
+
+if TYPE_CHECKING:
+    from demur.calls import Plan
 
 CAREFUL = "reader:min=0.55"
 """The reader that declines; the threshold was read off the confidences of the always-answering reader."""
@@ -128,6 +134,46 @@ def demo(
             if waiting is not None:
                 runs += waiting.result()
     return Demo(built, runs, left_out)
+
+
+def plan_demo(
+    out: Path,
+    *,
+    seed: int = 0,
+    per_topic: int | None = None,
+    model: bool = True,
+    per_second: float | None = None,
+) -> Plan:
+    """What the demo asks its language model, at most; it runs in this machine and costs nothing.
+
+    Args:
+        out: the demo's folder; replies that are there are not asked for again.
+        seed: as for `demo`.
+        per_topic: as for `demo`.
+        model: as for `demo`; without it nobody is asked.
+        per_second: replies a second, for the time.
+    """
+    from demur.calls import Plan, PlanLine
+
+    if not model:
+        return Plan(notes=("no model is called: the demo's other systems compute their answers",))
+    plan = recipe(seed, per_topic)
+    with TemporaryDirectory() as links:  # a folder that was only planned for stays empty
+        samples = len(load_pool(plan.sources, base=Path(), seed=plan.seed, links=Path(links)).samples)
+    path = out / "build" / "calls.sqlite"
+    had = 0
+    if path.is_file():
+        with Ledger(path, read_only=True) as ledger:
+            had = sum(s.replies for s in ledger.stats())
+    asks = SMALL_SAMPLES * len(standard())
+    lines = []
+    for stage, calls in (("gate", samples), ("run", asks)):
+        cached = min(had, calls)
+        had -= cached
+        seconds = None if per_second is None else (calls - cached) / per_second
+        lines.append(PlanLine(stage=stage, model=SMALL, calls=calls, cached=cached, money=0.0, seconds=seconds))
+    notes = "at most: the gate is a text model and is not asked about images; it runs on this machine and costs nothing"
+    return Plan(lines=tuple(lines), notes=(notes,))
 
 
 def _model(stack: ExitStack, left_out: list[str]) -> str:

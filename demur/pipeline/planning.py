@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from statistics import pvariance
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from demur.curation.costs import Assumed, Expected, Guess, Learnt, expected
 from demur.curation.experience import Answers, fit
@@ -24,13 +25,17 @@ from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.errors import UsageError
 from demur.pipeline.curate import gates_of
-from demur.pipeline.panel import ask_of, model_options
+from demur.pipeline.panel import ask_of, key_of, model_options, read_journal
+from demur.pipeline.parts import open_judge
 from demur.pipeline.pool import Pool, load_pool
 from demur.records import Record, Request, Sample
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit
 from demur.scenarios.systems.model import ModelSystem
 from demur.store import Problems, read_image, read_jsonl, seed_of
+
+if TYPE_CHECKING:
+    from demur.calls import Plan
 
 ASSUMED = {Stage.PARAMETRIC: 0.3, Stage.SOLVABLE: 0.6, Stage.DISTRACTOR: 0.1}
 """Probability of CORRECT where nothing was measured; the plan says that it is assumed."""
@@ -88,6 +93,10 @@ class BuildPlan(Record):
     basis: Literal["learnt", "assumed"]
     """``learnt``: every stage is reckoned by verdicts. ``assumed``: some stage by assumed or given rates."""
     notes: tuple[str, ...]
+
+    def seconds(self, per_second: float) -> float:
+        """Time for the questions expected to be sent to models, at that many replies a second."""
+        return sum(max(0, line.expected - line.had) for line in self.lines if line.tokens) / per_second
 
     def total(self, column: Literal["naive", "at_most", "expected", "had", "tokens"]) -> int:
         """Sum of a column."""
@@ -269,6 +278,7 @@ def plan_build(
         notes.append(f"the re-test of {plan.retest} kept samples is not in it")
     if dollars is None:
         notes.append("a price is not known: give it with --prices")
+    notes += _price_notes(specs.values(), prices)
     return BuildPlan(
         samples=n, candidates=max(map(candidates_of, sizes)), lines=tuple(lines), calls=(round(low), round(high)),
         money=dollars, kept=round(likely.kept, 4), kept_range=(round(k_low, 4), round(min(1.0, k_high), 4)),
@@ -354,6 +364,17 @@ def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tu
     return found
 
 
+def _price_notes(specs: Iterable[GateSpec], prices: Path | None) -> list[str]:
+    """How old each model gate's price is."""
+    from demur.calls import Prices, model_id
+    from demur.calls.plan import price_notes
+
+    table = Prices(prices)
+    named = [spec.system.partition(":")[2] for spec in specs if spec.system.startswith("model:")]
+    ids = sorted({model_id(re.split(r",(?=[a-z-]+:|[a-z-]+/)", name)[0]) for name in named if name})
+    return [note for name in ids for note in price_notes(name, table.find(name))]
+
+
 def _per_call(
     plan: BuildRecipe, spec: GateSpec, name: str, stage: Stage, pool: Pool, out: Path, prices: Path | None
 ) -> tuple[float, float | None]:
@@ -383,3 +404,64 @@ def _per_call(
     if not line.to_pay:
         return 0.0, 0.0
     return taken * line.prompt / line.to_pay, None if line.money is None else taken * line.money / line.to_pay
+
+
+def plan_convergence(
+    plan: BuildRecipe,
+    out: Path,
+    *,
+    base: Path = Path(),
+    skip_bad: bool = False,
+    prices: Path | None = None,
+    per_second: float | None = None,
+) -> Plan:
+    """What `demur.pipeline.convergence.convergence` would send with the same arguments: a line per model.
+
+    Verdicts that the folder's journal has count as cached, like replies of its ledger. An answer that cannot be graded
+    is asked for once more, which no plan can foresee.
+
+    Args:
+        plan: the recipe.
+        out: the build folder.
+        base: folder that the recipe's relative paths start from.
+        skip_bad: leave bad records out.
+        prices: price table that overlays the shipped one.
+        per_second: replies a second, for the time.
+    """
+    from demur.calls import Plan
+    from demur.calls import plan as calls_plan
+
+    folder = out / "build"
+    pool = load_pool(plan.sources, base=base, links=folder / "images", seed=plan.seed, skip_bad=skip_bad)
+    judge, prompts = open_judge(plan.judge), Prompts()
+    known = read_journal(folder / "journal.jsonl")
+    total = Plan()
+    for spec in (*(s for s in plan.gates if Stage.PARAMETRIC in s.stages), *plan.monitors):
+        kind, _, name = spec.system.partition(":")
+        if kind != "model" or not name:
+            continue
+        options = {**model_options(spec.options), "name": spec.name or spec.system}
+        system = ModelSystem(
+            name, Kit(read_image=lambda ref: read_image(ref, pool.root), prompts=prompts, options=options)
+        )
+        had = 0
+
+        def missing(system: ModelSystem = system, spec: GateSpec = spec) -> Iterator[Request]:
+            nonlocal had
+            for sample in pool.samples:
+                ask = ask_of(sample, Probe(system.id, Stage.PARAMETRIC), plan.seed, spec.condition, prompts)
+                if system.takes(ask):
+                    continue
+                if key_of(system, ask, sample, judge.id, "", 0) in known:
+                    had += 1
+                else:
+                    yield system.request(ask)
+
+        found = calls_plan(
+            spec.name or spec.system, system.addresses[0], missing(), ledger=folder / "calls.sqlite", prices=prices,
+            per_second=per_second,
+        )  # fmt: skip
+        (line,) = found.lines
+        line = line.model_copy(update={"calls": line.calls + had, "cached": line.cached + had})
+        total += Plan(lines=(line,), notes=found.notes)
+    return total
