@@ -34,6 +34,16 @@ class Naive(Life):
         return [probe.gate]
 
 
+def naive_calls(life: Life) -> int:
+    """Calls that Algorithm 1 makes about a sample whose fate is known (a gate that cannot be asked counts as asked)."""
+    calls = len(life.of(Stage.PARAMETRIC))
+    if life.passed(Stage.PARAMETRIC):
+        calls += len(life.of(Stage.SOLVABLE))
+        if life.passed(Stage.SOLVABLE):
+            calls += len(life.of(Stage.DISTRACTOR)) * len(life.distractors)
+    return calls
+
+
 class Costs(NamedTuple):
     """Calls about one sample, by three ways of asking."""
 

@@ -162,6 +162,10 @@ class Life:
         prices = sorted(self.experience.price(g, probe.stage, self.group, answers, silent) for g in silent)
         return [name for price, _, name in prices if price <= within * prices[0][0]]
 
+    def unasked(self, probe: Probe) -> list[str]:
+        """All gates that a wanted question may go to; ``probe.gate`` alone when all are asked anyway."""
+        return [probe.gate] if self.exhaustive else [g.name for g in self._silent(probe.stage, probe.distractor)]
+
     def wanted(self) -> tuple[Probe, ...]:
         """The next probes to ask, all at once; empty when the fate is known.
 

@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from pydantic import Field
 
 from demur.answers import holds
+from demur.curation.costs import naive_calls
 from demur.curation.experience import Experience
 from demur.curation.funnel import HELD, Fate, Gate, Life, Probe, Stage
 from demur.curation.gate import Label
@@ -60,6 +61,10 @@ class Built(NamedTuple):
     recall: list[dict[str, Any]]
     asked: dict[str, int]
     """gate -> questions put to it by this run (those answered before are not asked again)."""
+    used: int
+    """Verdicts that the release rests on; those that were not asked for by this run were there already."""
+    algorithm1: int
+    """Calls that Algorithm 1 makes for the same release, run naively."""
     held: int
     """Samples held out because a verdict could not be had; the same command asks again where no answer came."""
 
@@ -325,7 +330,9 @@ async def _curate(
             f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=str(out / "release"), cure="report this"
         )
     held = sum(f.stage == HELD for f in fates.values())
-    return Built(release, funnel, recall, dict(panel.asked), held)
+    used = sum(label is not Label.SKIPPED for life in lives.values() for label in life.labels.values())
+    naive = sum(map(naive_calls, lives.values()))
+    return Built(release, funnel, recall, dict(panel.asked), used, naive, held)
 
 
 async def ask_all(
@@ -344,7 +351,10 @@ async def ask_all(
         steps.count("questions to gates", sum(panel.asked.values()), 0)
         return label
 
-    await ask_lives(lives, tell, Slots(panel.names, panel.each), stages=stages, hurry=hurry)
+    def known(sample: str, probe: Probe) -> Label | None:
+        return panel.known(samples[sample], probe)
+
+    await ask_lives(lives, tell, Slots(panel.names, panel.each), known=known, stages=stages, hurry=hurry)
 
 
 async def _retest(

@@ -134,6 +134,7 @@ class Panel:
         self._systems: dict[tuple[str, int], System] = {}
         self._failures: Counter[str] = Counter()
         self._known = read_journal(journal)
+        self._resumed = bool(self._known)
         self._journal = JsonlLog(journal)
         self._free = {name: asyncio.Semaphore(each) for name in specs}
 
@@ -156,17 +157,31 @@ class Panel:
             self.told[sample.id, probe] = told
         return told.label
 
-    async def _tell(self, sample: Sample, probe: Probe, draw: int) -> Told:
+    def known(self, sample: Sample, probe: Probe) -> Label | None:
+        """The label of a probe that need not be asked: the journal had it, or that gate cannot be asked this."""
+        if not self._resumed:
+            return None
+        _, _, told = self._look(sample, probe, 0)
+        if told is not None:
+            self.told[sample.id, probe] = told
+        return None if told is None else told.label
+
+    def _look(self, sample: Sample, probe: Probe, draw: int) -> tuple[Ask, str, Told | None]:
+        """(question, key, what is known without asking)."""
         system = self.system(probe.gate, draw)
         ask = ask_of(sample, probe, self._seed, self._specs[probe.gate].condition, self._prompts)
         if why := system.takes(ask):
-            return Told(Label.SKIPPED, "", why)
+            return ask, "", Told(Label.SKIPPED, "", why)
         try:
             key = key_of(system, ask, sample, self._judge.id, self._world, draw)
         except UsageError as error:  # this one question does not fit into the model's prompt
-            return Told(Label.UNGRADED, "", error.message)
-        if key in self._known:
-            return self._known[key]
+            return ask, "", Told(Label.UNGRADED, "", error.message)
+        return ask, key, self._known.get(key)
+
+    async def _tell(self, sample: Sample, probe: Probe, draw: int) -> Told:
+        ask, key, told = self._look(sample, probe, draw)
+        if told is not None:
+            return told
         async with self._free[probe.gate]:
             told, final = await self._put(probe.gate, ask, sample, draw)
         self.asked[probe.gate] += 1
