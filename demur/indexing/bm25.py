@@ -8,7 +8,7 @@
 The two rank differently: in okapi a word found in more than half of the passages weighs a quarter of the mean idf,
 more than a word of middling frequency does; and query words count as often as they are repeated in both.
 
-The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 16 bytes
+The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 4 bytes
 per passage; it is written in bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and mapped when it is searched.
 Order: score descending, then row ascending, and ties at the cut are settled exactly. With numba installed, bm25s's
 compiled kernel is used for large indexes.
@@ -16,6 +16,7 @@ compiled kernel is used for large indexes.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -24,6 +25,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -90,9 +92,9 @@ def build_bm25(
             n = len(lengths)
             idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (k1 + 1)
             average = float(lengths.sum()) / n if lengths.any() else 1.0
-            norms = k1 * (1 - b + b * lengths / average)
             dtype = np.float32 if method == "lucene" else np.float64
-            _invert(spool, folder, df.astype(np.int64), idf, norms, np.dtype(dtype))
+            give_back()
+            _invert(spool, folder, df.astype(np.int64), idf, lengths, (k1, b, average), np.dtype(dtype))
         (folder / "vocab.index.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
         params = {
             "k1": k1, "b": b, "delta": 0.5, "method": "lucene", "idf_method": "lucene", "dtype": np.dtype(dtype).name,
@@ -105,10 +107,10 @@ def build_bm25(
     }  # fmt: skip
 
 
-def _count(texts: Iterable[str], spool: IO[bytes]) -> tuple[dict[str, int], NDArray[np.int64], NDArray[np.float64]]:
+def _count(texts: Iterable[str], spool: IO[bytes]) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.float64]]:
     """Spool (word, row, count) of every posting; returns the vocabulary, text lengths and document frequencies."""
     vocabulary: dict[str, int] = {}
-    df, lengths, block = array("q"), array("q"), array("i")
+    df, lengths, block = array("q"), array("i"), array("i")
     for row, text in enumerate(texts):
         counts = Counter(words(text))
         lengths.append(counts.total())
@@ -123,7 +125,7 @@ def _count(texts: Iterable[str], spool: IO[bytes]) -> tuple[dict[str, int], NDAr
             del block[:]
     block.tofile(spool)
     spool.flush()
-    return vocabulary, np.array(lengths, dtype=np.int64), np.array(df, dtype=np.float64)
+    return vocabulary, np.frombuffer(lengths, dtype=np.int32), np.array(df, dtype=np.float64)
 
 
 def _invert(
@@ -131,10 +133,12 @@ def _invert(
     folder: Path,
     df: NDArray[np.int64],
     idf: NDArray[np.float64],
-    norms: NDArray[np.floating[Any]],
+    lengths: NDArray[np.int32],
+    formula: tuple[float, float, float],
     dtype: np.dtype[Any],
 ) -> None:
     """Turn spooled postings into one column per word: rows ascending, and the finished scores beside them."""
+    k1, b, average = formula
     pointers = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
     data = _mapped(folder / "data.csc.index.npy", dtype, int(pointers[-1]))
     rows = _mapped(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
@@ -149,8 +153,14 @@ def _invert(
         sizes = np.diff(np.concatenate([first, [len(word)]]))
         place = np.arange(len(word)) - np.repeat(first, sizes) + free[word]
         rows[place] = row
-        data[place] = idf[word] * (tf / (tf + norms[row]))
+        data[place] = idf[word] * (tf / (tf + k1 * (1 - b + b * lengths[row] / average)))
         free[word[first]] += sizes
+
+
+def give_back() -> None:
+    """Hand back what glibc holds for reuse: the next stage wants other sizes, and the peak would be that of all."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

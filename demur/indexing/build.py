@@ -21,17 +21,16 @@ A page is what documents share under `Document.page` (a document without one is 
 the text of its first document with text.
 
 A build that was killed goes on where it stopped: documents are read again, vectors that were made are not made again
-(`demur.indexing.embed`). Memory grows by some 40 bytes per document and by the vocabulary, not with texts or vectors.
+(`demur.indexing.embed`). Memory grows by some 50 bytes per document and by the vocabulary, not with texts or vectors.
 """
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import shutil
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload
@@ -42,7 +41,7 @@ from numpy.typing import NDArray
 from demur import __version__
 from demur.documents import Documents, DocumentsWriter, key_of
 from demur.errors import DataError, IndexFileError, UsageError
-from demur.indexing.bm25 import Method, build_bm25
+from demur.indexing.bm25 import Method, build_bm25, give_back
 from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import Embedded, Item, embed
 from demur.indexing.encoders import Encoder
@@ -56,6 +55,8 @@ FORMAT = "demur-index"
 VERSION = 1
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, items done, and items in all (0 when unknown)."""
+PQ_LEAST = 16
+"""Vectors that 4-bit product quantisation needs to be trained."""
 NORM_BLOCK = 1 << 16
 """Vectors whose norms are looked at together."""
 
@@ -146,7 +147,7 @@ def build_index(
         queries: how many queries ``auto`` should reckon with.
         lexical: how BM25 scores, see `demur.indexing.bm25`.
         workers: threads that read, decode and resize images.
-        skip_bad: leave out, and list in ``skipped.jsonl``, documents whose id repeats, that are empty, or that cannot
+        skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or cannot
             be embedded (an unreadable image, a NaN vector); else all that are known are named in one error, those of
             the reader and of the texts before anything is embedded.
         problems: bad rows that the reader of ``documents`` puts aside; settled together with those found here.
@@ -173,7 +174,7 @@ def build_index(
     with _alone(work):
         _clear(work, makers)
         table = _read(documents, work / "documents", progress)
-        _give_back()
+        give_back()
         if not len(table.shelf):
             complaints.settle(skip_bad=skip_bad)
             raise DataError("there are no documents to index", item=str(out), cure="check the corpus")
@@ -183,13 +184,14 @@ def build_index(
             shutil.rmtree(work)
             finished: dict[str, Any] = read_json(out / "manifest.json")
             return finished
-        drops: list[Drop] = []
+        drops = [Drop(sample="", stage="read", reason=line) for line in complaints.lines]
         for row, reason in table.bad:
             complaints.add(table.shelf.id(row), reason)
             drops.append(Drop(sample="", evidence=table.shelf.id(row), stage="index", reason=reason))
         complaints.settle(skip_bad=skip_bad)
         pages = _write_pages(work, table)
-        _give_back()
+        table = table._replace(page_keys=table.page_keys[:0].copy())
+        give_back()
         rows = {"texts": table.texts, "images": table.images, "pages": np.arange(len(pages), dtype=np.int64)}
         parts: dict[str, Any] = {}
         for part in DENSE_PARTS:
@@ -210,7 +212,7 @@ def build_index(
                 progress,
                 engine or _Here(),
             )
-            _give_back()
+            give_back()
             parts[part.name] = entry
             for id, why in failed:
                 drops.append(Drop(sample="", evidence=id, stage=part.name, reason=why))
@@ -383,12 +385,6 @@ def _told(items: Iterable[T], what: str, total: int, tell: Progress) -> Iterator
     tell(what, number, total)
 
 
-def _give_back() -> None:
-    """Hand back what glibc holds for reuse: the next stage wants other sizes, and the peak would be that of all."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def _save(path: Path, values: NDArray[Any]) -> None:
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -527,6 +523,8 @@ def _dense(
     chosen = choose(count, dims, queries=queries) if kind == "auto" else Choice(kind, "as asked")
     if not count:
         chosen = Choice("flat", "there is nothing to index")
+    elif chosen.kind == "ivf-pq" and count < PQ_LEAST:
+        chosen = Choice("flat", f"{count} vectors cannot train ivf-pq, which needs {PQ_LEAST}")
     entry |= chosen._asdict()
     if chosen.kind != "flat":
         entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")
