@@ -147,9 +147,9 @@ def build_index(
         queries: how many queries ``auto`` should reckon with.
         lexical: how BM25 scores, see `demur.indexing.bm25`.
         workers: threads that read, decode and resize images.
-        skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or cannot
-            be embedded (an unreadable image, a NaN vector); else all that are known are named in one error, those of
-            the reader and of the texts before anything is embedded.
+        skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or
+            that cannot be embedded (an unreadable image, a NaN vector); else all that are known are named in one error,
+            those of the reader and of the texts before anything is embedded.
         problems: bad rows that the reader of ``documents`` puts aside; settled together with those found here.
         progress: show bars on standard error; or a function called now and then with (what, done, in all or 0).
         engine: where embedding and indexing are done; this process when None (`demur.indexing.cluster.RayEngine`).

@@ -418,7 +418,8 @@ class _Work:
         self._encoder, self._space, self._role = encoder, space, role
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
         self._step = int(getattr(encoder, "batch", 64))
-        self.ahead = self._step + 4 * workers
+        # one batch ready while the next fills: the model need not wait when the processors are wanted elsewhere
+        self.ahead = 2 * self._step + 4 * workers
         self.seen = _Seen()
 
     def __enter__(self) -> _Work:

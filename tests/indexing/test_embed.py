@@ -461,7 +461,7 @@ def test_a_full_disk_is_one_clear_error_and_what_was_done_stays(tmp_path, monkey
 
 
 def test_items_are_streamed(tmp_path):
-    """No more items are drawn than the window and one batch ahead of those that are embedded."""
+    """No more items are drawn than the window and two batches ahead of those that are embedded."""
     drawn, ahead = 0, []
 
     class Watching(StubEncoder):
@@ -480,7 +480,7 @@ def test_items_are_streamed(tmp_path):
             yield item
 
     run(stream(), tmp_path / "e", Watching(), workers=2)
-    assert max(ahead) <= 10 + 10 + 4 * 2 + 1
+    assert max(ahead) <= 10 + 2 * 10 + 4 * 2 + 1
 
 
 def test_images_are_decoded_while_the_model_works(tmp_path):

@@ -8,9 +8,10 @@ from stub_encoder import StubEncoder
 
 from demur.errors import BadInput, DataError, IndexFileError, UnknownPart, UsageError
 from demur.indexing.build import build_index
+from demur.indexing.corpora import read_corpus
 from demur.records import Document
 from demur.retrieval.search import MODES, Query, Searcher, canonical_mode
-from demur.store import image_ref
+from demur.store import Problems, image_ref
 
 
 def picture(seed):
@@ -155,6 +156,40 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(UsageError, match="not an index"):
         build_index(corpus(tmp_path), StubEncoder(), tmp_path / "out", image_root=tmp_path)
     assert (tmp_path / "out" / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 40])
+@pytest.mark.parametrize("kind", ["ivf-flat", "ivf-sq8", "ivf-sqfp16", "ivf-rabitq", "ivf-pq"])
+def test_few_vectors_in_any_kind_of_index(tmp_path, kind, count):
+    documents = [Document(id=f"d{i}", title="", text=f"passage {i}") for i in range(count)]
+    encoder = StubEncoder(dims={"text": 8})
+    made = build_index(documents, encoder, tmp_path / "index", kind=kind)["parts"]["passages"]
+    assert made["kind"] == (kind if kind != "ivf-pq" or count >= 16 else "flat")
+    hits = Searcher(tmp_path / "index", encoder).search([Query("passage 0")], "text->text", 99)[0]
+    assert hits[0].document == "d0"
+    assert len(hits) == count
+
+
+def test_bad_rows_of_the_reader_are_listed_too(tmp_path):
+    (tmp_path / "kb.jsonl").write_text('{"id": "a", "title": "A", "text": "y"}\n{broken\n')
+    problems = Problems()
+    manifest = build_index(
+        read_corpus(str(tmp_path / "kb.jsonl"), problems),
+        StubEncoder(),
+        tmp_path / "index",
+        problems=problems,
+        skip_bad=True,
+    )
+    rows = [json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()]
+    assert [(row["stage"], row["reason"].partition(" not")[0]) for row in rows] == [("read", "kb.jsonl:2:")]
+    assert manifest["counts"]["skipped"] == 1
+
+
+def test_a_document_without_an_id_is_named_by_its_line(tmp_path):
+    (tmp_path / "kb.jsonl").write_text('{"id": "", "title": "A", "text": "x"}\n')
+    problems = Problems()
+    assert list(read_corpus(str(tmp_path / "kb.jsonl"), problems)) == []
+    assert problems.lines == ["kb.jsonl:1: there is no id"]
 
 
 def test_bad_documents_are_named_together_or_skipped_and_listed(tmp_path):

@@ -90,6 +90,9 @@ def _by_ending(path: Path) -> str:
 
 def make(problems: Problems, place: str, **fields: Any) -> Document | None:
     """A document of these fields, or None with a problem at ``place``."""
+    if not fields.get("id"):
+        problems.add(place, "there is no id")
+        return None
     try:
         return Document(**fields)
     except ValidationError as error:
