@@ -376,6 +376,38 @@ async def test_what_it_cannot_do_it_says(text_model, ask, picture, tmp_path):
             pass
 
 
+@pytest.mark.parametrize(
+    ("fault", "ends", "said"),
+    [
+        *((f, None, "") for f in ("429", "429-after", "500", "502", "503", "reset", "reset-early", "truncated")),
+        *((f, None, "") for f in ("invalid", "empty", "blank", "html", "stall", "duplicate", "drip", "injection")),
+        ("401", PermanentError, "set OPENAI_API_KEY"),
+        ("404", PermanentError, "no model 'fake'"),
+        ("quota", PermanentError, "top it up"),
+        ("text-only", PermanentError, "does not take images"),
+        ("too-long", ItemError, "show less evidence"),
+        ("413", ItemError, "send fewer or smaller images"),
+        ("filter", ItemError, "content filter"),
+    ],
+)
+async def test_any_llm_errors_are_told_apart(ask, monkeypatch, fault, ends, said):
+    """Through the real package: what passes is tried again by us, what does not stops at once with its cure."""
+    pytest.importorskip("any_llm")
+    async with FakeEndpoint(fault, stall_s=2) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        async with open_model("any-llm:openai/fake", backoff_s=0.001, timeout_s=0.5) as model:
+            call = model.complete(ask("q", model=model.id, item="it", max_tokens=5))
+            if ends is None:
+                assert (await call).text
+                assert server.requests == 1 + (fault not in ("duplicate", "drip", "injection"))
+            else:
+                with pytest.raises(ends, match=said) as caught:
+                    await call
+                assert caught.value.item == "it"
+                assert server.requests == 1
+
+
 async def test_any_llm_speaks_for_other_providers(ask, tmp_path, monkeypatch, picture):
     pytest.importorskip("any_llm")
     async with FakeEndpoint("500,429,ok", key="sk-other") as server:
