@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.answers import normalise
+from demur.answers import holds, normalise
 from demur.curation.recipe import SourceSpec
 from demur.curation.sources import DEFECT, Source, open_source
 from demur.errors import DataError, UsageError
@@ -137,11 +137,20 @@ def _sample(sample: Sample, source: str, prefix: str) -> Sample:
 
 
 def _defect(sample: Sample, problems: Problems) -> bool:
-    """A sample that is not whole is left out, and told of."""
-    why = sample.attributes.get(DEFECT, "") or ("" if sample.gold else "it has no gold evidence")
+    """A sample that is not whole, or gives its answer away, is left out, and told of."""
+    why = sample.attributes.get(DEFECT, "") or ("" if sample.gold else "it has no gold evidence") or _leak(sample)
     if why:
         problems.add(f"{sample.source_ref} ({sample.id})", why)
     return bool(why)
+
+
+def _leak(sample: Sample) -> str:
+    """Why no release may hold a sample as it is (`demur.curation.release.verify` would refuse it); "" when one may."""
+    if not sample.answers.choices and holds(sample.answers, sample.question):
+        return "the answer stands in the question"
+    asked = {image.sha256 for image in sample.images}
+    shown = next((e.id for e in sample.gold if e.image and e.image.sha256 in asked), "")
+    return f"its gold evidence {shown} is the query image itself" if shown else ""
 
 
 def _hash(records: Iterable[Record]) -> str:

@@ -13,7 +13,7 @@ from demur.curation.recipe import BuildRecipe, RetrievalSpec
 from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples
 from demur.pipeline.pool import Pool
 from demur.pipeline.steps import Steps
-from demur.records import Drop, Evidence, Sample
+from demur.records import Drop, Evidence, ImageRef, Sample
 from demur.retrieval.recall import Choice
 from demur.retrieval.search import Searcher
 
@@ -44,12 +44,13 @@ def mine_pool(
         todo = []
         for sample in survivors:
             if sample.source == source:
-                cleaned, gone = _without_gold(sample, pool.root)
+                cleaned, gone = _without_leaks(sample, pool.root)
                 todo.append(cleaned)
                 drops += gone if how.native else []
+        told = {(d.sample, d.evidence) for d in drops}  # natives left out; a search may find them again
         for sample, found in mine_samples(todo, searcher, pool.root, how, routes, steps):
             mined[sample.id] = sample
-            drops += [d for d in found.drops if d.evidence]
+            drops += [d for d in found.drops if d.evidence and (d.sample, d.evidence) not in told]
     return choices, mined, drops
 
 
@@ -59,24 +60,33 @@ def _mining(spec: RetrievalSpec) -> MiningPlan:
     return MiningPlan(quotas=quotas, pages=spec.pages, modes=modes, native=spec.native)  # type: ignore[arg-type]  # names of pools
 
 
-def _without_gold(sample: Sample, root: Path) -> tuple[Sample, list[Drop]]:
-    """The sample without native negatives that say or show what its gold evidence does, and a drop for each."""
+def _without_leaks(sample: Sample, root: Path) -> tuple[Sample, list[Drop]]:
+    """The sample without native negatives that say or show what its gold evidence does, or show its query image."""
     if not sample.negatives:
         return sample, []
     looks = looks_of(root)
 
-    def is_gold(negative: Evidence) -> bool:
+    def alike(one: ImageRef, other: ImageRef) -> bool:
+        a, b = looks(one), looks(other)
+        return one.sha256 == other.sha256 or (a is not None and b is not None and same_look(a, b))
+
+    def objection(negative: Evidence) -> str:
         for gold in sample.gold:
             if negative.text and gold.text:
-                if same_text(negative.text, gold.text):
-                    return True
-            elif negative.text is None and gold.text is None and negative.image and gold.image:
-                one, other = looks(negative.image), looks(gold.image)
-                if one is not None and other is not None and same_look(one, other):
-                    return True
-        return False
+                near = same_text(negative.text, gold.text)
+            else:
+                near = bool(
+                    negative.text is None and gold.text is None and negative.image and gold.image
+                    and alike(negative.image, gold.image)
+                )  # fmt: skip
+            if near:
+                return "near-duplicate of gold"
+        for query in sample.images:
+            if negative.image and alike(negative.image, query):
+                return "query image" if negative.image.sha256 == query.sha256 else "near-duplicate of query"
+        return ""
 
-    gone = {e.id for e in sample.negatives if is_gold(e)}
+    gone = {e.id: why for e in sample.negatives if (why := objection(e))}
     left = tuple(e for e in sample.negatives if e.id not in gone)
-    drops = [Drop(sample=sample.id, evidence=i, stage="mine", reason="near-duplicate of gold") for i in sorted(gone)]
+    drops = [Drop(sample=sample.id, evidence=i, stage="mine", reason=why) for i, why in sorted(gone.items())]
     return sample.model_copy(update={"negatives": left}), drops
