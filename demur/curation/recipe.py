@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -174,14 +175,17 @@ def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
 def _complaint(error: Any) -> str:
     place = ".".join(str(step) for step in error["loc"])
     if error["type"] == "extra_forbidden":
-        near = get_close_matches(str(error["loc"][-1]), _keys(), n=1)
+        near = get_close_matches(str(error["loc"][-1]), _keys(error["loc"][:-1]), n=1)
         return f"{place}: no such key" + (f" (did you mean {near[0]!r}?)" if near else "")
-    return f"{place}: {error['msg'].removeprefix('Value error, ')}"
+    return f"{place}: ".removeprefix(": ") + str(error["msg"]).removeprefix("Value error, ")
 
 
-def _keys() -> list[str]:
-    models = (BuildRecipe, SourceSpec, GateSpec, RulesSpec, RetrievalSpec)
-    return sorted({name for model in models for name in model.model_fields})
+def _keys(place: Sequence[object]) -> list[str]:
+    """Keys that a recipe has at a place."""
+    parts: dict[object, type[Record]] = {
+        "sources": SourceSpec, "gates": GateSpec, "monitors": GateSpec, "rules": RulesSpec, "retrieval": RetrievalSpec,
+    }  # fmt: skip
+    return sorted(next((parts[step] for step in reversed(place) if step in parts), BuildRecipe).model_fields)
 
 
 def schema() -> str:

@@ -255,6 +255,24 @@ def gates_of(specs: Mapping[str, GateSpec]) -> list[Gate]:
     return [Gate(name, frozenset(spec.stages), spec.cost) for name, spec in specs.items()]
 
 
+def enough_candidates(plan: BuildRecipe, pool: Pool) -> None:
+    """See that some sample can have the distractors that the rules ask for, before anybody is asked.
+
+    Raises:
+        UsageError: none can.
+    """
+    most = 0
+    for source, spec in pool.specs.items():
+        how = spec.retrieval or plan.retrieval
+        own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.native else 0
+        most = max(most, how.text + how.visual + own)
+    if most < plan.rules.k_min:
+        raise UsageError(
+            f"k_min={plan.rules.k_min} distractors per sample, but no sample has more than {most} candidates",
+            item=plan.name, cure="lower rules.k_min, or raise retrieval.text and retrieval.visual",
+        )  # fmt: skip
+
+
 async def _curate(
     plan: BuildRecipe,
     out: Path,
@@ -267,6 +285,7 @@ async def _curate(
     hurry: bool,
 ) -> Built:
     pool, panel = shop.pool, shop.panel
+    enough_candidates(plan, pool)
     experience = Experience(learn=learn)
     gates = gates_of(plan.specs())
     lives = {

@@ -24,7 +24,7 @@ from demur.curation.funnel import Probe, Rules, Stage, settling
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.errors import UsageError
-from demur.pipeline.curate import gates_of
+from demur.pipeline.curate import enough_candidates, gates_of
 from demur.pipeline.panel import ask_of, key_of, model_options, read_journal
 from demur.pipeline.parts import open_judge
 from demur.pipeline.pool import Pool, load_pool
@@ -160,6 +160,7 @@ def plan_build(
     specs = plan.specs()
     given = _rates(rates or {}, specs)
     pool = load_pool(plan.sources, base=base, links=out / "build" / "images", seed=plan.seed, skip_bad=skip_bad)
+    enough_candidates(plan, pool)
     n = len(pool.samples)
     rules = plan.rules.rules()
     journals = [out / "build" / "journal.jsonl"]
@@ -276,8 +277,6 @@ def plan_build(
         notes.append(f"what the judge {plan.judge} costs is not in it")
     if plan.retest:
         notes.append(f"the re-test of {plan.retest} kept samples is not in it")
-    if dollars is None:
-        notes.append("a price is not known: give it with --prices")
     notes += _price_notes(specs.values(), prices)
     return BuildPlan(
         samples=n, candidates=max(map(candidates_of, sizes)), lines=tuple(lines), calls=(round(low), round(high)),

@@ -50,6 +50,15 @@ def test_the_schema_file_is_the_recipes_own():
     [
         ({"seeed": 1}, "seeed: no such key .did you mean 'seed'"),
         ({"rules": {"kmin": 1}}, "rules.kmin: no such key .did you mean 'k_min'"),
+        (
+            {"gates": [{"system": "prior", "stags": ["parametric"]}]},
+            "gates.0.stags: no such key .did you mean 'stages'",
+        ),
+        (
+            {"sources": [{"name": "atlas", "retrieval": {"page": 1}}]},
+            "retrieval.page: no such key .did you mean 'pages'",
+        ),
+        ({"syste": "prior"}, "syste: no such key -"),
         ({"gates": []}, "gates"),
         ({"gates": [{"system": "prior", "stages": ["solvable"]}]}, "without evidence"),
         ({"rules": {"parametric": "litteral"}}, "rules.parametric"),
