@@ -25,7 +25,10 @@ EPILOG = """examples:
   $ demur index search index --image photo.jpg --text "Who built it?" --mode image-to-title/text-to-text
 
 corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: datasets: (READER:PATH?option=value), a bare
-path read by its ending, a pool folder, or NAME=FOLDER for the knowledge base of a source ('demur sources list')."""
+path read by its ending, a pool folder, or NAME=FOLDER for the knowledge base of a source ('demur sources list').
+
+encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (code from the hub, when asked for);
+options such as ?precision=fp16&batch=256 follow a question mark (half precision is the default on a GPU)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json that counts them (default: words)")
     build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8, ivf-sqfp16, ivf-rabitq, ivf-pq or auto")
     build.add_argument("--queries", type=positive, default=10_000, help="queries that auto should reckon with")
-    build.add_argument("--lexical", choices=("lucene", "okapi"), default="lucene", help="how BM25 scores")
+    build.add_argument("--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
+                       help="how BM25 scores; rank-bm25 is that package itself, for small corpora")  # fmt: skip
     build.add_argument("--workers", type=positive, default=2, help="threads that decode images (default: 2)")
     add_engine(build)
     build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")

@@ -194,7 +194,7 @@ def print_recall(choice: Choice) -> None:
     from rich.table import Table
 
     table = Table(title=f"{choice.source} - recall of gold, 95 % intervals", title_justify="left")
-    table.add_column("mode")
+    table.add_column("mode", overflow="fold")
     for measure in choice.table[0][1] if choice.table else ():
         table.add_column(f"{measure.name} (n={measure.n})", justify="right")
     for mode, measures in choice.table:

@@ -5,8 +5,9 @@
     okapi   ln((N - df + 0.5) / (df + 0.5)), and where    float64; x (k1 + 1); equal to
             that is negative 0.25 x the mean of all idf   ``rank_bm25.BM25Okapi``
 
-The two rank differently: in okapi a word found in more than half of the passages weighs a quarter of the mean idf,
-more than a word of middling frequency does; and query words count as often as they are repeated in both.
+``rank-bm25`` itself serves small corpora (`demur.indexing.bm25_reference`). The two methods rank differently: in okapi
+a word found in more than half of the passages weighs a quarter of the mean idf, more than a word of middling frequency
+does; and query words count as often as they are repeated in both.
 
 The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 4 bytes
 per passage; it is written in bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and mapped when it is searched.
@@ -28,7 +29,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,9 @@ from numpy.typing import NDArray
 from demur.errors import IndexFileError, UsageError
 from demur.indexing.exact import MARGIN, Found
 from demur.store import storage_errors
+
+if TYPE_CHECKING:
+    from demur.indexing.bm25_reference import RankBM25
 
 Method = Literal["lucene", "okapi"]
 NUMBA_FROM = 20_000
@@ -204,8 +208,12 @@ class BM25:
             )
 
     @classmethod
-    def open(cls, folder: Path, part: dict[str, Any]) -> BM25:
+    def open(cls, folder: Path, part: dict[str, Any]) -> BM25 | RankBM25:
         """The door that `demur.plugins` finds."""
+        if part["method"] == "rank-bm25":
+            from demur.indexing.bm25_reference import RankBM25
+
+            return RankBM25(folder, part)
         return cls(folder, part)
 
     def _backend(self) -> str:

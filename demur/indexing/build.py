@@ -42,6 +42,7 @@ from demur import __version__
 from demur.documents import Documents, DocumentsWriter, key_of
 from demur.errors import DataError, IndexFileError, UsageError
 from demur.indexing.bm25 import Method, build_bm25, give_back
+from demur.indexing.bm25_reference import build_rank_bm25
 from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import Embedded, Item, embed
 from demur.indexing.encoders import Encoder
@@ -123,7 +124,7 @@ def build_index(
     image_root: Path | None = None,
     kind: Kind | Literal["auto"] = "auto",
     queries: int = 10_000,
-    lexical: Method = "lucene",
+    lexical: Method | Literal["rank-bm25"] = "lucene",
     workers: int = 2,
     skip_bad: bool = False,
     problems: Problems | None = None,
@@ -145,7 +146,7 @@ def build_index(
         kind: of the dense indexes, see `demur.indexing.indexes`; ``auto`` chooses for each part by size, free memory
             and ``queries``, and the manifest says why.
         queries: how many queries ``auto`` should reckon with.
-        lexical: how BM25 scores, see `demur.indexing.bm25`.
+        lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25``: by that package itself, for small corpora.
         workers: threads that read, decode and resize images.
         skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or
             that cannot be embedded (an unreadable image, a NaN vector); else all that are known are named in one error,
@@ -223,7 +224,10 @@ def build_index(
             folder = work / "parts" / "lexical"
             fields = (table.shelf.raw(int(row)) for row in table.texts)
             texts = (passage_text(str(f["title"]), str(f["text"])) for f in fields)
-            parts["lexical"] = build_bm25(texts, folder, method=lexical) | {"space": "", "over": "texts"}
+            made = (
+                build_rank_bm25(texts, folder) if lexical == "rank-bm25" else build_bm25(texts, folder, method=lexical)
+            )
+            parts["lexical"] = made | {"space": "", "over": "texts"}
             _save(folder / "rows.npy", table.texts)
         write_records(work / "skipped.jsonl", drops)
         (work / "makers.json").unlink()

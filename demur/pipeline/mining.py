@@ -197,8 +197,8 @@ def mine_samples(
                 diversity=diversity,
                 gold_scores=golds[sample.id],
             )
-            if plan.selection.by_margin and "text" in hits[sample.id] and "text" not in golds[sample.id]:
-                why = Drop(sample=sample.id, stage="mine", reason="no margin: gold is not in the index")
+            if plan.selection.by_margin and not _margin_holds(sample, hits[sample.id], golds[sample.id]):
+                why = Drop(sample=sample.id, stage="mine", reason="no margin: the score of gold is not known")
                 mined = mined._replace(drops=(why, *mined.drops))
             if sample.id in unread:
                 why = Drop(sample=sample.id, stage="mine", reason="image cannot be read", detail=unread[sample.id])
@@ -286,6 +286,13 @@ def _ask_visual(
         for (sample, _), line in zip(asked, found, strict=True):
             if line:
                 golds[sample.id]["visual"] = min(hit.score for hit in line)
+
+
+def _margin_holds(sample: Sample, hits: Mapping[Pool, Sequence[Hit]], golds: Mapping[Pool, float]) -> bool:
+    """Whether the score of gold is known in every search by scores that found something."""
+    gold = {e.id for e in sample.gold}
+    by_score: tuple[Pool, ...] = ("text", "visual")
+    return all(pool in golds or any(hit.document in gold for hit in hits[pool]) for pool in by_score if hits.get(pool))
 
 
 def _score_gold(

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.errors import IndexFileError, StorageError, UsageError
-from demur.indexing import bm25
+from demur.indexing import bm25, bm25_reference
 from demur.indexing.bm25 import BM25, build_bm25, words
+from demur.indexing.bm25_reference import build_rank_bm25
 
 
 def zipf(n, vocabulary=300, longest=40, seed=0):
@@ -40,6 +41,39 @@ def test_okapi_scores_and_order_are_those_of_rank_bm25(tmp_path):
         order = np.lexsort((np.arange(len(texts)), -expected))[:10]
         order = order[expected[order] > 0]
         assert np.allclose(expected[found.rows[0][: len(order)]], expected[order], rtol=0, atol=1e-9)
+
+
+def test_the_reference_engine_finds_what_okapi_finds(tmp_path):
+    texts = [*zipf(300), "", "w1 w1 w1"]
+    fast = built(tmp_path, texts, "okapi")
+    part = build_rank_bm25(texts, tmp_path / "slow")
+    slow = BM25.open(tmp_path / "slow", part)
+    assert {k: part[k] for k in ("count", "words", "postings")} == {
+        "count": 302, "words": len({w for t in texts for w in words(t)}), "postings": sum(len(set(words(t))) for t in texts),
+    }  # fmt: skip
+    assert (slow.scores("w0 w7") == okapi(texts).get_scores(words("w0 w7"))).all()
+    queries = [*texts[:20], "unheard", ""]
+    one, other = slow.search(queries, 400), fast.search(queries, 400)
+    assert np.allclose(one.scores, other.scores, rtol=1e-6)
+    assert (one.rows[:, :3] == other.rows[:, :3]).mean() > 0.95, "but for ties in the last digit"
+    some = [np.array([5, 1, 9])] * len(queries)
+    assert (slow.among(queries, some, 2).rows == fast.among(queries, some, 2).rows).all()
+    with pytest.raises(UsageError, match="at least 1"):
+        slow.search(["w1"], 0)
+
+
+def test_the_reference_engine_refuses_what_is_broken_or_too_large(tmp_path, monkeypatch):
+    part = build_rank_bm25(["a b", "", "c"], tmp_path / "i")
+    lines = (tmp_path / "i" / "words.jsonl").read_text().splitlines(keepends=True)
+    for damage, says in (("".join(lines[:2]), "expected 3 passages, found 2"), ("[", "not lists of words")):
+        (tmp_path / "i" / "words.jsonl").write_text(damage)
+        with pytest.raises(IndexFileError, match=says):
+            BM25.open(tmp_path / "i", part)
+    empty = BM25.open(tmp_path / "e", build_rank_bm25(["", ""], tmp_path / "e"))
+    assert (empty.search(["a"], 2).rows == -1).all()
+    monkeypatch.setattr(bm25_reference, "MOST", 2)
+    with pytest.raises(UsageError, match="up to 2 passages - --lexical okapi"):
+        build_rank_bm25(["a", "b", "c"], tmp_path / "l")
 
 
 @settings(deadline=None, max_examples=30)

@@ -67,6 +67,18 @@ def test_chunks(kb, capsys):
     assert main(["index", "build", "documents.jsonl", "--chunk", "3", "--out", "cut", *ENCODER]) == 2
 
 
+def test_both_lexical_engines_find_the_same(kb, capsys):
+    found = []
+    for engine in ("okapi", "rank-bm25"):
+        assert main(["index", "build", "documents.jsonl", "--lexical", engine, "--out", engine, *ENCODER]) == 0
+        capsys.readouterr()
+        words = ["--text", "passage 7 about w2", "--json", *ENCODER]
+        assert main(["index", "search", engine, "--mode", "lexical", *words]) == 0
+        found.append([(hit["document"], round(hit["score"], 5)) for hit in output(capsys)["hits"]])
+    assert found[0] == found[1]
+    assert found[0][0][0] == "t7"
+
+
 def test_mine(kb, capsys):
     command = [
         "mine",
@@ -146,7 +158,7 @@ def test_margins_are_measured_from_gold_that_was_not_found(kb, capsys):
     assert summary["distractors"] == {"image->image/text->text": 1}
     asked(sample.gold[0].model_copy(update={"id": "gone"}))
     summary, _ = left_out("--text", "1", "--absolute-margin", "0.1")
-    assert summary["left_out"]["no margin: gold is not in the index"] == 1
+    assert summary["left_out"]["no margin: the score of gold is not known"] == 1
     assert summary["without_distractors"] == []
 
 
