@@ -10,6 +10,7 @@ from demur.calls.identity import request_key
 from demur.calls.ledger import Ledger
 from demur.calls.models import parse_model, revision_of
 from demur.calls.prices import DEFAULT_COMPLETION, Price, Prices, prompt_tokens
+from demur.errors import UsageError
 from demur.records import Record, Request
 
 
@@ -82,6 +83,16 @@ class Plan(Record):
         return "\n".join([*table, *(f"note: {note}" for note in self.notes)])
 
 
+def check_rate(per_second: float | None) -> None:
+    """Refuse a rate that no time can be reckoned with.
+
+    Raises:
+        UsageError: it is not positive.
+    """
+    if per_second is not None and not per_second > 0:
+        raise UsageError(f"--per-second {per_second:g}", cure="give replies a second, more than 0")
+
+
 def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
     """What a plan has to say about a model's price: that it is not known, or how old it is."""
     if price is None:
@@ -146,7 +157,12 @@ def plan(
     Returns:
         A plan of one line. Prompt tokens are estimated from text and image sizes, completion tokens are the most
         that the requests allow, so the money is an upper estimate.
+
+    Raises:
+        UsageError: not a model string, or ``per_second`` is not positive.
+        DataError: the price table is none.
     """
+    check_rate(per_second)
     name = parse_model(model).id
     revision = revision or revision_of(model)
     price = Prices(prices).find(name)

@@ -134,8 +134,9 @@ def print_plan(plan: BuildPlan, *, per_second: float | None, as_json: bool) -> N
     Raises:
         UsageError: the rate of replies is not positive.
     """
-    if per_second is not None and not per_second > 0:
-        raise UsageError(f"--per-second {per_second:g}", cure="give replies a second, more than 0")
+    from demur.calls.plan import check_rate, duration
+
+    check_rate(per_second)
     seconds = None if per_second is None else plan.seconds(per_second)
     if as_json:
         totals: dict[str, Any] = {c: plan.total(c) for c in ("naive", "at_most", "expected", "had", "tokens")}
@@ -164,8 +165,6 @@ def print_plan(plan: BuildPlan, *, per_second: float | None, as_json: bool) -> N
     for row in (head, *rows):
         cells = [c.ljust(w) if i in (0, 1, 3) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
-    from demur.calls.plan import duration
-
     how = f"by {plan.verdicts:,} verdicts, 95 %" if plan.basis == "learnt" else "interval, see the note"
     cost = "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
     lines.append(f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})")

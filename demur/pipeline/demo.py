@@ -154,7 +154,9 @@ def plan_demo(
         per_second: replies a second, for the time.
     """
     from demur.calls import Plan, PlanLine
+    from demur.calls.plan import check_rate
 
+    check_rate(per_second)
     if not model:
         return Plan(notes=("no model is called: the demo's other systems compute their answers",))
     plan = recipe(seed, per_topic)

@@ -9,7 +9,7 @@ import pytest
 
 from demur.calls import Plan, PlanLine, Prices, complete_all, open_model, plan
 from demur.calls.prices import IMAGE_RULES, Price, price_at_most, prompt_tokens, prompt_tokens_at_most
-from demur.errors import DataError
+from demur.errors import DataError, UsageError
 from demur.records import ImageRef, Usage
 from demur.testing import FakeEndpoint
 
@@ -44,6 +44,12 @@ def test_a_plan_says_how_old_its_prices_are_and_what_it_does_not_know(ask, tmp_p
     assert "more than six months ago" in plan("gate", "http://localhost:1/v1#gpt-4o", [request], prices=old).notes[0]
     assert plan("gate", "http://localhost:1/v1#dateless", [request], prices=old).notes == ()
     assert Price(prompt=1, completion=1, checked="yesterday").old()
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_a_rate_that_gives_no_time_is_refused(ask, rate):
+    with pytest.raises(UsageError, match="more than 0"):
+        plan("gate", "http://localhost:1/v1#m", [ask("q")], per_second=rate)
 
 
 def image(width, height):
