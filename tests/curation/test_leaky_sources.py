@@ -71,7 +71,8 @@ def test_native_negatives_that_leak_are_dropped_each_with_its_reason_and_once(so
     add_picture(source, "query", (source / "q5.png").read_bytes())
     add_picture(source, "copy", smaller(source / "q5.png"))
     gold = next(row for _, row in read_jsonl(source / "passages.jsonl", Problems()) if row["id"] == "p5")
-    edit(source, "passages.jsonl", lambda rows: rows.append({**gold, "id": "again", "page": "again"}))
+    again = {**gold, "id": "again", "page": "again", "text": gold["text"] + " Also."}
+    edit(source, "passages.jsonl", lambda rows: rows.append(again))
 
     def change(rows):
         rows[5]["bad"] = ["query", "copy", "again", "n3.0"]
