@@ -1,7 +1,7 @@
 """Exact nearest neighbours by inner product, in one order that nothing can change.
 
 The bits of a float32 score depend on the kernel that made it, and kernels differ by batch size and machine: a score
-that is handed out is therefore never theirs. A fast kernel (faiss for a few queries or on a GPU, else a matrix product)
+that is handed out is therefore never theirs. A fast kernel (faiss's, or numpy's matrix product where that is faster)
 proposes candidates; each is scored again as the float64 sum of products in one fixed order, rounded to float32, and
 hits are ordered by (score descending, row ascending). The candidates are proven to be enough: every vector that could
 belong to the first k, given the worst rounding error of the proposing kernel, is among them. Ids and scores are then
@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ MARGIN = 16
 BLAS_FROM = 4
 """Least batch for which a matrix product beats faiss's per-query kernel (one thread, 256 to 1024 dimensions)."""
 PRODUCT_FROM = 12
-"""Least batch for which numpy's matrix product and a threshold beat faiss's matrix product and heaps."""
+"""Least batch for which numpy's matrix product may beat faiss."""
 RESCORE_BYTES = 1 << 20
 """Working memory of the exact scoring, in bytes: what stays in a cache is scored twice as fast."""
 BLOCK = 1024
@@ -88,9 +90,9 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
 
 def best(scores: Floats, rows: Rows, k: int) -> Found:
     """The first k of each line by (score descending, row ascending); pads (row -1) come last."""
-    late = np.where(rows < 0, np.iinfo(np.int64).max, rows)
-    order = np.lexsort((late, -scores), axis=-1)[:, :k]
-    return Found(np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1))
+    order = np.lexsort((rows.view(np.uint64), -scores), axis=-1)[:, :k]  # as unsigned numbers, pads are the largest
+    lines = np.arange(len(rows))[:, None]
+    return Found(scores[lines, order], rows[lines, order])
 
 
 def padded(found: Found, k: int) -> Found:
@@ -145,15 +147,15 @@ def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) 
     """
     n = len(vectors)
     k = min(k, n)
-    out = Found(np.empty((len(queries), max(k, 0)), np.float32), np.empty((len(queries), max(k, 0)), np.int64))
     if k < 1 or not len(queries):
-        return out
-    if len(queries) < PRODUCT_FROM or (k <= GPU_MOST and gpus() > 0):
-        for start in range(0, len(queries), 8 * BLOCK):
-            mine = slice(start, start + 8 * BLOCK)
-            found = settled(queries[mine], vectors, k, largest_norm, lambda q, _, take: _candidates(q, vectors, take))
-            out.scores[mine], out.rows[mine] = found
-        return out
+        return Found(np.empty((len(queries), max(k, 0)), np.float32), np.empty((len(queries), max(k, 0)), np.int64))
+    if len(queries) < PRODUCT_FROM or (k <= GPU_MOST and gpus() > 0) or not numpy_ahead():
+        parts = [
+            settled(block, vectors, k, largest_norm, lambda some, _, take: _candidates(some, vectors, take))
+            for block in (queries[i : i + 8 * BLOCK] for i in range(0, len(queries), 8 * BLOCK))
+        ]
+        return parts[0] if len(parts) == 1 else Found(*map(np.concatenate, zip(*parts, strict=True)))
+    out = Found(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
     blocks = -(-len(queries) // BLOCK)  # equal blocks: no small last one, whose product is slow
     cuts = [len(queries) * i // blocks for i in range(blocks + 1)]
 
@@ -162,6 +164,34 @@ def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) 
 
     _in_threads(search, list(pairwise(cuts)))
     return out
+
+
+@cache
+def numpy_ahead() -> bool:
+    """Whether numpy's matrix product is faster than faiss here, measured once for a process in some 20 ms.
+
+    Each brings a BLAS of its own, which may lack kernels for the processor: on the same machine faiss was seen at a
+    quarter of numpy's rate, and ahead of it after an environment variable. What is chosen changes the speed alone.
+    """
+    import faiss
+
+    vectors = np.random.default_rng(0).standard_normal((2048, 256), dtype=np.float32)
+    queries, times = vectors[:256], {}
+    before = faiss.cvar.distance_compute_blas_threshold
+    faiss.cvar.distance_compute_blas_threshold = 0
+    try:
+        for name, work in (
+            ("numpy", lambda: np.flatnonzero(queries @ vectors.T > 1e9)),
+            ("faiss", lambda: faiss.knn(queries, vectors, 10, metric=faiss.METRIC_INNER_PRODUCT)),
+        ):
+            times[name] = float("inf")
+            for _ in range(4):
+                start = perf_counter()
+                work()
+                times[name] = min(times[name], perf_counter() - start)
+    finally:
+        faiss.cvar.distance_compute_blas_threshold = before
+    return times["numpy"] * 1.2 < times["faiss"]
 
 
 def _in_threads(work: Callable[[int, int], None], cuts: Sequence[tuple[int, int]]) -> None:
@@ -335,17 +365,46 @@ def settled(
             with float32 scores, whose error is that of a float32 sum, best first, and row -1 where there are no more.
     """
     slack = slack_of(queries, largest_norm)
-    out = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1, np.int64))
-    left, take = np.arange(len(queries)), min(len(vectors), k + MARGIN)
+    take = min(len(vectors), k + MARGIN)
+    near = propose(queries, np.arange(len(queries)), take)
+    out, left = _scored_again(queries, vectors, k, slack, near, last=take == len(vectors))
     while len(left):
+        take = min(len(vectors), 4 * take)
         near = propose(queries[left], left, take)
-        useful = (near.scores >= (near.scores[:, k - 1] - slack[left])[:, None]) & (near.rows >= 0)
-        whole = ~useful[:, -1] if take < len(vectors) else np.ones(len(left), bool)
-        width = int(useful[whole].sum(axis=1).max(initial=k))
-        done, rows = left[whole], near.rows[whole, :width]
-        out.scores[done], out.rows[done] = best(rescore(queries[done], vectors, rows), rows, k)
-        left, take = left[~whole], min(len(vectors), 4 * take)
+        some, open_ = _scored_again(queries[left], vectors, k, slack[left], near, last=take == len(vectors))
+        out.scores[left], out.rows[left] = some
+        left = left[open_]
     return out
+
+
+def _scored_again(
+    queries: Floats, vectors: Floats, k: int, slack: Floats, near: Found, *, last: bool
+) -> tuple[Found, Rows]:
+    """The exact first k of candidates, and which queries need more of them; only what can be among the k is scored."""
+    if len(queries) == 1:  # what follows, without arrays: beside one pass through memory they would be felt
+        line = near.scores[0].tolist()
+        bar = line[k - 1] - float(slack[0])
+        width = next((place for place in range(k, len(line)) if line[place] < bar), len(line))
+        rows = near.rows[:, :width]
+        more = np.arange(1 if width == len(line) and not last else 0)
+        return best(rescore(queries, vectors, rows), rows, k), more
+    useful = near.scores >= (near.scores[:, k - 1] - slack)[:, None]
+    if near.rows[:, -1].min() < 0:
+        useful &= near.rows >= 0
+    open_ = np.flatnonzero(useful[:, -1]) if not last else np.zeros(0, np.int64)
+    counts = useful.sum(axis=1)
+    counts[open_] = k
+    width = int(counts.max(initial=k))
+    rows = np.ascontiguousarray(near.rows[:, :width])
+    if len(queries) > 64 and width > k + 4:  # few queries need more than the others
+        usual = k + 2
+        scores = np.full(rows.shape, -np.inf, np.float32)
+        scores[:, :usual] = rescore(queries, vectors, rows[:, :usual])
+        more = np.flatnonzero(counts > usual)
+        scores[more, usual:] = rescore(queries[more], vectors, rows[more, usual:])
+    else:
+        scores = rescore(queries, vectors, rows)
+    return best(scores, rows, k), open_
 
 
 def nearest_one(queries: Floats, vectors: Floats, *, largest_norm: float) -> Rows:

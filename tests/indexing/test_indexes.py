@@ -47,10 +47,13 @@ def test_exact_ids_are_the_true_ones(data):
     assert (np.diff(found.scores, axis=1) <= 0).all()
 
 
+@pytest.mark.parametrize("numpy_ahead", [True, False])
 @pytest.mark.parametrize("batch", [1, 2, 64, BLAS - 1, BLAS, 1024])
-def test_nothing_depends_on_the_batch(data, batch):
+def test_nothing_depends_on_the_batch(data, batch, numpy_ahead, monkeypatch):
+    """Nor on which of the two kernels proposes."""
     vectors, queries = data
     whole = exact_top(queries, vectors, 10, largest_norm=1.000001)
+    monkeypatch.setattr(exact, "numpy_ahead", lambda: numpy_ahead)
     some = range(0, len(queries), batch) if batch > 8 else range(0, 60, batch)
     for start in some:
         part = exact_top(queries[start : start + batch], vectors, 10, largest_norm=1.000001)
@@ -86,6 +89,7 @@ def test_large_queries_go_in_equal_blocks(data, monkeypatch):
     sizes = []
     real = exact._products
     monkeypatch.setattr(exact, "BLOCK", 300)
+    monkeypatch.setattr(exact, "numpy_ahead", lambda: True)
     monkeypatch.setattr(exact, "_products", lambda q, *rest: (sizes.append(len(q)), real(q, *rest))[1])
     for threads in (1, 2):
         monkeypatch.setattr(faiss, "omp_get_max_threads", lambda threads=threads: threads)
@@ -97,7 +101,12 @@ def test_nothing_depends_on_how_candidates_are_kept(data, monkeypatch):
     """Products of any width, rows in the worst order (each nearer than all before), and more ties than are kept."""
     vectors, queries = data
     some = queries[:40]
+    monkeypatch.setattr(exact, "numpy_ahead", lambda: False)
     whole = exact_top(some, vectors, 10, largest_norm=1.000001)
+    monkeypatch.setattr(exact, "BLOCK", 3)  # faiss's turn, in blocks of 24
+    assert exact_top(some, vectors, 10, largest_norm=1.000001).scores.tobytes() == whole.scores.tobytes()
+    monkeypatch.undo()
+    monkeypatch.setattr(exact, "numpy_ahead", lambda: True)
     order = np.argsort(vectors @ some[3], kind="stable")
     for scores, crowd in ((40 * 64, 1024), (40 * 700, 1024), (40 * 64, 3)):
         monkeypatch.setattr(exact, "SCORES", scores)
@@ -109,13 +118,15 @@ def test_nothing_depends_on_how_candidates_are_kept(data, monkeypatch):
         assert rising.scores.tobytes() == whole.scores.tobytes()
 
 
-def test_what_lies_within_the_rounding_error_is_told_apart():
+@pytest.mark.parametrize("numpy_ahead", [True, False])
+def test_what_lies_within_the_rounding_error_is_told_apart(numpy_ahead, monkeypatch):
     """Vectors one unit in the last place from each other: a fast kernel cannot order them, float64 sums can."""
     rng = np.random.default_rng(3)
     vectors = np.repeat(unit(rng.standard_normal((20, 64)).astype(np.float32)), 30, axis=0)
     near = vectors.copy()
     near[np.arange(600), rng.integers(0, 64, 600)] *= np.float32(1 + 2.0**-23)
     queries = vectors[::20] + np.float32(0.01)
+    monkeypatch.setattr(exact, "numpy_ahead", lambda: numpy_ahead)
     whole = exact_top(queries, near, 7, largest_norm=1.001)
     assert (whole.rows == truth(queries, near, 7)).mean() > 0.98
     for batch in (1, 5):
@@ -271,7 +282,8 @@ def _resident():
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
 
 
-def test_flat_search_needs_little_memory_beside_the_map(tmp_path):
+def test_flat_search_needs_little_memory_beside_the_map(tmp_path, monkeypatch):
+    monkeypatch.setattr(exact, "numpy_ahead", lambda: True)  # faiss's own memory is not seen
     vectors = clustered(40_000, 256)  # 41 MB
     index = Dense.open(tmp_path, written(tmp_path, vectors))
     for queries, most in ((8, 1 << 20), (100, 12 << 20), (2000, 24 << 20)):
