@@ -31,14 +31,17 @@ def status(done: int, total: int | None, failed: int, seconds: float, counts: Co
     return ", ".join([*parts, *_money(counts)])
 
 
-def told(counts: Counts) -> str:
-    """What a door did so far, for whoever shows progress in a way of its own.
+def told(*doors: Counts) -> str:
+    """What doors did so far, together, for whoever shows progress in a way of its own; "" without any.
 
-    >>> told(Counts(sent=12, cached=5, money=0.25))
-    '12 sent, 5 cached, 0 retries, 0 failed, $0.25'
+    >>> told(Counts(sent=12, cached=5, money=0.25), Counts(sent=1, money=0.5))
+    '13 sent, 5 cached, 0 retries, 0 failed, $0.75'
     """
-    parts = [f"{counts.sent} sent", f"{counts.cached} cached", f"{counts.retries} retries", f"{counts.failed} failed"]
-    return ", ".join([*parts, *_money(counts)])
+    if not doors:
+        return ""
+    both = Counts(money=sum(d.money for d in doors))
+    sums = [(sum(getattr(d, name) for d in doors), name) for name in ("sent", "cached", "retries", "failed")]
+    return ", ".join([*(f"{n} {name}" for n, name in sums), *_money(both)])
 
 
 def _money(counts: Counts | None) -> list[str]:

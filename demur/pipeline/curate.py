@@ -367,7 +367,7 @@ async def ask_all(
 
     async def tell(sample: str, probe: Probe) -> Label:
         label = await panel.label(samples[sample], probe)
-        steps.count("questions to gates", sum(panel.asked.values()), 0)
+        steps.count("questions to gates", sum(panel.asked.values()), 0, panel.so_far)
         return label
 
     def known(sample: str, probe: Probe) -> Label | None:

@@ -144,6 +144,14 @@ class Panel:
             self._systems[name, draw] = self._opened(name, draw)
         return self._systems[name, draw]
 
+    @property
+    def so_far(self) -> str:
+        """Calls that all gates sent, tried again and paid so far, in words; "" where none calls a model."""
+        from demur.calls.progress import told
+
+        systems = [s for s in self._systems.values() if isinstance(s, ModelSystem)]
+        return told(*(s.counts for s in systems if s.counts is not None))
+
     async def close(self) -> None:
         """Close the journal and every system."""
         self._journal.close()

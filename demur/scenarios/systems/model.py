@@ -19,7 +19,7 @@ from demur.scenarios.render import Layout, Rendered, render
 from demur.scenarios.scale import Scaler
 
 if TYPE_CHECKING:
-    from demur.calls import Model
+    from demur.calls import Counts, Model
     from demur.scenarios.systems import Kit
 
 _FINAL = re.compile(r"^\W*final answer\W*?:\s*(.*)$", re.IGNORECASE | re.MULTILINE)
@@ -91,12 +91,16 @@ class ModelSystem:
         return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **options)
 
     @property
+    def counts(self) -> Counts | None:
+        """Calls sent, kept, tried again and paid so far; None before the first."""
+        return getattr(self._model, "counts", None)
+
+    @property
     def told(self) -> str:
-        """Calls sent, kept, tried again and paid so far, in words; "" before the first."""
+        """The same in words; "" before the first."""
         from demur.calls.progress import told
 
-        counts = getattr(self._model, "counts", None)
-        return "" if counts is None else told(counts)
+        return "" if self.counts is None else told(self.counts)
 
     async def _opened(self) -> Model:
         async with self._opening:  # many asks begin at once; one of them opens the model
