@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--queries", type=positive, default=10_000, help="queries that auto should reckon with")
     build.add_argument("--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
                        help="how BM25 scores; rank-bm25 is that package itself, for small corpora")  # fmt: skip
-    build.add_argument("--workers", type=positive, default=2, help="threads that decode images (default: 2)")
+    build.add_argument("--workers", type=positive, help="threads that decode images (default: one a processor)")
     add_engine(build)
     build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")
     build.add_argument("--skip-bad", action="store_true", help="leave bad documents out, and list them")
@@ -141,7 +142,7 @@ def _build(args: argparse.Namespace) -> int:
         kind=args.kind,
         queries=args.queries,
         lexical=args.lexical,
-        workers=args.workers,
+        workers=args.workers or len(os.sched_getaffinity(0)),
         skip_bad=args.skip_bad,
         problems=problems,
         progress=sys.stderr.isatty(),
