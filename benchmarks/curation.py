@@ -34,6 +34,7 @@ from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.pipeline.curate import LifeStory, curate, gates_of
 from demur.pipeline.panel import ask_of
+from demur.pipeline.planning import plan_build
 from demur.pipeline.pool import load_pool
 from demur.pipeline.rebuild import _linked
 from demur.pipeline.slots import Slots, ask_lives
@@ -352,6 +353,24 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     return found, full.release.sha256 == lazy.release.sha256, asked_now
 
 
+def plans(per_topic: int, own: float, root: Path, actual: int) -> dict[str, dict]:
+    """What --plan said would be asked, before anything was and with a pilot, beside what was."""
+    pilot = recipe(max(1, per_topic // 4), own)
+    shutil.copytree(root / "exhaustive" / "index", root / "pilot" / "index", copy_function=_linked)
+    curate(pilot, root / "pilot")
+    print(f"Atlas, planned and asked ({actual:,} calls):")
+    found = {}
+    for name, learn_from in (("rates assumed", None), ("after a pilot on a quarter", root / "pilot"),
+                             ("by the build's own verdicts", root / "lazy")):  # fmt: skip
+        plan = plan_build(recipe(per_topic, own), root / "planned", learn_from=learn_from)
+        low, high = plan.calls
+        expects = plan.total("expected")
+        print(f"  {name:<30}{expects:>8,}  [{low:,}, {high:,}]{'' if low <= actual <= high else '  missed'}")
+        found[name] = {"expected": expects, "low": low, "high": high, "verdicts": plan.verdicts}
+    print()
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=0.1, help="of the paper's 44,626 samples (default: %(default)s)")
@@ -370,7 +389,9 @@ def main() -> int:
     said["sensitivity"] = sensitivity(rules)
     plan = recipe(args.per_topic, args.own)
     with tempfile.TemporaryDirectory() as folder:
-        pool, same, built = atlas(plan, args.keep or Path(folder))
+        root = args.keep or Path(folder)
+        pool, same, built = atlas(plan, root)
+        said["plans"] = plans(args.per_topic, args.own, root, built["lazy"])
     said["atlas"] = compare("Atlas", pool, plan.rules.rules(), args.latency, (rules.k_min,))
     print(f"same release, lazily ({built['lazy']:,} calls) and exhaustively built: {'yes' if same else 'NO'}")
     print(json.dumps(said | {"same_release": same, "built": built}))

@@ -259,6 +259,11 @@ def test_the_commands(source, built, tmp_path, capsys):
     assert plan["samples"] == world.N
     assert {line["rate_from"] for line in plan["lines"]} <= {"measured", "assumed"}
     assert plan["total"]["expected"] <= plan["total"]["naive"] <= plan["total"]["at_most"]
+    code, text = run("build", path, "--out", tmp_path / "fresh", "--plan", "--json", "--learn-from", out / "release")
+    other = json.loads(text)
+    assert (other["verdicts"], other["total"]["had"]) == (plan["verdicts"], 0)
+    assert other["calls"][0] <= other["total"]["expected"] <= other["calls"][1]
+    assert run("build", path, "--plan", "--learn-from", tmp_path / "nobody")[0] == 2
     assert "Algorithm 1" in run("build", path, "--out", out, "--plan", "--rate", "parametric=0.5")[1]
     assert run("build", path, "--plan", "--rate", "weak/nowhere=1")[0] == 2
     code, text = run("build", path, "--out", out)
