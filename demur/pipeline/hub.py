@@ -274,10 +274,11 @@ def _told(repository: str) -> Iterator[None]:
             ) from None
         if status == 429 or status >= 500:
             raise StorageError(f"the hub failed ({status}: {said})", item=item, cure=again) from None
-        if status:
+        if status or not _from_the_net(error):
             raise StorageError(
-                f"the hub did not take it ({status}: {said})", item=item, cure="mend what it names"
-            ) from None
+                f"the hub did not take it ({status or type(error).__name__}: {said})", item=item,
+                cure="mend what it names, or push to a folder and carry that over",
+            ) from None  # fmt: skip
         raise StorageError(f"the connection to the hub failed: {said}", item=item, cure=again) from None
 
 
@@ -287,6 +288,12 @@ def _chain(error: BaseException) -> list[BaseException]:
     while (cause := found[-1].__cause__) is not None:
         found.append(cause)
     return found
+
+
+def _from_the_net(error: BaseException) -> bool:
+    """Whether a connection broke: an error of the operating system, or of an HTTP library."""
+    libraries = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3")
+    return any(isinstance(e, OSError) or type(e).__module__.partition(".")[0] in libraries for e in _chain(error))
 
 
 def _status(error: BaseException) -> int:

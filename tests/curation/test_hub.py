@@ -301,6 +301,13 @@ def test_the_token_is_never_told(hub, release, caplog, capfd):
     assert not any(TOKEN in path for _, path, _ in hub.seen)
 
 
+def test_what_the_hub_says_of_a_card_it_does_not_take(hub, release):
+    hub.plant("POST", "/api/validate-yaml", 400)
+    with pytest.raises(StorageError, match=r"did not take it \(400: Invalid metadata in README\.md"):
+        push(release, f"hf:{REPO}")
+    assert not hub.uploads()
+
+
 def test_a_hub_that_is_not_there(hub, release, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(StorageError, match="connection to the hub failed"):
