@@ -20,6 +20,7 @@ from demur.answers import holds
 from demur.curation.release import FunnelStep, Release, freeze, verify
 from demur.errors import DemurError, StorageError, UsageError
 from demur.pipeline.curate import curate
+from demur.pipeline.hub import look_up, open_hub, send
 from demur.pipeline.push import push
 from demur.store import digest, file_digest, read_json, write_json
 
@@ -287,18 +288,34 @@ def test_somebody_elses_push_at_the_same_time(hub, release):
     assert not push(release, f"hf:{REPO}").files
 
 
-def test_the_token_is_never_told(hub, release, caplog, capfd):
+def test_a_commit_between_looking_and_sending_is_not_overwritten(hub, release):
+    api, names = open_hub(REPO), [*release.manifest["files"], "manifest.json"]
+    push(release, f"hf:{REPO}")
+    hub.repos[REPO].tags.clear()
+    theirs = dict(hub.repos[REPO].files())
+    hub.repos[REPO].commit("emptied", {})
+    held = look_up(api, release, REPO, names)
+    hub.repos[REPO].commit("theirs", theirs)
+    with pytest.raises(UsageError, match=r"at the same time \(412"):
+        send(api, release, REPO, names, held, private=False)
+    assert not hub.repos[REPO].tags
+
+
+@pytest.mark.parametrize("secret", [TOKEN, "of-a-private-hub-0815"])
+def test_the_token_is_never_told(hub, release, caplog, capfd, monkeypatch, secret):
     caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("HF_TOKEN", secret)
+    hub.tokens[secret] = "ann"
     for method, path in STEPS:
         hub.plant(method, path, "echo", times=1)
         with pytest.raises(DemurError) as raised:
             push(release, f"hf:{REPO}")
         told = "".join(traceback.format_exception(raised.value))
         assert "not allowed: Bearer ***" in told or path.startswith("/lfs/") or method == "PUT"
-        assert TOKEN not in told
-    assert TOKEN not in caplog.text
-    assert TOKEN not in "".join(capfd.readouterr())
-    assert not any(TOKEN in path for _, path, _ in hub.seen)
+        assert secret not in told
+    assert secret not in caplog.text
+    assert secret not in "".join(capfd.readouterr())
+    assert not any(secret in path for _, path, _ in hub.seen)
 
 
 def test_what_the_hub_says_of_a_card_it_does_not_take(hub, release):
