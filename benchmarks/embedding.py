@@ -292,7 +292,7 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
 
     for title, (alone, plain, piped), space, files in (
         ("offline encoder", models, "look", paths),
-        ("accelerator stand-in, 300 images/s", [Waiting(300)] * 3, "look", paths * 6),
+        ("accelerator stand-in, 300 images/s", [Waiting(300)] * 3, "look", paths * 4),
         ("tiny EVA02-style model", tiny(work), "look", many),
     ):
         if alone is None:
@@ -308,10 +308,10 @@ def pipelines(repeats: int, every: int, work: Path) -> dict[str, Any]:
         if isinstance(alone, Waiting):
             peer = read_by_clip_retrieval(alone, files, work / "linked", workers=2)
             rivals |= {"clip-retrieval's reader, 2 processes": peer} if peer else {}
-            few = len(files) // 6
+            few = len(files) // 4
             rivals |= {
-                "model alone, a sixth of them": bare(alone, batches(alone, files[:few], ready=ready[:few]), space),
-                "pipeline, a sixth of them": forgetting(piped, images[:few], space),
+                "model alone, a quarter of them": bare(alone, batches(alone, files[:few], ready=ready[:few]), space),
+                "pipeline, a quarter of them": forgetting(piped, images[:few], space),
             }
         took = in_turns(rivals, repeats)
         against = "plain loop: read, decode, resize, model"

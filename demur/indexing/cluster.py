@@ -34,6 +34,7 @@ from demur.indexing.embed import Embedded, Item, MadeShard, embed, make_shard
 from demur.indexing.encoders import Encoder, Role, open_encoder
 from demur.indexing.exact import Floats, Found, exact_top, merge, padded
 from demur.indexing.indexes import Dense
+from demur.store import storage_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,15 +114,18 @@ class _Seeker:
     """What a search actor holds: parts of indexes, opened when they are first asked."""
 
     def __init__(self) -> None:
-        self._parts: dict[Path, Any] = {}
+        self._parts: dict[Path, tuple[int, Any]] = {}
+        """Each with the inode of its folder: another one of the same path is another index."""
 
     def found(self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None) -> Found | _Refused:
         """The first k of one run of rows, as rows of the whole; of all rows when the run is None."""
         try:
-            if folder not in self._parts:
+            with storage_errors(folder):
+                inode = folder.stat().st_ino
+            if self._parts.get(folder, (0, None))[0] != inode:
                 kind, _ = plugins.find("indexes", entry["kind"])
-                self._parts[folder] = kind.open(folder, entry)
-            part = self._parts[folder]
+                self._parts[folder] = (inode, kind.open(folder, entry))
+            part = self._parts[folder][1]
             if run is None:
                 answer: Found = part.search(queries, k)
                 return answer
