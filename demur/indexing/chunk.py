@@ -17,10 +17,13 @@ The rules, in this order:
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from demur.errors import UsageError
 from demur.records import Document
@@ -28,6 +31,10 @@ from demur.records import Document
 Offsets = Callable[[Sequence[str]], list[list[tuple[int, int]]]]
 """Texts to the (start, end) character offsets of their tokens, ascending; special tokens left out."""
 
+REMEMBERED = 200_000
+"""Pieces of text whose tokens are remembered, some 50 MB."""
+_PIECE = re.compile(r"[^ \n\t]+")
+"""What stands between blanks that every tokenizer takes for blanks."""
 _TOKEN = re.compile(r"[^\W_]+|[^\s]", re.UNICODE)
 _END = re.compile(r"(?<=[.!?\u2026\u3002])[\"'\u201d\u2019)\]]*\s+(?=[^\s a-z])|\n\s*\n+")
 _ABBREVIATED = re.compile(
@@ -43,7 +50,11 @@ def plain_offsets(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
 
 
 def tokenizer_offsets(tokenizer: Any) -> Offsets:
-    """Tokens of a `tokenizers.Tokenizer`, in batches (twice the speed of one call per text, the same offsets).
+    """Tokens of a `tokenizers.Tokenizer`.
+
+    Where blanks always part tokens (BERT's pre-tokenizer: Contriever, MiniLM, e5, BGE ...), what stands between two
+    blanks is tokenized once and remembered, which is several times faster; other tokenizers are asked in batches. The
+    offsets are the same.
 
     Args:
         tokenizer: its padding and truncation are switched off.
@@ -54,6 +65,60 @@ def tokenizer_offsets(tokenizer: Any) -> Offsets:
     def of(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [[span for span in encoding.offsets if span[1] > span[0]] for encoding in encodings]
+
+    return _remembered(of) if _parted_by_blanks(tokenizer) else of
+
+
+def _parted_by_blanks(tokenizer: Any) -> bool:
+    """Whether a text's tokens are those of its pieces between blanks: no step of the tokenizer looks across a blank."""
+    steps = (tokenizer.pre_tokenizer, tokenizer.normalizer)
+    added = tokenizer.get_added_tokens_decoder().values()
+    return (
+        type(steps[0]).__name__ == "BertPreTokenizer"
+        and type(steps[1]).__name__ in ("BertNormalizer", "Lowercase", "NoneType")
+        and not any(t.lstrip or t.rstrip or t.single_word or _PIECE.fullmatch(t.content) is None for t in added)
+    )
+
+
+def _remembered(offsets: Offsets) -> Offsets:
+    """The same offsets, with those of pieces between blanks remembered (`REMEMBERED` of them)."""
+    places: dict[str, int] = {}
+    ends = array("q", [0])  # piece -> where its tokens end among all that are remembered
+    left, right = array("i"), array("i")
+
+    def of(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        if len(places) > REMEMBERED:
+            places.clear()
+            del ends[1:], left[:], right[:]
+        pieces = [_PIECE.findall(text) for text in texts]
+        learn(list({piece for own in pieces for piece in own} - places.keys()))
+        return [spans(text, own) for text, own in zip(texts, pieces, strict=True)]
+
+    def spans(text: str, own: list[str]) -> list[tuple[int, int]]:
+        """The offsets of each piece, moved to where it stands."""
+        place = np.array([places[piece] for piece in own], dtype=np.int64)
+        start = np.array([match.start() for match in _PIECE.finditer(text)], dtype=np.int64)
+        bounds = np.frombuffer(ends, dtype=np.int64)
+        counts = bounds[place + 1] - bounds[place]
+        token = np.arange(counts.sum()) + np.repeat(bounds[place] - (np.cumsum(counts) - counts), counts)
+        at = np.repeat(start, counts)
+        sides = (np.frombuffer(side, dtype=np.int32) if side else np.zeros(0, np.int32) for side in (left, right))
+        return list(zip(*((side[token] + at).tolist() for side in sides), strict=True))
+
+    def learn(fresh: list[str]) -> None:
+        """Many to a text: a call of the tokenizer costs as much as some dozens of tokens."""
+        groups = [fresh[i : i + 256] for i in range(0, len(fresh), 256)]
+        for group, tokens in zip(groups, offsets([" ".join(group) for group in groups]), strict=True):
+            at = done = 0
+            for piece in group:
+                end = at + len(piece)
+                while done < len(tokens) and tokens[done][0] < end:
+                    left.append(tokens[done][0] - at)
+                    right.append(tokens[done][1] - at)
+                    done += 1
+                places[piece] = len(places)
+                ends.append(len(left))
+                at = end + 1
 
     return of
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.errors import UsageError
+from demur.indexing import chunk
 from demur.indexing.chunk import Chunker, plain_offsets, sentences, tokenizer_offsets
 from demur.records import Document, ImageRef
 
@@ -106,6 +107,55 @@ def test_with_a_tokenizer_batched_equals_one_by_one():
     for passage in together[0]:
         count = len(tokenizer.encode(made[0][passage.start : passage.end], add_special_tokens=False).ids)
         assert count == passage.tokens
+
+
+odd = st.text(
+    st.sampled_from("abW .,!?-'\n\t\r\u00a0\u2003\u3000\u0085\x1c\x00\ufffd\u0301\u00e9\u4e2d\u200b\U0001f600[SEP]09")
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(odd, max_size=5))
+def test_remembered_tokens_are_those_of_the_whole_text(texts):
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(
+            {t: n for n, t in enumerate(["[UNK]", "[SEP]", "a", "##b", "w", "##w", "e", ".", "中"])}
+        )
+    )
+    tokenizer.add_special_tokens(["[SEP]"])
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    for normalizer in (tokenizers.normalizers.BertNormalizer(), tokenizers.normalizers.Lowercase(), None):
+        if normalizer is not None:
+            tokenizer.normalizer = normalizer
+        assert chunk._parted_by_blanks(tokenizer)
+        whole = [
+            [span for span in encoding.offsets if span[1] > span[0]]
+            for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)
+        ]
+        assert tokenizer_offsets(tokenizer)(texts) == whole
+
+
+def test_pieces_are_forgotten_in_time(monkeypatch):
+    monkeypatch.setattr(chunk, "REMEMBERED", 3)
+    asked = []
+    of = chunk._remembered(lambda pieces: asked.extend(pieces) or plain_offsets(pieces))
+    for text in ("a b", "b c, d", "a"):
+        assert of([text]) == plain_offsets([text])
+    assert [sorted(text.split()) for text in asked] == [["a", "b"], ["c,", "d"], ["a"]]
+
+
+def test_tokenizers_that_look_across_blanks_are_asked_for_whole_texts():
+    tokenizers = pytest.importorskip("tokenizers")
+    bert = tokenizers.Tokenizer(tokenizers.models.WordPiece({"[UNK]": 0}))
+    assert not chunk._parted_by_blanks(bert)  # nothing parts words
+    bert.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    assert chunk._parted_by_blanks(bert)
+    bert.add_special_tokens([tokenizers.AddedToken("<m>", lstrip=True)])
+    assert not chunk._parted_by_blanks(bert)
+    byte_level = tokenizers.Tokenizer(tokenizers.models.BPE())
+    byte_level.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel()
+    assert not chunk._parted_by_blanks(byte_level)
 
 
 def test_articles_become_passages():
