@@ -292,10 +292,9 @@ def test_a_commit_between_looking_and_sending_is_not_overwritten(hub, release):
     api, names = open_hub(REPO), [*release.manifest["files"], "manifest.json"]
     push(release, f"hf:{REPO}")
     hub.repos[REPO].tags.clear()
-    theirs = dict(hub.repos[REPO].files())
     hub.repos[REPO].commit("emptied", {})
     held = look_up(api, release, REPO, names)
-    hub.repos[REPO].commit("theirs", theirs)
+    hub.repos[REPO].commit("theirs", {"README.md": fake_hub.File(b"theirs", False)})
     with pytest.raises(UsageError, match=r"at the same time \(412"):
         send(api, release, REPO, names, held, private=False)
     assert not hub.repos[REPO].tags
