@@ -70,6 +70,22 @@ def test_systems_of_a_command_share_the_money_and_others_do_not(tmp_path):
     assert other.spent == pytest.approx(0.8)
 
 
+def test_two_processes_that_reserve_at_the_same_moment_both_step_back(tmp_path, monkeypatch):
+    budget = Budget(1.0, tmp_path / "log")
+    other = SpendingLog(tmp_path / "log")
+    add = SpendingLog.add
+
+    def at_once(log, label, amount):
+        add(log, label, amount)
+        if log is not other and amount > 0:  # the other wrote between our look and our line
+            add(other, "all", 600_000_000)
+
+    monkeypatch.setattr(SpendingLog, "add", at_once)
+    with pytest.raises(BudgetReached):
+        asyncio.run(budget.reserve(0.6))
+    assert budget.spent == pytest.approx(0.6)  # the other's; ours was taken back
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), max_size=30), st.floats(0, 5))
 def test_a_budget_is_never_passed(pairs, money):
     budget = Budget(money)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -271,6 +272,7 @@ async def test_a_batch_that_does_not_fit_the_memory_is_halved(text_model, ask, m
         sizes = watched(model, monkeypatch, most=3)
         assert {q.item: a.text async for q, a in complete_all(model, requests)} == whole
         assert sum(n for n in sizes if n <= 3) == 12
+        assert all(after == before // 2 for before, after in pairwise(sizes) if before > 3)
         watched(model, monkeypatch, most=0)
         with pytest.raises(ItemError, match="does not fit in the device's memory"):
             await model.complete(requests[0])
