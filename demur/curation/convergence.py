@@ -17,8 +17,9 @@ The forecast asks how many samples one more gate would take. Two answers, becaus
 
 Intervals are percentiles over resampled samples and, since a few gates are a small sample of all gates, over what gates
 may be: other gates left out, steps larger and smaller, a correlation as some of the gates have it. With three or four
-gates they are wide, and that is the honest width: over simulated pools from which the strongest gate was kept back they
-hold what it took about 19 times in 20 (``tests/curation/test_convergence.py``).
+gates they are wide, and that is the honest width: over simulated pools from which the strongest gate was kept back, the
+interval held what it took in 85 to 93 of 100 pools with gates of any strength that know the same things each in their
+own measure, and in 97 to 100 with evenly spaced gates of one kind.
 """
 
 from __future__ import annotations
