@@ -174,6 +174,8 @@ class Ledger:
                 raise StorageError("this SQLite file is not a ledger", item=str(self.path), cure="choose another path")
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
+        # a checkpoint waits for the disk, and all calls with it: every 16 MB of replies, not every 4
+        self._db.execute("PRAGMA wal_autocheckpoint=4000")
         self._db.execute(_CREATE)
         # a write before the first call is paid: a read-only or full disk is told now
         self._db.execute(f"PRAGMA user_version={SCHEMA}")
