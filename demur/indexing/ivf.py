@@ -36,8 +36,8 @@ REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3, "ivf-sqfp16":
 
 
 def lists_for(n: int) -> int:
-    """Number of inverted lists for n vectors: sqrt(n), where filling them costs as much as some tens of n queries."""
-    return max(1, min(int(sqrt(n)), n // SAMPLE))
+    """Number of inverted lists for n vectors: 2 sqrt(n); filling them then costs as much as 2 sqrt(n) exact queries."""
+    return max(1, min(int(2 * sqrt(n)), n // SAMPLE))
 
 
 def train_centroids(vectors: Floats, lists: int, *, seed: int = 1234) -> Floats:
