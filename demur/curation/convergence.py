@@ -19,7 +19,7 @@ Intervals are percentiles over resampled samples and, since a few gates are a sm
 may be: other gates left out, steps larger and smaller, a correlation as some of the gates have it. With three or four
 gates they are wide, and that is the honest width: over simulated pools from which the strongest gate was kept back, the
 interval held what it took in 85 to 93 of 100 pools with gates of any strength that know the same things each in their
-own measure, and in 97 to 100 with evenly spaced gates of one kind.
+own measure, and in 96 to 100 with evenly spaced gates of one kind.
 """
 
 from __future__ import annotations
