@@ -381,13 +381,14 @@ def _scored_again(
     queries: Floats, vectors: Floats, k: int, slack: Floats, near: Found, *, last: bool
 ) -> tuple[Found, Rows]:
     """The exact first k of candidates, and which queries need more of them; only what can be among the k is scored."""
-    if len(queries) == 1:  # what follows, without arrays: beside one pass through memory they would be felt
-        line = near.scores[0].tolist()
-        bar = line[k - 1] - float(slack[0])
-        width = next((place for place in range(k, len(line)) if line[place] < bar), len(line))
-        rows = near.rows[:, :width]
-        more = np.arange(1 if width == len(line) and not last else 0)
-        return best(rescore(queries, vectors, rows), rows, k), more
+    if len(queries) < BLAS_FROM:  # what follows, without arrays: beside a pass through memory they would be felt
+        widths = [
+            next((place for place in range(k, len(line)) if line[place] < line[k - 1] - room), len(line))
+            for line, room in zip(near.scores.tolist(), slack.tolist(), strict=True)
+        ]
+        rows = near.rows[:, : max(widths)]
+        short = [] if last else [place for place, width in enumerate(widths) if width == near.rows.shape[1]]
+        return best(rescore(queries, vectors, rows), rows, k), np.array(short, dtype=np.int64)
     useful = near.scores >= (near.scores[:, k - 1] - slack)[:, None]
     if near.rows[:, -1].min() < 0:
         useful &= near.rows >= 0
