@@ -76,8 +76,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Where to work; the files and hits that come out do not depend on it."""
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to work (default: local)")
-    parser.add_argument("--ray-address", metavar="HOST:PORT",
-                        help="of a Ray cluster (default: $RAY_ADDRESS, one that runs here, a new one)")  # fmt: skip
+    parser.add_argument(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="of a Ray cluster; auto: one that runs here (default: $RAY_ADDRESS, or a new one)",
+    )
 
 
 def open_engine(args: argparse.Namespace) -> RayEngine | None:

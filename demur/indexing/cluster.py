@@ -143,7 +143,8 @@ class RayEngine:
     """Work on a Ray cluster.
 
     Args:
-        address: of the cluster; None takes ``RAY_ADDRESS``, or else the one that runs on this machine, or starts one.
+        address: of the cluster, "auto" for the one that runs on this machine; None takes ``RAY_ADDRESS``, or else
+            starts one for this process alone: somebody else's might end in the middle of the work.
         shard: items embedded by one task, for a new folder.
         rows: vectors put into lists by one task; a multiple of `demur.indexing.ivf.ADD_BLOCK`.
         gpus: GPUs that an embedding actor takes; None takes one where the cluster has any.
@@ -178,13 +179,14 @@ class RayEngine:
         self._ray: Any = ray
         self.shard, self.rows, self.actors, self.retries = shard, rows, actors, retries
         if not ray.is_initialized():
+            address = address or os.environ.get("RAY_ADDRESS") or "local"
             try:
                 ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
             except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
                 why = (str(error).splitlines() or ["no answer"])[0]
                 raise StorageError(
                     f"no Ray cluster: {why}",
-                    item=address or os.environ.get("RAY_ADDRESS", "ray"),
+                    item=address,
                     cure="start one with 'ray start --head'",
                 ) from error
         self.gpus = gpus if gpus is not None else min(1.0, self._ray.cluster_resources().get("GPU", 0.0))
