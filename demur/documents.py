@@ -1,7 +1,7 @@
 """Documents on disk: written once in order, then read by row or by id, mapped from the disk.
 
-Indexing writes them, retrieval reads ids, mining reads texts and images: all three share this file. What is
-kept in memory per document is 24 bytes while writing and nothing while reading, so they may be all of Wikipedia.
+Indexing writes them, retrieval reads ids, mining reads texts and images: all three share this file. Nothing is
+kept in memory per document, neither while writing nor while reading, so they may be all of Wikipedia.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import shutil
+import tempfile
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,86 @@ def key_of(id: str) -> int:
     return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little")
 
 
+_BLOCK = 1 << 16
+"""Numbers in memory at a time."""
+_SORTED = 1 << 17
+"""About how many hashes are sorted at a time, for up to 256 times as many; above that, a 256th of them."""
+
+
+class Column:
+    """Numbers in a file without a name, appended one by one or in blocks, then mapped: they cost disk, not memory.
+
+    Args:
+        folder: where the file lies; the disk space is given back with the last mapping.
+        kind: ``q`` for int64, ``Q`` for uint64.
+    """
+
+    def __init__(self, folder: Path, kind: Literal["q", "Q"] = "q") -> None:
+        self._folder, self._dtype = folder, np.dtype(np.int64 if kind == "q" else np.uint64)
+        self._buffer = array(kind)
+        with storage_errors(folder):
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 closed by close()
+        self._written = 0
+
+    def __len__(self) -> int:
+        return self._written + len(self._buffer)
+
+    def append(self, number: int) -> None:
+        """One more."""
+        self._buffer.append(number)
+        if len(self._buffer) >= _BLOCK:
+            self._flush()
+
+    def extend(self, numbers: NDArray[Any]) -> None:
+        """Many more."""
+        self._flush()
+        with storage_errors(self._folder):
+            self._file.write(np.ascontiguousarray(numbers, self._dtype).data)
+        self._written += len(numbers)
+
+    def _flush(self) -> None:
+        with storage_errors(self._folder):
+            self._file.write(self._buffer)
+        self._written += len(self._buffer)
+        del self._buffer[:]
+
+    def values(self) -> NDArray[Any]:
+        """(n,) all of them so far, mapped; they may be changed in place."""
+        self._flush()
+        with storage_errors(self._folder):
+            self._file.flush()
+            if not self._written:
+                return np.zeros(0, self._dtype)
+            return np.memmap(self._file, self._dtype, "r+", shape=(self._written,))
+
+    def save(self, path: Path) -> None:
+        """Write them as a ``.npy`` file."""
+        self._flush()
+        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (len(self),)}
+        with storage_errors(path), path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            self._file.seek(0)
+            shutil.copyfileobj(self._file, file, 1 << 20)
+
+    def close(self) -> None:
+        """Give the file back, unless it is mapped still."""
+        del self._buffer[:]
+        self._file.close()
+
+
+def by_key(keys: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
+    """Rows in the order of their keys, the rows of equal keys ascending and in one array; a part of all at a time."""
+    bits = min(max(len(keys) - 1, 0) // _SORTED, 255).bit_length()
+    for part in range(1 << bits):
+        found = [np.zeros(0, np.int64)]
+        for start in range(0, len(keys), _BLOCK):
+            block = keys[start : start + _BLOCK]
+            mine = block >> np.uint64(64 - bits) == part if bits else np.ones(len(block), bool)
+            found.append(np.flatnonzero(mine) + start)
+        rows = np.concatenate(found)
+        yield rows[np.argsort(keys[rows], kind="stable")]  # stable: the first of equal keys comes first
+
+
 class DocumentsWriter:
     """Writes documents to a new folder, one at a time.
 
@@ -42,11 +124,11 @@ class DocumentsWriter:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._sha = hashlib.sha256()
-        self._ends, self._id_ends, self._keys = array("q"), array("q"), array("Q")
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._lines: IO[bytes] = (folder / "documents.jsonl").open("wb")
             self._ids: IO[bytes] = (folder / "ids.bin").open("wb")
+        self._ends, self._id_ends, self._keys = Column(folder), Column(folder), Column(folder, "Q")
         self._at = self._id_at = 0
 
     def add(self, document: Document) -> int:
@@ -74,26 +156,30 @@ class DocumentsWriter:
 
     def close(self) -> list[int]:
         """Finish the files; returns the rows, ascending, whose id an earlier row already has."""
-        keys = np.frombuffer(self._keys, dtype=np.uint64) if self._keys else np.zeros(0, np.uint64)
-        order = np.argsort(keys, kind="stable").astype(np.int64)  # stable: the first of equal ids comes first
         with storage_errors(self.folder):
             self._lines.close()
             self._ids.close()
-            np.save(self.folder / "ends.npy", np.array(self._ends, dtype=np.int64))
-            np.save(self.folder / "id_ends.npy", np.array(self._id_ends, dtype=np.int64))
-            np.save(self.folder / "keys.npy", keys[order])
-            np.save(self.folder / "key_rows.npy", order)
-        return self._repeated(keys[order], order)
+        keys, repeated = self._keys.values(), []
+        with closing(Column(self.folder, "Q")) as in_order, closing(Column(self.folder)) as its_rows:
+            for rows in by_key(keys):
+                in_order.extend(keys[rows])
+                its_rows.extend(rows)
+                same = np.flatnonzero(keys[rows[1:]] == keys[rows[:-1]])
+                repeated += [(int(keys[rows[at]]), int(rows[at]), int(rows[at + 1])) for at in same]
+            columns = {"ends": self._ends, "id_ends": self._id_ends, "keys": in_order, "key_rows": its_rows}
+            for name, column in columns.items():
+                column.save(self.folder / f"{name}.npy")
+        return self._repeated(repeated)
 
-    def _repeated(self, keys: NDArray[np.uint64], rows: NDArray[np.int64]) -> list[int]:
-        same = np.flatnonzero(keys[1:] == keys[:-1])
-        if not len(same):
+    def _repeated(self, pairs: Sequence[tuple[int, int, int]]) -> list[int]:
+        """The rows with an earlier row's id, of (hash, row, next row of the same hash)."""
+        if not pairs:
             return []
         written, found = Documents(self.folder), []
         groups: dict[int, dict[str, int]] = {}
-        for at in same:
-            group = groups.setdefault(int(keys[at]), {})
-            for row in (int(rows[at]), int(rows[at + 1])):
+        for key, *rows in pairs:
+            group = groups.setdefault(key, {})
+            for row in rows:
                 if group.setdefault(written.id(row), row) != row:
                     found.append(row)
         return sorted(set(found))
@@ -104,9 +190,9 @@ class DocumentsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with storage_errors(self.folder), ExitStack() as closing:  # a full disk refuses what is still in a buffer
-            closing.callback(self._lines.close)
-            closing.callback(self._ids.close)
+        with storage_errors(self.folder), ExitStack() as ending:  # a full disk refuses what is still in a buffer
+            for each in (self._lines, self._ids, self._ends, self._id_ends, self._keys):
+                ending.callback(each.close)
 
 
 class Documents(Mapping[str, Document]):

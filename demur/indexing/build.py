@@ -30,7 +30,7 @@ import fcntl
 import shutil
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur import __version__
-from demur.documents import Documents, DocumentsWriter, key_of
+from demur.documents import Column, Documents, DocumentsWriter, by_key, key_of
 from demur.errors import DataError, IndexFileError, UsageError
 from demur.indexing.bm25 import Method, build_bm25, give_back
 from demur.indexing.bm25_reference import build_rank_bm25
@@ -193,7 +193,7 @@ def build_index(
         pages = _write_pages(work, table)
         table = table._replace(page_keys=table.page_keys[:0].copy())
         give_back()
-        rows = {"texts": table.texts, "images": table.images, "pages": np.arange(len(pages), dtype=np.int64)}
+        rows = {"texts": table.texts, "images": table.images, "pages": _counting(len(pages), work)}
         parts: dict[str, Any] = {}
         for part in DENSE_PARTS:
             if part.space not in encoders or not len(rows[part.over]):
@@ -332,8 +332,14 @@ class _Table(NamedTuple):
 
 
 def _read(documents: Iterable[Document], folder: Path, progress: bool | Progress) -> _Table:
-    texts, images, keys, empty = array("q"), array("q"), array("Q"), array("q")
-    with _counted(documents, "documents", progress) as counted, DocumentsWriter(folder) as writer:
+    empty = array("q")
+    with (
+        _counted(documents, "documents", progress) as counted,
+        DocumentsWriter(folder) as writer,
+        closing(Column(folder)) as texts,
+        closing(Column(folder)) as images,
+        closing(Column(folder, "Q")) as keys,
+    ):
         for document in counted:
             row = writer.add(document)
             keys.append(key_of(document.page or document.id))
@@ -344,12 +350,23 @@ def _read(documents: Iterable[Document], folder: Path, progress: bool | Progress
             if document.image is not None:
                 images.append(row)
         repeated = writer.close()
+        with_text, with_image, page_keys = texts.values(), images.values(), keys.values()
     bad = [(row, "the id repeats an earlier document's") for row in repeated]
     bad += [(row, "the text is empty") for row in empty if row not in repeated]
-    keep = [
-        np.setdiff1d(np.array(rows, dtype=np.int64), np.array(repeated, dtype=np.int64)) for rows in (texts, images)
-    ]
-    return _Table(Documents(folder), writer.sha256, keep[0], keep[1], np.array(keys, dtype=np.uint64), sorted(bad))
+    with_text, with_image = (_without(rows, repeated, folder) for rows in (with_text, with_image))
+    return _Table(Documents(folder), writer.sha256, with_text, with_image, page_keys, sorted(bad))
+
+
+def _without(rows: NDArray[np.int64], some: Sequence[int], folder: Path) -> NDArray[np.int64]:
+    """(n,) ascending rows without some of them, mapped."""
+    if not some:
+        return rows
+    dropped = np.array(sorted(some), np.int64)
+    with closing(Column(folder)) as kept:
+        for start in range(0, len(rows), NORM_BLOCK):
+            block = rows[start : start + NORM_BLOCK]
+            kept.extend(block[~np.isin(block, dropped)])
+        return kept.values()
 
 
 @contextmanager
@@ -397,23 +414,78 @@ def _save(path: Path, values: NDArray[Any]) -> None:
 
 def _write_pages(work: Path, table: _Table) -> Documents:
     """Write the table of pages, in the order of their first documents, and which documents lie on each."""
-    _, first, inverse = np.unique(table.page_keys, return_index=True, return_inverse=True)
-    by_first = np.argsort(first, kind="stable")
-    number = np.empty(len(first), np.int64)
-    number[by_first] = np.arange(len(first))
-    page_of = number[inverse]
-    order = np.argsort(page_of, kind="stable").astype(np.int64)
-    ends = np.cumsum(np.bincount(page_of, minlength=len(first))).astype(np.int64)
+    page_of, ends = _pages_of(table.page_keys, work / "documents")
+    order = _by_page(page_of, ends, work / "documents")
     start = 0
     with DocumentsWriter(work / "pages") as writer:
-        for end in ends.tolist():
-            writer.add(_page(table.shelf, order[start:end]))
-            start = end
+        for at in range(0, len(ends), NORM_BLOCK):
+            for end in ends[at : at + NORM_BLOCK].tolist():
+                writer.add(_page(table.shelf, order[start:end]))
+                start = end
         writer.close()
     _save(work / "page_of.npy", page_of)
     _save(work / "page_ends.npy", ends)
     _save(work / "page_documents.npy", order)
     return Documents(work / "pages")
+
+
+def _pages_of(keys: NDArray[np.uint64], folder: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(n,) the page of each row, and (pages,) where each page ends when rows lie page by page; both mapped.
+
+    Pages are numbered in the order of their first rows.
+    """
+    page_of = _zeros(len(keys), folder)
+    for rows in by_key(keys):  # first: the first row of the same page
+        new = np.flatnonzero(np.append(True, keys[rows[1:]] != keys[rows[:-1]])) if len(rows) else rows
+        page_of[rows] = np.repeat(rows[new], np.diff(np.append(new, len(rows))))
+    pages = 0
+    with closing(Column(folder)) as number:
+        for start in range(0, len(keys), NORM_BLOCK):
+            block = page_of[start : start + NORM_BLOCK]
+            new = block == np.arange(start, start + len(block))
+            number.extend(pages + np.cumsum(new) - 1)
+            pages += int(new.sum())
+        numbers = number.values()
+    ends = _zeros(pages, folder)
+    for start in range(0, len(keys), NORM_BLOCK):
+        block = numbers[page_of[start : start + NORM_BLOCK]]
+        page_of[start : start + NORM_BLOCK] = block
+        np.add.at(ends, block, 1)
+    total = 0
+    for start in range(0, pages, NORM_BLOCK):
+        ends[start : start + NORM_BLOCK] = total + np.cumsum(ends[start : start + NORM_BLOCK])
+        total = int(ends[min(start + NORM_BLOCK, pages) - 1])
+    return page_of, ends
+
+
+def _by_page(page_of: NDArray[np.int64], ends: NDArray[np.int64], folder: Path) -> NDArray[np.int64]:
+    """(n,) all rows, page by page, ascending within one; mapped."""
+    order, free = _zeros(len(page_of), folder), _zeros(len(ends), folder)
+    for start in range(1, len(ends), NORM_BLOCK):
+        free[start : start + NORM_BLOCK] = ends[start - 1 : start - 1 + len(free[start : start + NORM_BLOCK])]
+    for start in range(0, len(page_of), NORM_BLOCK):
+        pages = page_of[start : start + NORM_BLOCK]
+        rows = np.argsort(pages, kind="stable")
+        found, first, count = np.unique(pages[rows], return_index=True, return_counts=True)
+        place = np.arange(len(rows)) - np.repeat(first, count)  # the how-manyth of its page in this block
+        order[np.repeat(free[found], count) + place] = start + rows
+        free[found] += count
+    return order
+
+
+def _counting(count: int, folder: Path) -> NDArray[np.int64]:
+    """(n,) 0, 1, 2 ..., mapped."""
+    with closing(Column(folder)) as column:
+        for start in range(0, count, NORM_BLOCK):
+            column.extend(np.arange(start, min(start + NORM_BLOCK, count)))
+        return column.values()
+
+
+def _zeros(count: int, folder: Path) -> NDArray[np.int64]:
+    with closing(Column(folder)) as column:
+        for start in range(0, count, NORM_BLOCK):
+            column.extend(np.zeros(min(NORM_BLOCK, count - start), np.int64))
+        return column.values()
 
 
 def _page(shelf: Documents, rows: NDArray[np.int64]) -> Document:
@@ -502,9 +574,9 @@ def _dense(
         progress=partial(progress, part.name) if callable(progress) else progress,
     )
     failed = list(made.errors())
-    left_out = {shelf.row(id) for id, _ in failed}
+    left_out = [row for id, _ in failed if (row := shelf.row(id)) is not None]
     if failed:
-        _save(folder / "rows.npy", np.array([row for row in rows.tolist() if row not in left_out], dtype=np.int64))
+        _save(folder / "rows.npy", _without(rows, left_out, folder))
     vectors: NDArray[np.float32] = made.vectors
     count, dims = vectors.shape
     largest = 0.0
