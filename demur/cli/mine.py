@@ -52,6 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--sampling", choices=("top", "random"), default="top")
     choice.add_argument("--cross-encoder", metavar="MODEL", help="leave out what it scores like gold evidence")
     parser.add_argument("--seed", type=int, default=0, help="for random sampling (default: 0)")
+    parser.add_argument("--probes", type=positive, metavar="N",
+                        help="inverted lists searched for each question, where the index has any (default: as many as "
+                        "128 of the questions need for 99 %% of their exact neighbours)")  # fmt: skip
     add_engine(parser)
     parser.add_argument("--json", action="store_true", help="print what mining.json holds")
 
@@ -64,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.cli.index import open_engine, open_searcher
     from demur.curation.select import Selection
     from demur.errors import UsageError
-    from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples
+    from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples, tune_probes
     from demur.pipeline.steps import Shown
     from demur.retrieval.search import canonical_mode
     from demur.store import JsonlLog, storage_errors, write_json
@@ -97,7 +100,15 @@ def run(args: argparse.Namespace) -> int:
     kinds: Counter[str] = Counter()
     short: list[str] = []
     total = 0
+    if args.probes and not searcher.lists:
+        raise UsageError("--probes for an index without inverted lists", item=str(args.index), cure="leave it out")
     with Shown() as steps:
+        if args.probes:
+            for part in searcher.lists:
+                searcher.probe(part, args.probes)
+        elif searcher.lists:
+            source = _source(args.samples)
+            tune_probes(islice(source.samples(), args.limit), searcher, source.root, [plan], steps)
         steps.stage("choose the mode of each source by recall of gold")
         source = _source(args.samples)
         routes = choose_routes(islice(source.samples(), args.limit), searcher, source.root, plan, steps)
@@ -125,6 +136,7 @@ def run(args: argparse.Namespace) -> int:
         "without_distractors": short,
         "distractors": dict(sorted(kinds.items())),
         "left_out": dict(sorted(reasons.items())),
+        "probes": [probes._asdict() for probes in searcher.probes.values()],
         "recall": [recall_json(choice) for choice in routes.choices],
         "skipped": source.problems.lines,
     }
@@ -134,6 +146,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for choice in routes.choices:
         print_recall(choice)
+    for probes in searcher.probes.values():
+        sys.stdout.write(f"{probes}\n")
     _print(summary)
     sys.stdout.write(f"{args.out / 'samples.jsonl'}\n")
     return 0

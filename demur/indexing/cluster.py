@@ -114,17 +114,17 @@ class _Seeker:
     """What a search actor holds: parts of indexes, opened when they are first asked."""
 
     def __init__(self) -> None:
-        self._parts: dict[Path, tuple[int, Any]] = {}
-        """Each with the inode of its folder: another one of the same path is another index."""
+        self._parts: dict[Path, tuple[tuple[int, int], Any]] = {}
+        """Each with the inode of its folder, as another one of the same path is another index, and the lists probed."""
 
     def found(self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None) -> Found | _Refused:
         """The first k of one run of rows, as rows of the whole; of all rows when the run is None."""
         try:
             with storage_errors(folder):
-                inode = folder.stat().st_ino
-            if self._parts.get(folder, (0, None))[0] != inode:
+                same = folder.stat().st_ino, int(entry.get("nprobe", 0))
+            if self._parts.get(folder, ((0, 0), None))[0] != same:
                 kind, _ = plugins.find("indexes", entry["kind"])
-                self._parts[folder] = (inode, kind.open(folder, entry))
+                self._parts[folder] = (same, kind.open(folder, entry))
             part = self._parts[folder][1]
             if run is None:
                 answer: Found = part.search(queries, k)

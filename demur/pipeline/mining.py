@@ -3,17 +3,18 @@
 The route of a text distractor (VLM-DeflectionBench, section 3.2): a question with an image goes image -> pages -> their
 passages, ranked by the question; a question without one goes straight to the passages. An image distractor is the
 neighbour of the query image, or of the gold image where the question is text. Samples are taken in blocks, so that
-memory does not grow with their number.
+memory does not grow with their number; what is mined does not depend on the size of a block. Where the index has
+inverted lists, a sample of the questions tells how many of them must be searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,16 +27,21 @@ from demur.indexing.pixels import rgb
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.retrieval.recall import Choice, best_mode
-from demur.retrieval.search import Query, Searcher, canonical_mode
+from demur.retrieval.search import WAYS, Probes, Query, Searcher, canonical_mode
 from demur.store import read_image
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-BLOCK = 64
-"""Samples asked together."""
+BLOCK = 1024
+"""Samples asked together: a matrix product over the index, or over one of its lists, pays by their number."""
+READ = 64
+"""Images held in memory together."""
+TUNED_ON = 128
+"""Questions that the number of inverted lists is measured on."""
+RECALL = 0.99
+"""Of the exact neighbours of those questions, that the lists must hold."""
 PAGE_MODES = ("image->title", "image->title+summary", "image->image")
 TEXT_MODES = ("text->text", "lexical", "fused")
+PASSAGES = 10
+"""Passages among which gold counts as found."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,20 @@ class MiningPlan:
         """Pages opened for a question of that source."""
         return self.pages_of.get(source, self.pages)
 
+    def hits(self, pool: Pool) -> int:
+        """Hits fetched for that kind of distractors."""
+        return self.selection.range_min + max(self.quotas.get(pool, 0) * self.depth, self.selection.range_max or 0)
+
+    def reach(self) -> dict[str, int]:
+        """Simple dense mode that is asked in -> the neighbours that count there."""
+        pages = max(self.pages, *self.pages_of.values(), 0)
+        found = {mode: pages for mode in PAGE_MODES if mode in self.modes}
+        if self.quotas.get("visual"):
+            found["image->image"] = self.hits("visual")
+        if self.quotas.get("text") or {"text->text", "fused"} & set(self.modes):
+            found["text->text"] = self.hits("text") if self.quotas.get("text") else PASSAGES
+        return found
+
 
 @dataclass(frozen=True)
 class Routes:
@@ -91,6 +111,73 @@ class Routes:
     def choices(self) -> list[Choice]:
         """All of them, for tables."""
         return [*self.pages.values(), *self.passages.values()]
+
+
+class _Spread:
+    """Some of a stream, at equal steps over the whole of it, which is not held."""
+
+    def __init__(self) -> None:
+        self._kept: list[Sample] = []
+        self._step = 1
+        self._seen = 0
+
+    def add(self, sample: Sample) -> None:
+        if self._seen % self._step == 0:
+            self._kept.append(sample)
+            if len(self._kept) >= 2 * TUNED_ON:
+                del self._kept[1::2]
+                self._step *= 2
+        self._seen += 1
+
+    def drawn(self) -> list[Sample]:
+        """At most `TUNED_ON` of them."""
+        last, most = len(self._kept) - 1, min(TUNED_ON, len(self._kept))
+        return [self._kept[place] for place in np.linspace(0, last, most).astype(int).tolist()]
+
+
+def tune_probes(
+    samples: Iterable[Sample],
+    searcher: Searcher,
+    root: Path | None,
+    plans: Collection[MiningPlan],
+    steps: Steps = QUIET,
+) -> list[Probes]:
+    """Set how many inverted lists of each part are searched, by at most `TUNED_ON` of the questions that ask it.
+
+    They are drawn at equal steps over the whole input, so the same input always gives the same numbers. Parts without
+    inverted lists are left alone; where there are none the samples are not even read.
+
+    Args:
+        samples: read once.
+        searcher: the index; it searches that many lists from now on.
+        root: folder that relative image paths start from.
+        plans: what will be mined; of the neighbours wanted the most count.
+        steps: told how far it is.
+
+    Returns:
+        What was set, part by part; a part that no question asks is missing.
+    """
+    reach: dict[str, int] = {}
+    for plan in plans:
+        for mode, k in plan.reach().items():
+            if WAYS[mode].part in searcher.lists:
+                reach[mode] = max(k, reach.get(mode, 0))
+    if not reach:
+        return []
+    steps.stage("measure how many inverted lists must be searched")
+    drawn = {mode: _Spread() for mode in reach}
+    for sample in samples:
+        for mode, spread in drawn.items():
+            if _shown(sample) if mode == "image->image" else bool(sample.images) == (mode in PAGE_MODES):
+                spread.add(sample)
+    set_ = []
+    for mode, spread in drawn.items():
+        image = _shown if mode == "image->image" else _picture
+        made = _embedded([(s.question, image(s)) for s in spread.drawn()], searcher, root, [mode])
+        asked = [query for query in made if isinstance(query, Query)]
+        if asked:
+            set_.append(searcher.tune(mode, asked, reach[mode], recall=RECALL))
+    return set_
 
 
 def choose_routes(
@@ -114,11 +201,11 @@ def choose_routes(
     images = 4 * max(plan.pages, *plan.pages_of.values(), 0)  # several of them may lie on one page
     for block in _blocks(samples):
         for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
+            here = [mode for mode in modes if mode in plan.modes and mode in searcher.modes]
             mine_ = [s for s in block if bool(s.images) == (kind == "pages")]
-            asked = _readable(mine_, root)
-            for mode in modes:
-                if mode not in plan.modes or mode not in searcher.modes or not asked:
-                    continue
+            made = _embedded([(s.question, _picture(s)) for s in mine_], searcher, root, here)
+            asked = [(s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)]
+            for mode in here if asked else ():
                 lines = searcher.search(
                     [query for _, query in asked], mode, images if mode == "image->image" else max(20, images // 4)
                 )
@@ -137,7 +224,7 @@ def choose_routes(
     chosen: dict[str, dict[str, Choice]] = {"pages": {}, "passages": {}}
     for (kind, source), by_mode in found.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
-        at = plan.pages_for(source) if kind == "pages" else 10
+        at = plan.pages_for(source) if kind == "pages" else PASSAGES
         chosen[kind][source] = best_mode(label, by_mode, gold[kind, source], at=at)
     return Routes(chosen["pages"], chosen["passages"])
 
@@ -168,26 +255,18 @@ def mine_samples(
     diversity = _diversity(plan, searcher)
     done = 0
     for block in _blocks(samples):
-        hits: dict[str, dict[Pool, Sequence[Hit]]] = {s.id: {} for s in block}
-        unread: dict[str, str] = {}
-        golds: dict[str, dict[Pool, float]] = {s.id: {} for s in block}
+        cases = _cases(block, searcher, root, plan, routes)
         for pool, wanted in plan.quotas.items():
-            if not wanted:
-                continue
-            k = plan.selection.range_min + max(wanted * plan.depth, plan.selection.range_max or 0)
-            if pool == "visual":
-                _ask_visual(block, searcher, root, k, hits, unread, golds if plan.selection.by_margin else None)
-            elif pool == "lexical":
-                _ask(block, "lexical", searcher, root, plan, k, routes, pool, hits, unread)
-            else:
-                _ask(block, "text->text", searcher, root, plan, k, routes, pool, hits, unread)
-                if plan.selection.by_margin:
-                    _score_gold(block, searcher, hits, golds)
-        for sample in block:
+            if wanted and pool == "visual":
+                _ask_looks(cases, searcher, plan)
+            elif wanted:
+                _ask_passages(cases, pool, searcher, plan, routes)
+        for case in cases:
+            sample = case.sample
             base = sample if plan.native else sample.model_copy(update={"negatives": ()})
             mined = mine(
                 base,
-                hits[sample.id],
+                case.hits,
                 searcher.documents,
                 quotas=plan.quotas,
                 looks=looks,
@@ -195,17 +274,19 @@ def mine_samples(
                 per_page=plan.per_page,
                 cross_encoder=plan.cross_encoder,
                 diversity=diversity,
-                gold_scores=golds[sample.id],
+                gold_scores=case.golds,
             )
-            if plan.selection.by_margin and not _margin_holds(sample, hits[sample.id], golds[sample.id]):
+            if plan.selection.by_margin and not _margin_holds(case):
                 why = Drop(sample=sample.id, stage="mine", reason="no margin: the score of gold is not known")
                 mined = mined._replace(drops=(why, *mined.drops))
-            if sample.id in unread:
-                why = Drop(sample=sample.id, stage="mine", reason="image cannot be read", detail=unread[sample.id])
+            if case.unread:
+                why = Drop(sample=sample.id, stage="mine", reason="image cannot be read", detail=case.unread)
                 mined = mined._replace(drops=(why, *mined.drops))
             yield base.model_copy(update={"negatives": (*base.negatives, *mined.negatives)}), mined
-        done += len(block)
-        steps.count("samples mined", done, 0)
+            done += 1
+            if done % READ == 0:
+                steps.count("samples mined", done, 0)
+    steps.count("samples mined", done, 0)
 
 
 def _diversity(plan: MiningPlan, searcher: Searcher) -> dict[Pool, Diversity]:
@@ -227,107 +308,147 @@ def _diversity(plan: MiningPlan, searcher: Searcher) -> dict[Pool, Diversity]:
     }
 
 
-def _ask(
-    block: Sequence[Sample],
-    by: str,
-    searcher: Searcher,
-    root: Path | None,
-    plan: MiningPlan,
-    k: int,
-    routes: Routes,
-    pool: Pool,
-    hits: dict[str, dict[Pool, Sequence[Hit]]],
-    unread: dict[str, str],
-) -> None:
-    """Passages for every sample of the block: through pages where there is an image, straight where there is none."""
-    by_mode: dict[tuple[str, int], list[tuple[Sample, Query]]] = {}
-    for sample, query in _readable(block, root, unread):
-        page_route, text_route = routes.pages.get(sample.source), routes.passages.get(sample.source)
-        if sample.images and page_route is not None:
-            mode = f"{page_route.mode}/{by}"
-        else:
-            mode = by if pool == "lexical" or text_route is None else text_route.mode
-        by_mode.setdefault((mode, plan.pages_for(sample.source)), []).append((sample, query))
+@dataclass
+class _Case:
+    """A sample while it is mined for."""
+
+    sample: Sample
+    query: Query | None = None
+    """None where its image cannot be read."""
+    shown: Query | None = None
+    """What neighbours of its image are sought with: that image, or that of its gold evidence."""
+    hits: dict[Pool, Sequence[Hit]] = field(default_factory=dict)
+    golds: dict[Pool, float] = field(default_factory=dict)
+    """The lowest score of its gold evidence in the search that found the hits, found among them or not."""
+    unread: str = ""
+    """Why an image of it cannot be read."""
+
+
+def _cases(
+    block: Sequence[Sample], searcher: Searcher, root: Path | None, plan: MiningPlan, routes: Routes
+) -> list[_Case]:
+    """Samples with their questions embedded, each image read once."""
+    cases = [_Case(sample) for sample in block]
+    visual = bool(plan.quotas.get("visual")) and "image->image" in searcher.modes
+    pools = [pool for pool, wanted in plan.quotas.items() if wanted and pool != "visual"]
+    by_modes: dict[tuple[str, ...], list[_Case]] = {}
+    for case in cases:
+        modes = [_mode(case.sample, pool, routes) for pool in pools]
+        if visual and case.sample.images:
+            modes.append("image->image")
+        if modes:
+            by_modes.setdefault(tuple(modes), []).append(case)
+    for asked_in, group in by_modes.items():
+        wanted = [(case.sample.question, _picture(case.sample)) for case in group]
+        for case, made in zip(group, _embedded(wanted, searcher, root, asked_in), strict=True):
+            if isinstance(made, _Unread):
+                case.unread = made.why
+            else:
+                case.query = made
+                case.shown = made if visual and case.sample.images else None
+    if visual:
+        group = [case for case in cases if not case.sample.images and _shown(case.sample)]
+        wanted = [(case.sample.question, _shown(case.sample)) for case in group]
+        for case, made in zip(group, _embedded(wanted, searcher, root, ["image->image"]), strict=True):
+            if isinstance(made, _Unread):
+                case.unread = made.why
+            else:
+                case.shown = made
+    return cases
+
+
+def _mode(sample: Sample, pool: Pool, routes: Routes) -> str:
+    """How a sample finds passages: through pages where it has an image, straight where it has none."""
+    by = "lexical" if pool == "lexical" else "text->text"
+    page_route, text_route = routes.pages.get(sample.source), routes.passages.get(sample.source)
+    if sample.images and page_route is not None:
+        return f"{page_route.mode}/{by}"
+    return by if pool == "lexical" or text_route is None else text_route.mode
+
+
+def _ask_passages(cases: Sequence[_Case], pool: Pool, searcher: Searcher, plan: MiningPlan, routes: Routes) -> None:
+    """Passages for every sample, and where margins are asked for the scores of its gold passages."""
+    by_mode: dict[tuple[str, int], list[tuple[_Case, Query]]] = {}
+    for case in cases:
+        if case.query is not None:
+            key = _mode(case.sample, pool, routes), plan.pages_for(case.sample.source)
+            by_mode.setdefault(key, []).append((case, case.query))
     for (mode, pages), asked in by_mode.items():
-        if mode.partition("/")[0] in searcher.modes:
-            found = searcher.search([query for _, query in asked], mode, k, pages=pages)
-            for (sample, _), line in zip(asked, found, strict=True):
-                hits[sample.id][pool] = line
-
-
-def _ask_visual(
-    block: Sequence[Sample],
-    searcher: Searcher,
-    root: Path | None,
-    k: int,
-    hits: dict[str, dict[Pool, Sequence[Hit]]],
-    unread: dict[str, str],
-    golds: dict[str, dict[Pool, float]] | None,
-) -> None:
-    """Images near the query image; near the gold image where the question is text."""
-    if "image->image" not in searcher.modes:
-        return
-    asked: list[tuple[Sample, Query]] = []
-    for sample in block:
-        gold = next((e.image for e in sample.gold if e.modality is Modality.IMAGE and e.image is not None), None)
-        image = sample.images[0] if sample.images else gold
-        if image is None:
+        if mode.partition("/")[0] not in searcher.modes:
             continue
-        try:
-            asked.append((sample, Query(sample.question, rgb(read_image(image, root), image.uri))))
-        except (DataError, StorageError) as error:
-            unread[sample.id] = str(error)
-    queries = [query for _, query in asked]
-    for (sample, _), line in zip(asked, searcher.search(queries, "image->image", k), strict=True):
-        hits[sample.id]["visual"] = line
-    if golds is not None:
-        lists = [[e.id for e in sample.gold] for sample, _ in asked]
-        found = searcher.rerank(queries, lists, max(map(len, lists), default=1) or 1, by="image->image")
-        for (sample, _), line in zip(asked, found, strict=True):
-            if line:
-                golds[sample.id]["visual"] = min(hit.score for hit in line)
+        found = searcher.search([query for _, query in asked], mode, plan.hits(pool), pages=pages)
+        for (case, _), line in zip(asked, found, strict=True):
+            case.hits[pool] = line
+        if pool == "text" and plan.selection.by_margin and mode.endswith("text->text"):
+            _score_gold([(case, query) for case, query in asked if case.hits[pool]], pool, "text->text", searcher)
 
 
-def _margin_holds(sample: Sample, hits: Mapping[Pool, Sequence[Hit]], golds: Mapping[Pool, float]) -> bool:
-    """Whether the score of gold is known in every search by scores that found something."""
-    gold = {e.id for e in sample.gold}
-    by_score: tuple[Pool, ...] = ("text", "visual")
-    return all(pool in golds or any(hit.document in gold for hit in hits[pool]) for pool in by_score if hits.get(pool))
+def _ask_looks(cases: Sequence[_Case], searcher: Searcher, plan: MiningPlan) -> None:
+    """Images near the query image; near the gold image where the question is text."""
+    asked = [(case, case.shown) for case in cases if case.shown is not None]
+    found = searcher.search([query for _, query in asked], "image->image", plan.hits("visual"))
+    for (case, _), line in zip(asked, found, strict=True):
+        case.hits["visual"] = line
+    if plan.selection.by_margin:
+        _score_gold(asked, "visual", "image->image", searcher)
 
 
-def _score_gold(
-    block: Sequence[Sample],
-    searcher: Searcher,
-    hits: Mapping[str, Mapping[Pool, Sequence[Hit]]],
-    golds: dict[str, dict[Pool, float]],
-) -> None:
-    """The lowest score of each sample's gold passages in the search that found its hits, found among them or not."""
-    asked = [s for s in block if (found := hits[s.id].get("text")) and found[0].mode.endswith("text->text")]
-    lists = [[e.id for e in sample.gold] for sample in asked]
-    queries = [Query(sample.question) for sample in asked]
-    for sample, line in zip(
-        asked, searcher.rerank(queries, lists, max(map(len, lists), default=1) or 1) if asked else (), strict=True
-    ):
+def _score_gold(asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searcher: Searcher) -> None:
+    lists = [[e.id for e in case.sample.gold] for case, _ in asked]
+    if not asked:
+        return
+    found = searcher.rerank([query for _, query in asked], lists, max(map(len, lists)) or 1, by=by)
+    for (case, _), line in zip(asked, found, strict=True):
         if line:
-            golds[sample.id]["text"] = min(hit.score for hit in line)
+            case.golds[pool] = min(hit.score for hit in line)
 
 
-def _readable(
-    samples: Sequence[Sample], root: Path | None, unread: dict[str, str] | None = None
-) -> list[tuple[Sample, Query]]:
-    """Samples as queries; one whose image cannot be read is left out and noted."""
-    asked = []
-    for sample in samples:
-        try:
-            asked.append((sample, Query(sample.question, _picture(sample.images, root))))
-        except (DataError, StorageError) as error:
-            if unread is not None:
-                unread[sample.id] = str(error)
-    return asked
+def _margin_holds(case: _Case) -> bool:
+    """Whether the score of gold is known in every search by scores that found something."""
+    gold = {e.id for e in case.sample.gold}
+    by_score: tuple[Pool, ...] = ("text", "visual")
+    return all(
+        pool in case.golds or any(hit.document in gold for hit in case.hits[pool])
+        for pool in by_score
+        if case.hits.get(pool)
+    )
 
 
-def _picture(images: Sequence[ImageRef], root: Path | None) -> Image | None:
-    return rgb(read_image(images[0], root), images[0].uri) if images else None
+class _Unread(NamedTuple):
+    why: str
+
+
+def _embedded(
+    wanted: Sequence[tuple[str, ImageRef | None]], searcher: Searcher, root: Path | None, modes: Iterable[str]
+) -> list[Query | _Unread]:
+    """Texts with their images as queries that hold vectors for these modes, or why an image cannot be read."""
+    simple = sorted({one for mode in modes for one in mode.split("/")})
+    by_image = [mode for mode in simple if mode in PAGE_MODES]
+    made: list[Query | _Unread] = []
+    for start in range(0, len(wanted), READ):
+        queries: list[Query] = []
+        read: list[str] = []
+        for text, image in wanted[start : start + READ]:
+            try:
+                queries.append(Query(text, rgb(read_image(image, root), image.uri) if image is not None else None))
+                read.append("")
+            except (DataError, StorageError) as error:
+                read.append(str(error) or "unreadable")
+        vectors = iter(searcher.embedded(queries, by_image))
+        made += [_Unread(why) if why else next(vectors) for why in read]
+    whole = iter(searcher.embedded([query for query in made if isinstance(query, Query)], simple))
+    return [one if isinstance(one, _Unread) else next(whole) for one in made]
+
+
+def _picture(sample: Sample) -> ImageRef | None:
+    """The image that is asked about."""
+    return sample.images[0] if sample.images else None
+
+
+def _shown(sample: Sample) -> ImageRef | None:
+    """The image whose neighbours are sought: that of the question, or that of its gold evidence."""
+    gold = (e.image for e in sample.gold if e.modality is Modality.IMAGE and e.image is not None)
+    return _picture(sample) or next(gold, None)
 
 
 def _blocks(samples: Iterable[Sample]) -> Iterator[list[Sample]]:

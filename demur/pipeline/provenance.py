@@ -65,6 +65,7 @@ def about(
         },
         "encoder": {"name": encoder.name, "note": encoder.note, "fingerprint": encoder.fingerprint()},
         "index": searcher.id,
+        **({"index_probes": [p._asdict() for p in searcher.probes.values()]} if searcher.probes else {}),
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": shop.judge.id,
         "gates": list(specs),

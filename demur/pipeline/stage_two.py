@@ -10,7 +10,7 @@ from pathlib import Path
 
 from demur.curation.near import looks_of, same_look, same_text
 from demur.curation.recipe import BuildRecipe, RetrievalSpec
-from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples
+from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples, tune_probes
 from demur.pipeline.pool import Pool
 from demur.pipeline.steps import Steps
 from demur.records import Drop, Evidence, ImageRef, Sample
@@ -21,13 +21,13 @@ from demur.retrieval.search import Searcher
 def mine_pool(
     plan: BuildRecipe, pool: Pool, survivors: Sequence[Sample], searcher: Searcher, steps: Steps
 ) -> tuple[list[Choice], dict[str, Sample], list[Drop]]:
-    """Choose the best retrieval modes on the whole pool, then mine for the survivors.
+    """Tune the index and choose the best retrieval modes on the whole pool, then mine for the survivors.
 
     Args:
         plan: the recipe; a source's own ``retrieval`` goes before the common one (the paper's differ by source).
         pool: all samples: the modes are chosen on them, whoever survived.
         survivors: those that distractors are wanted for.
-        searcher: the index.
+        searcher: the index; its inverted lists, if it has any, are tuned.
         steps: told how far it is.
 
     Returns:
@@ -37,8 +37,9 @@ def mine_pool(
     choices: list[Choice] = []
     mined: dict[str, Sample] = {}
     drops: list[Drop] = []
-    for source, spec in pool.specs.items():
-        how = _mining(spec.retrieval or plan.retrieval)
+    plans = {source: _mining(spec.retrieval or plan.retrieval) for source, spec in pool.specs.items()}
+    tune_probes(pool.samples, searcher, pool.root, plans.values(), steps)
+    for source, how in plans.items():
         routes = choose_routes([s for s in pool.samples if s.source == source], searcher, pool.root, how, steps)
         choices += routes.choices
         todo = []

@@ -18,8 +18,8 @@ descending, row ascending) and do not depend on how many queries are asked at on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -71,6 +71,12 @@ class Query:
 
     text: str = ""
     image: Image | None = None
+    vectors: Mapping[tuple[str, str], NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
+    """What was embedded already (`Searcher.embedded`): ("text" or "image", space) -> (d,) float32."""
+
+    def has(self, by: str, space: str) -> bool:
+        """Whether it can be asked with its text or its image in a space."""
+        return (by, space) in self.vectors or (bool(self.text.strip()) if by == "text" else self.image is not None)
 
 
 class _Way(NamedTuple):
@@ -92,6 +98,28 @@ MODES = (*WAYS, "fused")
 FUSED = ("text->text", "lexical")
 DEPTH = 100
 """Least number of hits of each kind that fusion reads."""
+RANKED = 64
+"""Queries whose own candidates are ranked at once: the passages of their pages may be many."""
+
+
+class Probes(NamedTuple):
+    """How many inverted lists of a part are searched for each query, and why."""
+
+    part: str
+    probes: int
+    lists: int
+    """Of the part in all."""
+    k: int = 0
+    """Neighbours that counted; 0 where the number was given, not measured."""
+    recall: float = 0.0
+    """Least share of the exact first k that was asked for."""
+    questions: int = 0
+    """That it was measured on."""
+
+    def __str__(self) -> str:
+        """For people."""
+        why = f" for recall@{self.k} >= {self.recall:g} on {self.questions:,} questions" if self.k else ", as asked"
+        return f"IVF {self.part}: {self.probes:,} of {self.lists:,} lists{why}"
 
 
 def canonical_mode(text: str) -> str:
@@ -162,6 +190,8 @@ class Searcher:
         self._page_documents = np.load(folder / "page_documents.npy", mmap_mode="r")
         self._parts: dict[str, Any] = {}
         self._rows: dict[str, NDArray[np.int64]] = {}
+        self.probes: dict[str, Probes] = {}
+        """Part -> how many of its lists are searched, where that is not what the manifest says."""
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -173,6 +203,73 @@ class Searcher:
         """Where the hits of a mode are looked up: `documents`, or `pages`."""
         last = canonical_mode(mode).rpartition("/")[2]
         return self.pages if last in WAYS and WAYS[last].finds == "pages" else self.documents
+
+    @property
+    def lists(self) -> dict[str, int]:
+        """Part -> its number of inverted lists, for the parts that have them."""
+        return {
+            name: int(part["lists"])
+            for name, part in self.manifest["parts"].items()
+            if {"lists", "nprobe"} <= set(part)
+        }
+
+    def probe(self, part: str, probes: int) -> Probes:
+        """Search that many lists of a part for each query from now on; all of them where there are fewer.
+
+        Raises:
+            UsageError: the part has no inverted lists, or ``probes`` is below 1.
+        """
+        if part not in self.lists or probes < 1:
+            raise UsageError(
+                f"{probes} inverted lists of {part!r} cannot be searched",
+                item=str(self.folder),
+                cure="give 1 or more, for an index of an ivf kind",
+            )
+        return self._probe(Probes(part, min(probes, self.lists[part]), self.lists[part]))
+
+    def tune(self, mode: str, queries: Sequence[Query], k: int, *, recall: float = 0.99) -> Probes:
+        """Search as many lists from now on as a sample of queries needs (`demur.indexing.indexes.Dense.probes_for`).
+
+        Args:
+            mode: a simple one, whose part has inverted lists.
+            queries: some hundred of those that will be asked; at least one.
+            k: neighbours that count.
+            recall: the share of the exact first k of the sample that the lists must hold, in (0, 1].
+
+        Raises:
+            UsageError: the part has no inverted lists that can be tuned, or a query lacks what the mode asks with.
+        """
+        way = WAYS[canonical_mode(mode)]
+        part = self._part(way.part)
+        if way.part not in self.lists or not hasattr(part, "probes_for") or not queries:
+            raise UsageError(
+                f"{mode} searches no inverted lists that can be tuned", item=str(self.folder), cure="leave it as it is"
+            )
+        needed = part.probes_for(self._asked(queries, way), k, recall=recall)
+        return self._probe(Probes(way.part, needed, self.lists[way.part], k, recall, len(queries)))
+
+    def _probe(self, probes: Probes) -> Probes:
+        self.probes[probes.part] = probes
+        self._parts.pop(probes.part, None)
+        return probes
+
+    def embedded(self, queries: Sequence[Query], modes: Iterable[str]) -> list[Query]:
+        """The queries with the vectors that these modes ask with, in place of their images.
+
+        So a query is embedded once for all modes, and the images of many need not be held together. What a query or the
+        index lacks is passed over.
+        """
+        simple = {one for mode in modes for one in canonical_mode(mode).split("/")}
+        simple = {one for mode in simple for one in (FUSED if mode == "fused" else (mode,))}
+        parts = self.manifest["parts"]
+        ways = {WAYS[one] for one in simple if WAYS[one].part in parts and WAYS[one].part != "lexical"}
+        made = [dict(query.vectors) for query in queries]
+        for by, space in sorted({(way.by, parts[way.part]["space"]) for way in ways}):
+            todo = [n for n, q in enumerate(queries) if (by, space) not in q.vectors and q.has(by, space)]
+            if todo:
+                for n, vector in zip(todo, self._vectors([queries[n] for n in todo], by, space), strict=True):
+                    made[n][by, space] = vector
+        return [replace(query, image=None, vectors=own) for query, own in zip(queries, made, strict=True)]
 
     def search(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> list[list[Hit]]:
         """The first k hits of each query.
@@ -198,25 +295,31 @@ class Searcher:
             return []
         first, slash, then = mode.partition("/")
         if slash:
+            self._complete(queries, WAYS[then])
+            queries = self.embedded(queries, [mode])
             opened = self._pages_found(queries, first, pages)
-            candidates = [
-                [self.documents.id(row) for page in found for row in self._documents_of(page)] for found in opened
-            ]
-            return self.rerank(queries, candidates, k, by=then, mode=mode)
+            hits = []
+            for start in range(0, len(queries), RANKED):
+                candidates = [
+                    [self.documents.id(row) for page in found for row in self._documents_of(page)]
+                    for found in opened[start : start + RANKED]
+                ]
+                hits += self.rerank(queries[start : start + RANKED], candidates, k, by=then, mode=mode)
+            return hits
+        return [self._hits(line, mode) for line in self._scored(queries, mode, k)]
+
+    def _scored(self, queries: Sequence[Query], mode: str, k: int) -> list[list[tuple[str, float]]]:
+        """Ids and scores of the first k in a simple mode, or fused."""
         if mode == "fused":
-            both = [self.search(queries, one, max(k, DEPTH)) for one in FUSED]
+            both = [self._scored(queries, one, max(k, DEPTH)) for one in FUSED]
             return [
-                self._hits(reciprocal_ranks([[h.document for h in hits] for hits in lists])[:k], mode)
-                for lists in zip(*both, strict=True)
+                reciprocal_ranks([[id for id, _ in line] for line in lines])[:k] for lines in zip(*both, strict=True)
             ]
         way = WAYS[mode]
         found = self._part(way.part).search(self._asked(queries, way), k)
         rows, table = self._rows[way.part], self.documents if way.finds == "documents" else self.pages
         return [
-            self._hits(
-                [(table.id(int(rows[row])), float(score)) for row, score in zip(line, scores, strict=True) if row >= 0],
-                mode,
-            )
+            [(table.id(int(rows[row])), float(score)) for row, score in zip(line, scores, strict=True) if row >= 0]
             for line, scores in zip(found.rows, found.scores, strict=True)
         ]
 
@@ -288,18 +391,19 @@ class Searcher:
         way = WAYS[FUSED[0]] if mode == "fused" else WAYS[mode]
         # several documents may lie on one page: ask for more until enough pages are seen or nothing is left
         k, most = pages, max(1, self.manifest["counts"]["documents"])
-        while True:
-            hits = self.search(queries, mode, k)
-            table = self.pages if way.finds == "pages" else self.documents
-            found = []
-            for line in hits:
-                rows = [row for row in table.rows([h.document for h in line]) if row is not None]
+        table = self.pages if way.finds == "pages" else self.documents
+        found: list[list[int]] = [[] for _ in queries]
+        short = list(range(len(queries)))
+        while short:
+            lines = self._scored([queries[n] for n in short], mode, k)
+            for n, line in zip(short, lines, strict=True):
+                rows = [row for row in table.rows([id for id, _ in line]) if row is not None]
                 own = [row if way.finds == "pages" else int(self._page_of[row]) for row in rows]
-                found.append(list(dict.fromkeys(own))[:pages])
-            short = any(len(own) < pages and len(line) == k for own, line in zip(found, hits, strict=True))
-            if not short or k >= most:
-                return found
+                found[n] = list(dict.fromkeys(own))[:pages]
+            # asked again alone: what is found for a query may not depend on the others
+            short = [n for n, line in zip(short, lines, strict=True) if len(found[n]) < pages and len(line) == k < most]
             k = min(most, k * 4)
+        return found
 
     def _documents_of(self, page: int) -> NDArray[np.int64]:
         start = int(self._page_ends[page - 1]) if page else 0
@@ -315,6 +419,8 @@ class Searcher:
                     cure=f"ask in one of: {', '.join(self.modes)}",
                 )
             entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
+            if name in self.probes:
+                entry = entry | {"nprobe": self.probes[name].probes}
             if self._engine is not None:
                 self._parts[name] = self._engine.open_part(folder, entry)
             else:
@@ -323,21 +429,32 @@ class Searcher:
             self._rows[name] = np.load(folder / "rows.npy", mmap_mode="r")
         return self._parts[name]
 
-    def _asked(self, queries: Sequence[Query], way: _Way) -> Any:
-        lacking = next(
-            (n for n, q in enumerate(queries) if (not q.text.strip() if way.by == "text" else q.image is None)), None
-        )
+    def _complete(self, queries: Sequence[Query], way: _Way) -> None:
+        """Every query has what the mode asks with, or the first that has not is named."""
+        space = self.manifest["parts"][way.part]["space"] if way.part in self.manifest["parts"] else ""
+        lacking = next((n for n, query in enumerate(queries) if not query.has(way.by, space)), None)
         if lacking is not None:
             raise UsageError(
                 f"the mode asks with {way.by}, which the query lacks",
                 item=f"query {lacking}",
                 cure="choose another mode",
             )
+
+    def _asked(self, queries: Sequence[Query], way: _Way) -> Any:
+        self._complete(queries, way)
         if way.part == "lexical":
             return [q.text for q in queries]
         space = self.manifest["parts"][way.part]["space"]
+        todo = [n for n, q in enumerate(queries) if (way.by, space) not in q.vectors]
+        if len(todo) == len(queries):
+            return self._vectors(queries, way.by, space)
+        vectors = dict(zip(todo, self._vectors([queries[n] for n in todo], way.by, space), strict=True) if todo else ())
+        return np.stack([vectors[n] if n in vectors else q.vectors[way.by, space] for n, q in enumerate(queries)])
+
+    def _vectors(self, queries: Sequence[Query], by: str, space: str) -> NDArray[np.float32]:
+        """(n, d) float32 of queries that have the text or image."""
         encoder = self._encoders[space]
-        if way.by == "text":
+        if by == "text":
             vectors = encoder.texts([q.text for q in queries], space, role="query")
         else:
             vectors = encoder.images([q.image for q in queries if q.image is not None], space)

@@ -1,0 +1,195 @@
+"""Mining in blocks of any size, and the inverted lists that are searched for it."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stub_encoder import StubEncoder
+from test_search import picture
+
+from demur.cli import main
+from demur.indexing.exact import exact_top
+from demur.indexing.indexes import Dense
+from demur.pipeline import mining
+from demur.pipeline.mining import TUNED_ON, MiningPlan, tune_probes
+from demur.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.retrieval.search import WAYS, Query, Searcher
+from demur.store import image_ref, write_records
+
+ENCODER = ["--encoder", "stub_encoder:stub"]
+TEXTS, IMAGES, SAMPLES = 600, 120, 90
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A pool of questions with an image, without one, and about an image; one image is broken."""
+    root = tmp_path_factory.mktemp("world")
+    documents = [
+        Document(id=f"t{i}", title=f"T{i // 3}", text=f"passage {i} about w{i % 7}", page=f"p{i // 3}")
+        for i in range(TEXTS)
+    ]
+    for i in range(IMAGES):
+        data = io.BytesIO()
+        picture(i).save(data, "PNG")
+        (root / f"{i}.png").write_bytes(data.getvalue())
+        page = f"p{i // 4}"  # several images of a page: more hits must be asked for until enough pages are seen
+        documents.append(
+            Document(id=f"i{i}", title=f"look {i}", image=image_ref(data.getvalue(), f"{i}.png"), page=page)
+        )
+    write_records(root / "documents.jsonl", documents)
+    (root / "broken.png").write_bytes(b"no image")
+    by_id = {d.id: d for d in documents}
+    broken = by_id["i30"].image.model_copy(update={"uri": "broken.png"})
+    samples = []
+    for i in range(SAMPLES):
+        image, kind = by_id[f"i{i}"].image, i % 3
+        gold = by_id[f"i{i}"] if kind == 2 else by_id[f"t{5 * i}"]
+        images = () if kind else (broken if i == 30 else image,)
+        samples.append(
+            Sample(
+                id=f"q{i}", source="world", question=f"Which part is number {i} about w{i % 7}?", images=images,
+                answers=AnswerSpec(accepted=((f"answer {i}",),)), gold=(Evidence.of(gold, Role.GOLD),),
+            )
+        )  # fmt: skip
+    write_records(root / "samples.jsonl", samples)
+    (root / "pool.json").write_text("{}")
+    return root
+
+
+@pytest.fixture
+def here(world, monkeypatch):
+    monkeypatch.chdir(world)
+    return world
+
+
+def built(kind):
+    folder = f"index-{kind}"
+    if not Path(folder).exists():
+        assert main(["index", "build", ".", "--kind", kind, "--out", folder, *ENCODER]) == 0
+    return folder
+
+
+def mined(capsys, folder, *words):
+    """The summary, and every byte written."""
+    capsys.readouterr()
+    assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--json", *words]) == 0
+    out = capsys.readouterr().out
+    files = {name: Path("mined", name).read_bytes() for name in ("samples.jsonl", "drops.jsonl", "mining.json")}
+    return json.loads(out[out.index("{") :]), files
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf-flat", "ivf-sq8", "ivf-pq"])
+def test_the_size_of_a_block_changes_no_byte(here, capsys, monkeypatch, kind):
+    folder = built(kind)
+    wanted = ["--text", "3", "--lexical", "2", "--visual", "3", "--pages", "12", "--relative-margin", "0.01"]
+    whole = {}
+    for block, read in ((1, 64), (64, 7), (1024, 64)):
+        monkeypatch.setattr(mining, "BLOCK", block)
+        monkeypatch.setattr(mining, "READ", read)
+        summary, whole[block] = mined(capsys, folder, *wanted)
+    assert whole[1] == whole[64] == whole[1024]
+    assert summary["left_out"]["image cannot be read"] == 1
+    assert {"image->image", "lexical"} < summary["distractors"].keys()
+
+
+@pytest.mark.parametrize("mode", ["fused", "image->title/text->text", "image->image/lexical"])
+def test_modes_that_ask_more_than_once_do_not_depend_on_company(here, mode):
+    searcher = Searcher(here / built("ivf-sq8"), StubEncoder(name="stub_encoder:stub"))
+    queries = [Query(f"passage {i} about w{i % 3}", picture(i)) for i in range(70)]
+    together = searcher.search(queries, mode, 9, pages=13)
+    assert together == [searcher.search([query], mode, 9, pages=13)[0] for query in queries]
+    assert together == searcher.search(searcher.embedded(queries, [mode]), mode, 9, pages=13)
+
+
+def test_embedded_queries_let_their_images_go_and_are_not_embedded_again(here, monkeypatch):
+    encoder = StubEncoder(name="stub_encoder:stub")
+    searcher = Searcher(here / built("flat"), encoder)
+    modes = [*searcher.modes, "image->title/text->text"]
+    queries = searcher.embedded([Query("a", picture(0)), Query("b"), Query("", picture(1))], modes)
+    assert [query.image for query in queries] == [None] * 3
+    monkeypatch.setattr(StubEncoder, "texts", None)
+    monkeypatch.setattr(StubEncoder, "images", None)
+    for mode in modes:
+        assert searcher.search(queries[:1], mode, 3)
+
+
+def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
+    folder = built("ivf-flat")
+    summary, _ = mined(capsys, folder, "--text", "5", "--visual", "4")
+    told = {p["part"]: p for p in summary["probes"]}
+    assert {(p["part"], p["k"], p["recall"]) for p in summary["probes"]} == {
+        ("passages", 30, 0.99), ("titles", 10, 0.99), ("summaries", 10, 0.99), ("looks", 24, 0.99),
+    }  # fmt: skip
+    assert {name: p["questions"] for name, p in told.items()} == {
+        "passages": 60, "titles": 29, "summaries": 29, "looks": 59,  # of the image that is broken none
+    }  # fmt: skip
+    searcher = Searcher(here / folder, StubEncoder(name="stub_encoder:stub"))
+    assert all(0 < p["probes"] <= p["lists"] == searcher.lists[name] for name, p in told.items())
+    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
+    asked = [Query(s.question) for s in samples if not s.images]
+    vectors = np.stack([q.vectors["text", "text"] for q in searcher.embedded(asked, ["text->text"])])
+    right = exact_top(vectors, searcher.vectors("passages"), 30, largest_norm=1.001).rows
+
+    def recall(probes):
+        searcher.probe("passages", probes)
+        found = searcher.search(asked, "text->text", 30)
+        rows = [[int(hit.document[1:]) for hit in line] for line in found]
+        return np.mean([np.isin(r, f).mean() for r, f in zip(right, rows, strict=True)])
+
+    assert recall(told["passages"]["probes"]) >= 0.99 > recall(told["passages"]["probes"] - 1)
+    assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined"]) == 0
+    plain = capsys.readouterr().out
+    assert "lists for recall@60 >= 0.99 on 60 questions" in plain
+
+
+def test_a_number_given_wins(here, capsys, monkeypatch):
+    folder = built("ivf-flat")
+    monkeypatch.setattr(Dense, "probes_for", None)  # nothing is measured
+    summary, few = mined(capsys, folder, "--probes", "1")
+    lists = Searcher(here / folder, StubEncoder(name="stub_encoder:stub")).lists
+    assert {p["part"]: (p["probes"], p["k"]) for p in summary["probes"]} == {name: (1, 0) for name in lists}
+    summary, all_ = mined(capsys, folder, "--probes", "9999")
+    assert {p["part"]: p["probes"] for p in summary["probes"]} == lists
+    assert few["samples.jsonl"] != all_["samples.jsonl"]
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--probes", "2"]) == 0
+    assert f"IVF passages: 2 of {lists['passages']} lists, as asked" in capsys.readouterr().out
+
+
+def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
+    folder = built("flat")
+    monkeypatch.setattr(Dense, "probes_for", None)
+    summary, _ = mined(capsys, folder)
+    assert summary["probes"] == []
+    searcher = Searcher(here / folder, StubEncoder(name="stub_encoder:stub"))
+    assert tune_probes(iter(lambda: 1 / 0, 1), searcher, here, [MiningPlan()]) == []  # samples are not even read
+    assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--probes", "2"]) == 2
+    assert "without inverted lists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 255, 256, 300, 1000, 5003])
+def test_questions_are_drawn_at_equal_steps_over_the_whole(count):
+    spread = mining._Spread()
+    for i in range(count):
+        spread.add(i)
+    drawn = spread.drawn()
+    assert len(drawn) == min(count, TUNED_ON)
+    steps = np.diff(drawn)
+    assert (steps > 0).all()
+    if count > TUNED_ON:
+        assert drawn[0] == 0
+        assert count - drawn[-1] <= 2 * count / TUNED_ON
+        assert steps.max() <= 2 * steps.min()
+
+
+def test_the_most_neighbours_that_any_plan_wants_count(here):
+    searcher = Searcher(here / built("ivf-flat"), StubEncoder(name="stub_encoder:stub"))
+    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
+    plans = [MiningPlan(quotas={"text": 2}, modes=("text->text",)), MiningPlan(quotas={"text": 4}, modes=("lexical",))]
+    set_ = tune_probes(samples, searcher, here, plans)
+    assert [(p.part, p.k, p.questions) for p in set_] == [("passages", 24, 60)]
+    assert searcher.probes == {"passages": set_[0]}
+    assert searcher._part(WAYS["text->text"].part).nprobe == set_[0].probes
