@@ -86,7 +86,7 @@ class Engine(Protocol):
 class _Here:
     """This process."""
 
-    embed = staticmethod(embed)
+    embed = staticmethod(partial(embed, distinct=True))  # rows of the same id were left out before
     build_ivf = staticmethod(build_ivf)
 
 

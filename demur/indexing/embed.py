@@ -232,6 +232,7 @@ def embed(
     workers: int = 2,
     progress: bool | Callable[[int, int], None] = True,
     elsewhere: Elsewhere | None = None,
+    distinct: bool = False,
 ) -> Embedded:
     """Embed ``items`` into the folder ``out``, going on where an earlier run was stopped.
 
@@ -250,6 +251,7 @@ def embed(
         progress: show a bar with rate and remaining time on standard error; or a function told (items done, items in
             all, 0 when unknown) after every batch.
         elsewhere: makes the shards in other processes; ``items`` must have a length then, and ids must not repeat.
+        distinct: ids are known not to repeat: they are not looked at, which saves some 20 bytes of memory each.
 
     Raises:
         IndexFileError: ``out`` holds vectors of another encoder, space or role, or something else altogether.
@@ -277,7 +279,7 @@ def embed(
     with (
         _locked(out),
         _Folder.open(out, plan, shard) as folder,
-        _Work(encoder, space, role, workers) as work,
+        _Work(encoder, space, role, workers, distinct=distinct) as work,
         _shown(f"{encoder.name} {space}", total, progress) as bar,
     ):
         stream = _past_finished(iter(items), folder, work, bar)
@@ -363,7 +365,7 @@ def _past_finished(items: Iterator[Item], folder: _Folder, work: _Work, bar: _Wa
             folder.cut(number)
             return chain(chunk, items)
         for item in chunk:
-            work.seen.is_new(item.id)
+            work.is_new(item.id)
         if bar:
             bar.skip(done.items, done.failed)
     return items
@@ -414,13 +416,13 @@ def _holds(run: NDArray[np.uint64], key: np.uint64) -> bool:
 class _Work:
     """From items to rows: the decoding threads, the model, and what can be wrong with an item."""
 
-    def __init__(self, encoder: Encoder, space: str, role: Role, workers: int) -> None:
+    def __init__(self, encoder: Encoder, space: str, role: Role, workers: int, *, distinct: bool = False) -> None:
         self._encoder, self._space, self._role = encoder, space, role
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
         self._step = int(getattr(encoder, "batch", 64))
         # one batch ready while the next fills: the model need not wait when the processors are wanted elsewhere
         self.ahead = 2 * self._step + 4 * workers
-        self.seen = _Seen()
+        self.is_new: Callable[[str], bool] = (lambda id: True) if distinct else _Seen().is_new
 
     def __enter__(self) -> _Work:
         return self
@@ -437,7 +439,7 @@ class _Work:
     def _wrong(self, item: Item) -> str:
         if not item.id:
             return "its id is empty"
-        if not self.seen.is_new(item.id):
+        if not self.is_new(item.id):
             return "its id repeats that of an earlier item"
         if (item.text is None) == (item.image is None):
             return "it must have either a text or an image"
