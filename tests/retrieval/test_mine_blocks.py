@@ -103,6 +103,24 @@ def test_modes_that_ask_more_than_once_do_not_depend_on_company(here, mode):
     assert together == searcher.search(searcher.embedded(queries, [mode]), mode, 9, pages=13)
 
 
+def test_only_queries_short_of_pages_are_asked_again(here, monkeypatch):
+    searcher, asked, scored = (
+        Searcher(here / built("flat"), StubEncoder(name="stub_encoder:stub")),
+        [],
+        Searcher._scored,
+    )
+
+    def counted(self, queries, mode, k):
+        asked.append((len(queries), k))
+        return scored(self, queries, mode, k)
+
+    monkeypatch.setattr(Searcher, "_scored", counted)
+    searcher.search([Query("a", picture(i)) for i in range(70)], "image->image/text->text", 3, pages=2)
+    assert asked[0] == (70, 2)
+    assert asked[1][1] == 8
+    assert 70 > asked[1][0] > 0
+
+
 def test_embedded_queries_let_their_images_go_and_are_not_embedded_again(here, monkeypatch):
     encoder = StubEncoder(name="stub_encoder:stub")
     searcher = Searcher(here / built("flat"), encoder)
