@@ -51,7 +51,10 @@ def arrow(rows: list[Row]) -> pa.Table:
 
 
 SCHEMA = pa.schema(
-    [(n, pa.int64() if n in ("k_used", "draw") else pa.float64() if n == "confidence" else pa.string()) for n in Row.model_fields]
+    [
+        (n, pa.int64() if n in ("k_used", "draw") else pa.float64() if n == "confidence" else pa.string())
+        for n in Row.model_fields
+    ]
 )
 OUTCOMES = st.sampled_from([C, W, D, Status.UNGRADED, Status.FAILED])
 

@@ -295,7 +295,11 @@ def write_run(
 
 def rows_table(rows: Sequence[Row]) -> pa.Table:
     """Rows as Parquet holds them, with every column typed even when all its values are null."""
-    text = {name: pa.string() for name in Row.model_fields} | {"k_used": pa.int64(), "draw": pa.int64(), "confidence": pa.float64()}
+    text = {name: pa.string() for name in Row.model_fields} | {
+        "k_used": pa.int64(),
+        "draw": pa.int64(),
+        "confidence": pa.float64(),
+    }
     return pa.Table.from_pylist([r.model_dump(mode="json") for r in rows], schema=pa.schema(list(text.items())))
 
 
