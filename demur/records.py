@@ -361,7 +361,7 @@ class Request(Record):
     logprobs: bool = False
     top_logprobs: int | None = None
     json_schema: dict[str, Any] | None = None
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = Field(default_factory=dict)
     """Passed through in the body: top_k, repetition_penalty, chat_template_kwargs ..."""
     draw: int = 0
     """Which of several independent draws of the same request this is."""
