@@ -22,8 +22,8 @@ check: setup ## format, lint, types, floors
 test: setup ## every test: core, reference, integration
 	$(RUN)pytest --cov --cov-report=term:skip-covered --durations=15
 
-test-fast: setup ## the core tier alone, on all cores, under two minutes, with its coverage
-	$(RUN)pytest -n auto -m "not reference and not integration" --cov --cov-report=term:skip-covered
+test-fast: setup ## the core tier alone, on all cores, under two minutes (make test tells the coverage)
+	$(RUN)pytest -n auto -m "not reference and not integration"
 
 docs: setup ## regenerate the pages that are made from the code
 	$(PY) tools/make_docs.py

@@ -16,6 +16,8 @@ import trustme
 
 from demur.testing import FakeEndpoint
 
+pytestmark = pytest.mark.integration  # clients in processes of their own
+
 CHILD = """
 import asyncio, json, sys
 from demur.calls import open_model

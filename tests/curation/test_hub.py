@@ -25,7 +25,10 @@ from demur.pipeline.push import push
 from demur.store import digest, file_digest, read_json, write_json
 
 # the client library's own call of its HTTP library
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>' to upload raw:DeprecationWarning")
+pytestmark = [
+    pytest.mark.integration,  # the real client library against a server
+    pytest.mark.filterwarnings("ignore:Use 'content=<...>' to upload raw:DeprecationWarning"),
+]
 TOKEN = "hf_secretsecretsecret"
 REPO = "ann/towns"
 
