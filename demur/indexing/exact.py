@@ -263,7 +263,7 @@ class Nearest:
         lines = len(scores)
         if self._rare:  # the largest of each line is found in a third of the time that comparing all of them takes
             some = np.flatnonzero(scores.max(axis=1) >= self.floor[asked])
-            if len(some) < lines // 2:
+            if len(some) < lines // 4:
                 scores, asked = scores[some], asked[some]
         if scores.size > len(self._mask):
             self._mask = np.empty(scores.size, bool)
@@ -279,7 +279,7 @@ class Nearest:
             if rising or len(at) <= 32 * self._k * len(scores):
                 break
             rising = True  # scores that grow with the row
-        self._rare = len(at) < lines // 2
+        self._rare = len(at) < lines // 4
         if not len(at):
             return
         line = at // scores.shape[1]
