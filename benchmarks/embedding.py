@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 import demur
 from demur.indexing.embed import Item, embed
-from demur.indexing.encoders import open_encoder
+from demur.indexing.encoders import open_encoder, space_of
 from demur.indexing.pixels import rgb
 
 ATLAS = Path(demur.__file__).parent / "sample" / "atlas"
@@ -105,7 +105,7 @@ class Waiting:
     """A stand-in for a model on an accelerator: it takes its time per batch without using this processor."""
 
     name, note, similarity = "waiting", "waits as an accelerator would compute", "dot"
-    dims = {"look": 8}  # noqa: RUF012 - read only
+    dims: Mapping[str, int] = {"look": 8}
     batch = 64
 
     def __init__(self, per_second: float) -> None:
@@ -116,8 +116,8 @@ class Waiting:
         return "waiting"
 
     def texts(self, texts: Any, space: str = "look", *, role: str = "passage") -> NDArray[np.float32]:
-        """It takes images alone."""
-        raise NotImplementedError
+        """Refused: ``look`` takes images alone."""
+        return np.ones((len(texts), space_of(self, space, "texts")), np.float32)
 
     def images(self, images: Any, space: str = "look") -> NDArray[np.float32]:
         """Both halves."""
@@ -370,7 +370,7 @@ class Hashed:
 
     name, note = "hashed", "no model"
     similarity: Literal["cosine", "dot"] = "dot"
-    dims = {"text": 64}  # noqa: RUF012 - read only
+    dims: Mapping[str, int] = {"text": 64}
     batch = 512
 
     def fingerprint(self) -> str:
@@ -382,8 +382,8 @@ class Hashed:
         return np.full((len(texts), 64), len(texts[0]), np.float32)
 
     def images(self, images: Any, space: str = "text") -> NDArray[np.float32]:
-        """It takes texts alone."""
-        raise NotImplementedError
+        """Refused: ``text`` takes texts alone."""
+        return np.ones((len(images), space_of(self, space, "images")), np.float32)
 
 
 def one_memory_run(count: int) -> None:

@@ -34,6 +34,8 @@ _CONNECT_S = 30.0
 _MOST_REPLY = 64_000_000
 """Bytes of a reply after which it is not a reply."""
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=_CONNECT_S)
+_BREAKS = (CallError, TimeoutError, aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
+"""What an attempt may fail with; anything else is a bug, or the task was cancelled."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _MARK = secrets.token_hex(16)
@@ -220,7 +222,7 @@ class Endpoint:
         aiohttp's below it, would else be shown by a traceback with locals.
         """
         connection: aiohttp.connector.Connection | None = None
-        begun = False
+        begun = whole = False
         chunks: list[bytes] = []
         try:
             async with asyncio.timeout(timeout_s):
@@ -241,19 +243,19 @@ class Endpoint:
                     size += len(chunk)
                     if size > _MOST_REPLY:
                         raise Fault(f"the reply is larger than {_MOST_REPLY:,} bytes", kind="broken", paid=True)
-        except BaseException as error:
-            chunks.clear()
-            if connection is not None:
-                connection.close()
-            fault = self._fault(error, timeout_s, connected=connection is not None, begun=begun)
-            if fault is None:
-                raise
-            return fault
+            whole = True
+        except _BREAKS as error:
+            return self._fault(error, timeout_s, connected=connection is not None, begun=begun)
+        finally:
+            if not whole:  # also when cancelled: the rest of this reply must not answer the connection's next request
+                chunks.clear()
+                if connection is not None:
+                    connection.close()
         headers = CIMultiDict(() if begun else ((n, self._scrub(v)) for n, v in message.headers.items()))
         return connection, protocol, message.code, headers, self._clean(b"".join(chunks))
 
-    def _fault(self, error: BaseException, timeout_s: float, *, connected: bool, begun: bool) -> CallError | None:
-        """What broke an attempt, as one of our errors; None for what is none of a connection's (a bug, say).
+    def _fault(self, error: Exception, timeout_s: float, *, connected: bool, begun: bool) -> CallError:
+        """What broke an attempt (one of `_BREAKS`), as one of our errors.
 
         Only the reason is taken over: aiohttp's own errors carry the request.
         """
@@ -275,9 +277,7 @@ class Endpoint:
             )
         if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError)):
             return Fault(f"cannot connect to {self.name}: {error.os_error}", kind="connect")
-        if isinstance(error, (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)):
-            return Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=begun)
-        return None
+        return Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=begun)
 
     def _clean(self, raw: bytes) -> str:
         return self._scrub(raw.decode("utf-8", "replace"))

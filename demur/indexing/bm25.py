@@ -25,7 +25,7 @@ import tempfile
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -178,6 +178,24 @@ def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     return made
 
 
+def first_among(
+    scores: Callable[[str], NDArray[np.floating[Any]]],
+    texts: Sequence[str],
+    candidates: Sequence[NDArray[np.int64]],
+    k: int,
+) -> Found:
+    """The first k for each query among its own candidate rows, of those that ``scores`` (n,) puts above 0."""
+    found = Found(np.full((len(texts), k), -np.inf, np.float32), np.full((len(texts), k), -1, np.int64))
+    for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
+        rows = np.unique(rows)
+        near = scores(text)[rows]
+        hit = near > 0
+        order = np.lexsort((rows[hit], -near[hit]))[:k]
+        found.scores[place, : len(order)] = near[hit][order]
+        found.rows[place, : len(order)] = rows[hit][order]
+    return found
+
+
 class BM25:
     """A BM25 index on disk, opened with its arrays mapped.
 
@@ -255,15 +273,7 @@ class BM25:
 
     def among(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
         """The first k for each query among its own candidate rows; those that share no word with it stay out."""
-        found = Found(np.full((len(texts), k), -np.inf, np.float32), np.full((len(texts), k), -1, np.int64))
-        for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
-            rows = np.unique(rows)
-            scores = self.scores(text)[rows]
-            hit = scores > 0
-            order = np.lexsort((rows[hit], -scores[hit]))[:k]
-            found.scores[place, : len(order)] = scores[hit][order]
-            found.rows[place, : len(order)] = rows[hit][order]
-        return found
+        return first_among(self.scores, texts, candidates, k)
 
     def _ids(self, text: str) -> list[int]:
         known = self._engine.vocab_dict

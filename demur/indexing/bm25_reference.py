@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.errors import IndexFileError, UsageError
-from demur.indexing.bm25 import words
+from demur.indexing.bm25 import first_among, words
 from demur.indexing.exact import Found
 from demur.store import storage_errors
 
@@ -99,12 +99,4 @@ class RankBM25:
 
     def among(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
         """The first k for each query among its own candidate rows; those that share no word with it stay out."""
-        found = Found(np.full((len(texts), k), -np.inf, np.float32), np.full((len(texts), k), -1, np.int64))
-        for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
-            rows = np.unique(rows)
-            scores = self.scores(text)[rows]
-            hit = scores > 0
-            order = np.lexsort((rows[hit], -scores[hit]))[:k]
-            found.scores[place, : len(order)] = scores[hit][order]
-            found.rows[place, : len(order)] = rows[hit][order]
-        return found
+        return first_among(self.scores, texts, candidates, k)

@@ -12,7 +12,7 @@ from strategies import Images, sample
 from demur.cli import main
 from demur.curation.release import FunnelStep, freeze
 from demur.judge.measures.intervals import interval
-from demur.judge.measures.paired import mcnemar, of_flags, of_means, sign_flip
+from demur.judge.measures.paired import mcnemar, of_means, sign_flip
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import Table
 from demur.records import AnswerSpec, Outcome, Row, Scenario, Status
@@ -133,7 +133,7 @@ def test_draws_do_not_make_an_interval_narrower_than_their_items_do():
 def test_paired_means_are_mcnemar_with_one_draw_and_sign_flips_with_more():
     first, second = np.array([1, 1, 0, 0, 1, 0, 0, 1, 0] * 4, bool), np.array([1, 0, 1, 1, 1, 1, 0, 1, 1] * 4, bool)
     cluster = np.arange(len(first))
-    flags = of_flags(first, second, cluster)
+    flags = of_means(first, second, cluster)
     assert of_means(first.astype(float), second.astype(float), cluster) == flags
     assert flags.p_exact == mcnemar(4, 16)
     assert sign_flip(second.astype(float) - first) == pytest.approx(mcnemar(4, 16), abs=0.005)  # the same test

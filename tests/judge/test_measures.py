@@ -27,7 +27,7 @@ from demur.judge.measures.intervals import (
     wilson,
 )
 from demur.judge.measures.kappa import cohen, highest_kappa, of_table
-from demur.judge.measures.paired import compare, holm, mcnemar, of_flags
+from demur.judge.measures.paired import compare, holm, mcnemar, of_means
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import Table
 from demur.judge.measures.totals import macro, macro_total, weighted, weighted_total
@@ -297,7 +297,7 @@ def test_compare_pairs_by_item_and_tells_what_it_left_out() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=40))
 def test_paired_difference_is_antisymmetric(pairs: list[tuple[bool, bool, int]]) -> None:
     a, b, cluster = (np.array(x) for x in zip(*pairs, strict=True))
-    one, other = of_flags(a, b, cluster), of_flags(b, a, cluster)
+    one, other = of_means(a, b, cluster), of_means(b, a, cluster)
     assert one.difference == pytest.approx(-(other.difference or 0))
     assert (one.p_exact, one.p_mid) == (other.p_exact, other.p_mid)
 

@@ -66,7 +66,7 @@ def compare(
     a, b = a[both], b[both]
     code = OUTCOMES[measure]
     graded = int(first.graded.sum()) + int(second.graded.sum())
-    return of_flags(
+    return of_means(
         first.result[a] == code,
         second.result[b] == code,
         first.cluster[a],
@@ -100,35 +100,29 @@ def _items(first: Table, second: Table, key: Sequence[str]) -> tuple[Codes, Code
     return sides
 
 
-def of_flags(
-    first: Flags,
-    second: Flags,
-    cluster: Codes,
-    *,
-    measure: str = "accuracy",
-    unpaired: int = 0,
-    method: str = "cluster-bootstrap(0.95,2000,seed=0)",
-) -> Paired:
-    """The comparison from flags: bool [pairs] of each side, and int64 [pairs] clusters."""
-    return of_means(
-        first.astype(np.float64), second.astype(np.float64), cluster, measure=measure, unpaired=unpaired, method=method
-    )
-
-
 def of_means(
-    first: Floats,
-    second: Floats,
+    first: Flags | Floats,
+    second: Flags | Floats,
     cluster: Codes,
     *,
     measure: str = "accuracy",
     unpaired: int = 0,
     method: str = "cluster-bootstrap(0.95,2000,seed=0)",
 ) -> Paired:
-    """The comparison where an item was asked several times: shares of its draws, float64 [pairs] in [0, 1].
+    """The comparison from flags, or, where an item was asked several times, from the shares of its draws.
 
     A pair is one item however many draws it had. With one draw each the p-values are McNemar's; with more they come
     from `sign_flip`, and ``only_first`` and ``only_second`` count the pairs where one side is ahead.
+
+    Args:
+        first: bool, or float64 in [0, 1]; [pairs].
+        second: the same of the other side.
+        cluster: int64 [pairs].
+        measure: its name.
+        unpaired: items that only one side has a verdict for.
+        method: a ``cluster-bootstrap(...)``.
     """
+    first, second = first.astype(np.float64), second.astype(np.float64)
     n = len(first)
     how = interval(method)
     if not isinstance(how, ClusterBootstrap):
