@@ -16,6 +16,7 @@ from PIL import Image
 
 from demur import formats, store
 from demur.errors import DataError
+from demur.formats import json_streams
 from demur.store import Problems
 
 JSON = st.recursive(
@@ -50,12 +51,12 @@ def folder(tmp_path_factory):
 def test_a_giant_object_is_read_whole_whatever_the_window(folder, value, block, indent, ascii_only):
     path = folder / "object.json"
     path.write_text(json.dumps(value, indent=indent, ensure_ascii=ascii_only), encoding="utf-8")
-    before, formats.BLOCK = formats.BLOCK, block
+    before, json_streams.BLOCK = json_streams.BLOCK, block
     try:
         problems = Problems()
         read = {key: item for _, key, item in formats.json_items(path, problems)}
     finally:
-        formats.BLOCK = before
+        json_streams.BLOCK = before
     assert not problems.lines
     assert read == value
     assert list(read) == list(value)
@@ -66,13 +67,13 @@ def test_a_giant_object_is_read_whole_whatever_the_window(folder, value, block, 
 def test_a_giant_list_is_read_whole_whatever_the_window(folder, value, block):
     path = folder / "list.json"
     path.write_text(json.dumps(value, indent=1), encoding="utf-8")
-    before, formats.BLOCK = formats.BLOCK, block
+    before, json_streams.BLOCK = json_streams.BLOCK, block
     try:
         problems = Problems()
         assert [item for _, item in formats.json_elements(path, problems)] == value
         assert not problems.lines
     finally:
-        formats.BLOCK = before
+        json_streams.BLOCK = before
 
 
 @given(st.integers(0, 5), st.integers(1, 30))

@@ -1,0 +1,108 @@
+"""Rows of CSV, TSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.errors import DataError
+from demur.formats.files import BROKEN, open_bytes
+from demur.store import Problems, storage_errors
+
+
+def csv_rows(
+    path: Path,
+    problems: Problems,
+    *,
+    delimiter: str = ",",
+    columns: Sequence[str] | None = None,
+    required: Collection[str] = (),
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a CSV or TSV file addressed by column name, with quoted newlines and fields of any length.
+
+    Args:
+        path: the file (``.gz`` too).
+        problems: takes rows of the wrong width, with bad quoting or bad UTF-8, by the line they start on.
+        delimiter: one character.
+        columns: names of the columns of a file without a header; None reads them from the first row.
+        required: columns that must be in the header.
+
+    Raises:
+        DataError: the header lacks a required column.
+    """
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    with open_bytes(path) as handle, io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text:
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        names = list(columns) if columns is not None else None
+        while True:
+            place = f"{path.name}:{reader.line_num + 1}"
+            try:
+                fields = next(reader, None)
+            except csv.Error as error:
+                problems.add(place, f"not a CSV row: {error}")
+                continue
+            except BROKEN as error:
+                problems.add(place, f"the file is cut off or damaged here: {error}")
+                return
+            if fields is None:
+                break
+            if not fields:
+                continue
+            if names is None:
+                names = [name.strip() for name in fields]
+                missing = sorted(set(required) - set(names))
+                if missing:
+                    raise DataError(
+                        f"column(s) {', '.join(missing)} missing; the header has {', '.join(names)}",
+                        item=place,
+                        cure="check that this is the right file",
+                    )
+                continue
+            if len(fields) != len(names):
+                problems.add(place, f"expected {len(names)} fields, found {len(fields)}")
+                continue
+            if any(not _is_utf8(field) for field in fields):
+                problems.add(place, "not UTF-8")
+                continue
+            yield place, dict(zip(names, fields, strict=True))
+        if names is None and required:
+            raise DataError("the file is empty", item=str(path), cure="fetch it again")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def parquet_rows(
+    path: Path, problems: Problems, *, columns: Sequence[str] | None = None, batch: int = 64
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Rows of a Parquet file as (place, row number from 0, row), ``batch`` rows in memory at a time."""
+    import pyarrow
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with storage_errors(path), pq.ParquetFile(path) as table:
+            wanted = None if columns is None else [name for name in table.schema_arrow.names if name in columns]
+            for rows in table.iter_batches(batch_size=batch, columns=wanted):
+                for row in rows.to_pylist():
+                    yield f"{path.name}:{number}", number, row
+                    number += 1
+    except pyarrow.ArrowException as error:
+        problems.add(f"{path.name}:{number}", f"not readable as Parquet from here on: {error}")
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """Names of the columns of a Parquet file; reads its schema alone."""
+    import pyarrow.parquet as pq
+
+    with storage_errors(path):
+        return [str(name) for name in pq.read_schema(path).names]
