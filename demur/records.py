@@ -413,6 +413,8 @@ class Measure(Record):
     """None where the denominator is zero: undefined, never 0."""
     n: int
     """Graded items in the denominator."""
+    draws: int = 0
+    """Graded draws behind them where items were asked several times; 0 where each was asked once."""
     ungraded: int = 0
     failed: int = 0
     low: float | None = None

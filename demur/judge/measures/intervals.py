@@ -3,6 +3,10 @@
 ``wilson(0.95)`` treats items as independent. ``cluster-bootstrap(0.95,2000,seed=7)`` draws whole clusters (what
 samples share: an entity, an image), because items of one cluster are right or wrong together. ``auto(0.95)`` is
 the first when no two items share a cluster and the second when some do; a `Measure` names the one that was used.
+
+An item is one item however often it was asked: it counts with the mean over its draws (`demur.judge.measures.draws`).
+Wilson's interval takes the variance of an item to be p(1-p), the most that a mean within [0, 1] can have, so that it
+is never too narrow for means over draws; the bootstrap resamples the means themselves and gains from what draws settle.
 """
 
 from __future__ import annotations
@@ -128,9 +132,13 @@ def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]
 
 
 def cluster_sums(cluster: Codes, *values: Floats) -> Floats:
-    """float64 [clusters, values]: each value summed within its cluster; clusters without items are left out."""
+    """float64 [clusters, values]: each value summed within its cluster; clusters without items are left out.
+
+    Sums are rounded to 1e-9: thirds of an item must not add up to another sum in another order.
+    """
     used, dense = np.unique(cluster, return_inverse=True)
-    return np.stack([np.bincount(dense, weights=v, minlength=len(used)) for v in values], axis=1)
+    sums: Floats = np.stack([np.bincount(dense, weights=v, minlength=len(used)) for v in values], axis=1)
+    return sums.round(9)
 
 
 def resampled(sums: Floats, draws: int, seed: int) -> Floats:
@@ -183,7 +191,7 @@ NOTHING = Ends(None, None, "")
 """The interval of a share of no items."""
 
 
-def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval, weight: Floats | None = None) -> list[Ends]:
+def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[Ends]:
     """Intervals of several shares of the same items, from the same resamples.
 
     A share of exactly 0 or 1 has no spread to resample: the percentile interval would be a point, as if one were
@@ -191,24 +199,21 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval, weight: 
     all items of a cluster go together.
 
     Args:
-        hits: float64 [rows] for each share: the row's weight where it counts, else 0.
-        cluster: int64 [rows].
+        hits: float64 [items] in [0, 1] for each share: how much of the item counts (the mean over its draws).
+        cluster: int64 [items].
         method: how.
-        weight: float64 [rows], 1 / (draws of the row's item); 1 each when None.
     """
-    rows = len(cluster)
-    if rows == 0:
+    n = len(cluster)
+    if n == 0:
         return [NOTHING] * len(hits)
-    weight = np.ones(rows) if weight is None else weight
-    n = round(float(weight.sum()))
     automatic = isinstance(method, Auto)
     clusters = len(np.unique(cluster)) if automatic else n
     if isinstance(method, Auto):
-        alone = clusters == rows
+        alone = clusters == n
         method = Wilson(method.level) if alone else ClusterBootstrap(method.level, method.draws, method.seed)
     if isinstance(method, Wilson):
         return [_ends(wilson(float(h.sum()), n, method.level), str(method)) for h in hits]
-    totals = resampled(cluster_sums(cluster, *hits, weight), method.draws, method.seed)
+    totals = resampled(cluster_sums(cluster, *hits, np.ones(n)), method.draws, method.seed)
     found = []
     for i, h in enumerate(hits):
         share = round(float(h.sum()) / n, 12)

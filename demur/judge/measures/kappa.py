@@ -26,13 +26,17 @@ class Agreement(NamedTuple):
     """float64 [labels, labels]: rows the first labeller, columns the second."""
 
 
-def cohen(first: Sequence[str], second: Sequence[str], labels: Sequence[str] = ()) -> Agreement:
+def cohen(
+    first: Sequence[str], second: Sequence[str], labels: Sequence[str] = (), weight: Sequence[float] = ()
+) -> Agreement:
     """Cohen's kappa (1960) from two sequences of labels, item by item.
 
     Args:
         first: labels of one rater.
         second: labels of the other, as many.
         labels: their order; by default those that occur, sorted.
+        weight: what each pair counts, as 1 / (labelled draws) of its item where items were asked several times; ``n``
+            is then their sum, the number of items. 1 each by default.
 
     Raises:
         DataError: different lengths, or a label that ``labels`` lacks.
@@ -40,7 +44,7 @@ def cohen(first: Sequence[str], second: Sequence[str], labels: Sequence[str] = (
     >>> round(cohen(list("aabb"), list("aaba")).kappa, 3)
     0.5
     """
-    if len(first) != len(second):
+    if len(first) != len(second) or len(weight) not in (0, len(first)):
         raise DataError(f"{len(first)} labels against {len(second)}", cure="give one label of each rater per item")
     names = tuple(labels) or tuple(sorted({*first, *second}))
     place = {name: i for i, name in enumerate(names)}
@@ -48,7 +52,7 @@ def cohen(first: Sequence[str], second: Sequence[str], labels: Sequence[str] = (
     if unknown:
         raise DataError(f"unknown label {unknown[0]!r}", cure=f"the labels are: {', '.join(names)}")
     counts = np.zeros((len(names), len(names)))
-    np.add.at(counts, ([place[a] for a in first], [place[b] for b in second]), 1.0)
+    np.add.at(counts, ([place[a] for a in first], [place[b] for b in second]), weight or 1.0)
     return of_table(counts, names)
 
 
@@ -61,7 +65,7 @@ def of_table(counts: Floats, labels: Sequence[str] = ()) -> Agreement:
     observed = float(np.trace(counts)) / n
     chance = float(counts.sum(axis=1) @ counts.sum(axis=0)) / n**2
     return Agreement(
-        observed, chance, None if chance >= 1 else (observed - chance) / (1 - chance), int(n), names, counts
+        observed, chance, None if chance >= 1 else (observed - chance) / (1 - chance), round(n), names, counts
     )
 
 

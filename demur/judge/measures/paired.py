@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from demur.errors import DataError
+from demur.judge.measures.draws import gather
 from demur.judge.measures.intervals import ClusterBootstrap, cluster_sums, interval, percentile, resampled
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Codes, Flags, Floats, Table
 
@@ -46,32 +47,34 @@ def compare(
     key: Sequence[str] = ("sample",),
     method: str = "cluster-bootstrap(0.95,2000,seed=0)",
 ) -> Paired:
-    """Compare two sets of rows item by item.
+    """Compare two sets of rows item by item; draws of an item are one pair, with their mean on either side.
 
     Args:
         first: rows of one system under one condition.
         second: rows of the other.
         measure: ``accuracy``, ``deflection`` or ``hallucination``.
-        key: columns that make two rows the same item (``("sample", "scenario")`` when scenarios are pooled).
+        key: columns that make two rows the same item (``("sample", "scenario")`` when scenarios are pooled);
+            ``draw`` is not one of them: draws would then count as items.
         method: a ``cluster-bootstrap(...)``; clusters are taken from the first rows.
 
     Raises:
-        DataError: a key occurs twice on one side, or no such measure.
+        DataError: a key names two items of one side, or is the draw; or no such measure.
     """
     if measure not in OUTCOMES:
         raise DataError(f"no measure named {measure!r}", cure=f"one of: {', '.join(OUTCOMES)}")
+    if "draw" in key:
+        raise DataError("draws of an item are no items of their own", item="draw", cure="leave it out of the key")
     left, right = _items(first, second, key)
-    _, a, b = np.intersect1d(left, right, assume_unique=True, return_indices=True)
-    both = first.graded[a] & second.graded[b]
-    a, b = a[both], b[both]
+    one, other = (gather(t.item if t.item is None else k, t.graded) for t, k in ((first, left), (second, right)))
+    mine, theirs = left[first.graded][one.first], right[second.graded][other.first]
+    _, a, b = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
     code = OUTCOMES[measure]
-    graded = int(first.graded.sum()) + int(second.graded.sum())
     return of_means(
-        first.result[a] == code,
-        second.result[b] == code,
-        first.cluster[a],
+        one.mean(first.result[first.graded] == code)[a],
+        other.mean(second.result[second.graded] == code)[b],
+        first.cluster[first.graded][one.first][a],
         measure=measure,
-        unpaired=graded - 2 * len(a),
+        unpaired=one.n + other.n - 2 * len(a),
         method=method,
     )
 
@@ -80,7 +83,7 @@ def _items(first: Table, second: Table, key: Sequence[str]) -> tuple[Codes, Code
     """int64 [rows] of each side: equal numbers for equal keys.
 
     Raises:
-        DataError: a key occurs twice on one side.
+        DataError: a key occurs twice on one side, other than in draws of one item.
     """
     joint = np.zeros(len(first) + len(second), dtype=np.int64)
     for name in key:
@@ -88,9 +91,12 @@ def _items(first: Table, second: Table, key: Sequence[str]) -> tuple[Codes, Code
         joint = np.unique(joint * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
     sides = joint[: len(first)], joint[len(first) :]
     for side, items, rows in zip(("first", "second"), sides, (first, second), strict=True):
-        _, places, counts = np.unique(items, return_index=True, return_counts=True)
+        distinct = np.arange(len(rows))  # one row of each item
+        if rows.item is not None:
+            distinct = np.unique(rows.item, return_index=True)[1]
+        _, places, counts = np.unique(items[distinct], return_index=True, return_counts=True)
         if (counts > 1).any():
-            row = int(places[counts > 1][0])
+            row = int(distinct[places[counts > 1][0]])
             columns = [rows.coded(name) for name in key]
             raise DataError(
                 f"the {side} rows hold this item twice",

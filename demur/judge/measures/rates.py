@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from demur.judge.measures.draws import Items, gather
 from demur.judge.measures.intervals import Ends, Interval, Wilson, interval, of_shares
 from demur.judge.measures.table import (
     CORRECT,
@@ -14,7 +15,6 @@ from demur.judge.measures.table import (
     FAILED,
     INCORRECT,
     UNGRADED,
-    Codes,
     Flags,
     Floats,
     Table,
@@ -37,8 +37,9 @@ class Rates(NamedTuple):
 def rates(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto") -> Rates:
     """Shares of correct, deflected and incorrect among the graded items.
 
-    Ungraded and failed items leave the denominator and are counted beside it. Several draws of one item (a context set
-    under a condition) weigh as one: ``n`` counts items, while what was not graded is counted by draws.
+    Ungraded and failed answers leave the denominator and are counted beside it. Several draws of one item (a context
+    set under a condition) weigh as one: a rate is the mean over items of the mean over their graded draws, ``n`` counts
+    items and ``draws`` what was graded of them, while what was not graded is counted by draws.
 
     Args:
         rows: any number of rows, as columns or records.
@@ -57,25 +58,23 @@ def rates_where(found: Table, place: Flags, method: str | Interval = "auto") -> 
 
 
 def _rates(found: Table, place: Flags, method: str | Interval) -> Rates:
-    result = found.result[place]
-    kept = result[result <= DEFLECTED]
-    weight = found.weight[place & found.graded]
-    how = interval(method)
-    cluster = np.arange(len(kept)) if isinstance(how, Wilson) else found.cluster[place & found.graded]
-    hits = [(kept == code) * weight for code in (CORRECT, DEFLECTED, INCORRECT)]
-    ends = of_shares(hits, cluster, how, weight)
-    counts = np.bincount(result, minlength=FAILED + 1)
+    kept, how = place & found.graded, interval(method)
+    result, items = found.result[kept], gather(found.item, kept)
+    cluster = np.arange(items.n) if isinstance(how, Wilson) else found.cluster[kept][items.first]
+    hits = [items.mean(result == code) for code in (CORRECT, DEFLECTED, INCORRECT)]
+    counts = np.bincount(found.result[place], minlength=FAILED + 1)
     absent = int(counts[UNGRADED]), int(counts[FAILED])
-    n = round(float(weight.sum()))
+    ends = of_shares(hits, cluster, how)
     codes = zip(Rates._fields, hits, ends, strict=True)
-    return Rates(*(_measure(name, float(hit.sum()), n, *absent, pair) for name, hit, pair in codes))
+    return Rates(*(_measure(name, hit, items, *absent, pair) for name, hit, pair in codes))
 
 
-def _measure(name: str, hits: float, n: int, ungraded: int, failed: int, ends: Ends) -> Measure:
+def _measure(name: str, hits: Floats, items: Items, ungraded: int, failed: int, ends: Ends) -> Measure:
     return Measure(
         name=name,
-        value=hits / n if n else None,
-        n=n,
+        value=float(hits.sum()) / items.n if items.n else None,
+        n=items.n,
+        draws=items.draws,
         ungraded=ungraded,
         failed=failed,
         low=ends.low,
@@ -86,11 +85,9 @@ def _measure(name: str, hits: float, n: int, ungraded: int, failed: int, ends: E
 
 def share(name: str, hit: Flags, among: Flags, found: Table, method: str | Interval = "auto") -> Measure:
     """The share of ``hit`` among the graded rows of ``among`` (both bool [rows]), with its interval."""
-    result = found.result
-    kept = among & found.graded
-    weight = found.weight[kept]
-    flags: Floats = hit[kept] * weight
-    cluster: Codes = found.cluster[kept]
-    ends = of_shares([flags], cluster, interval(method), weight)[0]
+    result, kept = found.result, among & found.graded
+    items = gather(found.item, kept)
+    hits = items.mean(hit[kept])
+    ends = of_shares([hits], found.cluster[kept][items.first], interval(method))[0]
     ungraded, failed = int((result[among] == UNGRADED).sum()), int((result[among] == FAILED).sum())
-    return _measure(name, float(flags.sum()), round(float(weight.sum())), ungraded, failed, ends)
+    return _measure(name, hits, items, ungraded, failed, ends)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from demur.judge.measures.draws import gather
 from demur.judge.measures.table import CORRECT, Flags, Floats, Table, table
 from demur.records import Row
 
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class RiskCoverage(NamedTuple):
-    """A risk-coverage curve, one point per distinct confidence."""
+    """A risk-coverage curve, one point per distinct confidence.
+
+    An item that was asked several times counts once: each of its draws, with the confidence that it stated, carries
+    an equal part of the item. The curve is then what is to be expected when one draw of each item is taken.
+    """
 
     threshold: Floats
     """float64 [points], falling: answers with at least this confidence count."""
@@ -28,8 +33,11 @@ class RiskCoverage(NamedTuple):
     excess: float | None
     """``area`` minus the area of a perfect ranking with as many errors: 0 is the best (E-AURC)."""
     n: int
+    """Items with a graded answer that states a confidence."""
     without_confidence: int
     """Graded rows that state no confidence; they are in no number here."""
+    draws: int = 0
+    """Graded draws that state a confidence; 0 where each item was asked once."""
 
 
 def risk_coverage(rows: Table | pa.Table | Iterable[Row]) -> RiskCoverage:
@@ -37,25 +45,33 @@ def risk_coverage(rows: Table | pa.Table | Iterable[Row]) -> RiskCoverage:
     found = table(rows)
     confidence = found.numbers("confidence")
     kept = found.graded & ~np.isnan(confidence)
-    return of_arrays(confidence[kept], found.result[kept] == CORRECT, int((found.graded & ~kept).sum()))
+    items = gather(found.item, kept)
+    one = of_arrays(
+        confidence[kept], found.result[kept] == CORRECT, int((found.graded & ~kept).sum()), weight=items.weight()
+    )
+    return one._replace(draws=items.draws)
 
 
-def of_arrays(confidence: Floats, correct: Flags, without: int = 0) -> RiskCoverage:
-    """The curve from confidences (float64 [n]) and correctness (bool [n]); does not depend on the order of ties."""
-    n = len(confidence)
-    if not n:
+def of_arrays(confidence: Floats, correct: Flags, without: int = 0, *, weight: Floats | None = None) -> RiskCoverage:
+    """The curve from confidences (float64 [rows]) and correctness (bool [rows]); the order of ties does not matter.
+
+    Args:
+        confidence: float64 [rows].
+        correct: bool [rows].
+        without: rows left out before, told in the result.
+        weight: float64 [rows], the part of an item that a row is; the parts add up to whole items. 1 each when None.
+    """
+    if not len(confidence):
         empty = np.zeros(0)
         return RiskCoverage(empty, empty, empty, None, None, 0, without)
+    weight = np.ones(len(confidence)) if weight is None else weight
     values, place = np.unique(-confidence, return_inverse=True)
-    size = np.bincount(place)
-    wrong = np.bincount(place, weights=(~correct).astype(np.float64))
-    covered, errors = np.cumsum(size), np.cumsum(wrong)
-    # within a tie every order is as likely: item j of a block of s adds wrong/s errors
-    block = np.repeat(np.arange(len(size)), size)
-    within = np.arange(n) - np.repeat(covered - size, size) + 1
-    expected = (errors - wrong)[block] + within * (wrong / size)[block]
-    area = float(np.mean(expected / np.arange(1, n + 1)))
-    total = int(errors[-1])
-    tail = np.arange(1, total + 1)
-    best = float(np.sum(tail / (n - total + tail)) / n)
+    # thirds of an item add up to whole ones
+    covered = np.cumsum(np.bincount(place, weights=weight)).round(9)
+    errors = np.cumsum(np.bincount(place, weights=weight * ~correct)).round(9)
+    n = round(float(covered[-1]))
+    # within a tie every order is as likely: errors grow evenly from one threshold to the next
+    k = np.arange(1, n + 1)
+    area = float(np.mean(np.interp(k, np.append(0.0, covered), np.append(0.0, errors)) / k))
+    best = float(np.mean(np.maximum(0.0, k - (n - errors[-1])) / k))
     return RiskCoverage(-values, covered / n, errors / covered, area, max(0.0, area - best), n, without)

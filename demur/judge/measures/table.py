@@ -131,22 +131,19 @@ class Table:
         return self.result <= DEFLECTED
 
     @cached_property
-    def weight(self) -> Floats:
-        """float64 [rows]: 1, or 1 / (graded draws of the item) where questions were asked in several draws.
+    def item(self) -> Codes | None:
+        """int64 [rows]: rows with one number are draws of one item, a context set under a condition.
 
-        An item is a context set under a condition. Its draws are one item's answers, not several items: a rate is the
-        mean over items of the mean over their graded draws. 0 for a row without a verdict.
+        None where nothing was asked twice, and every row is an item; see `demur.judge.measures.draws`.
         """
-        one = self.graded.astype(np.float64)
-        if not self._has_draws:
-            return one
+        if not self.has_draws:
+            return None
         context, condition = self.coded("context"), self.coded("condition")
-        item = np.unique(context.codes * max(1, len(condition.labels)) + condition.codes, return_inverse=True)[1]
-        graded = np.bincount(item, weights=one)
-        return one / np.maximum(graded[item], 1.0)
+        return context.codes * max(1, len(condition.labels)) + condition.codes
 
-    @property
-    def _has_draws(self) -> bool:
+    @cached_property
+    def has_draws(self) -> bool:
+        """Whether anything was asked more than once."""
         if self._arrow is None:
             return any(r.draw for r in self._rows)
         return "draw" in self._arrow.column_names and bool(np.nan_to_num(self.numbers("draw")).any())

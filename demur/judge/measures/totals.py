@@ -44,6 +44,7 @@ def _total(kind: str, parts: Sequence[Measure], value: float | None) -> Measure:
         name=f"{kind}({names})",
         value=value,
         n=sum(m.n for m in parts),
+        draws=sum(m.draws for m in parts),
         ungraded=sum(m.ungraded for m in parts),
         failed=sum(m.failed for m in parts),
     )
