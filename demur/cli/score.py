@@ -29,11 +29,16 @@ def run(args: argparse.Namespace) -> int:
     """Print the table; exit code 0."""
     from demur.report.data import load
     from demur.report.official import official_table
+    from demur.report.tables import Count
 
     table = official_table(load(args.runs, args.release), args.metric)
     if args.json:
         names = [c.title.lower() for c in table.columns]
-        sys.stdout.write(json.dumps([dict(zip(names, row, strict=True)) for row in table.rows], indent=1) + "\n")
+        found = [dict(zip(names, row, strict=True)) for row in table.rows]
+        for row in found:
+            if isinstance(n := row["n"], Count):
+                row |= {"n": n.items, "draws": n.draws}
+        sys.stdout.write(json.dumps(found, indent=1) + "\n")
     else:
         sys.stdout.write(table.render(args.form))
     return 0

@@ -10,7 +10,7 @@ from demur.records import Measure, Scenario
 from demur.report.cells import SCENARIOS, Headline, grouped
 from demur.report.data import ReportData
 from demur.report.figures import Curve, Panel, Point, curves, series_legend
-from demur.report.tables import Column, Table
+from demur.report.tables import Column, Count, Table, counted
 
 MOST_POINTS = 200
 """Points of a risk-coverage curve that are drawn; longer curves are thinned evenly."""
@@ -36,10 +36,14 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
         if lacks:
             gaps.append(f"{run.name} was not asked these contexts in: {', '.join(lacks)}; its line is over the others.")
         one = behaviour(r for r in run.rows if head.holds(r))
-        balanced = None if one.balanced is None else Measure(name="balanced", value=one.balanced, n=one.right.n)
+        balanced = (
+            None
+            if one.balanced is None
+            else Measure(name="balanced", value=one.balanced, n=one.right.n, draws=one.right.draws)
+        )
         answers = (one.answered, one.over_deflection)
         deflects = (one.deflected, one.under_deflection)
-        rows.append((run.name, one.right, balanced, *answers, *deflects, one.right.n))
+        rows.append((run.name, one.right, balanced, *answers, *deflects, counted(one.right.n, one.right.draws)))
     notes = (
         *gaps,
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; over all asks.",
@@ -94,9 +98,11 @@ def risk_table(data: ReportData, head: Headline) -> Table:
         Column("No confidence"),
     )
     rows = tuple(
-        (name, scenario.value, one.area, one.excess, one.n, one.without_confidence)
+        (name, scenario.value, one.area, one.excess, counted(one.n, one.draws), one.without_confidence)
         for scenario, systems in _risks(data, head).items()
         for name, one in systems.items()
     )
     missing = "" if rows else "runs of a system that states a confidence"
-    return Table("risk", "Area under the risk-coverage curve", columns, rows, missing=missing)
+    told = "Each draw of an item carries an equal part of it: what to expect of one draw per item. n: items (draws)."
+    notes = (told,) if any(isinstance(row[4], Count) for row in rows) else ()
+    return Table("risk", "Area under the risk-coverage curve", columns, rows, notes=notes, missing=missing)

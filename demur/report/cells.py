@@ -15,6 +15,7 @@ from demur.errors import UsageError
 from demur.judge.measures.rates import rates
 from demur.records import Measure, Row, Scenario
 from demur.report.data import ReportData, Run
+from demur.report.tables import Count, counted
 from demur.scenarios.conditions import STRICTNESS
 from demur.scenarios.contexts import Recipe, recipe
 
@@ -33,8 +34,13 @@ class Cell(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Graded asks."""
+        """Graded items."""
         return self.accuracy.n
+
+    @property
+    def counted(self) -> int | Count:
+        """Graded items, with their draws where they were asked several times: what a table shows as n."""
+        return counted(self.n, self.accuracy.draws)
 
 
 class Headline(NamedTuple):
@@ -53,7 +59,8 @@ class Headline(NamedTuple):
     def told(self) -> str:
         """One line for the notes under a table."""
         recipes = "; ".join(text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC)
-        repeats = f" Up to {self.draws} draws per item count as one: rates are means over draws." * (self.draws > 1)
+        repeats = f" Up to {self.draws} draws per item count as one: rates are means over draws."
+        repeats = f"{repeats} n: items (graded draws)." if self.draws > 1 else ""
         return f"Prompt: {self.condition}. Contexts: {recipes or 'none shown'}.{repeats}"
 
 

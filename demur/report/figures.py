@@ -139,7 +139,11 @@ def _told(name: str, m: Measure) -> str:
     """A rate in words, as a tooltip tells it."""
     interval = f" [{100 * m.low:.1f}, {100 * m.high:.1f}]" if m.low is not None and m.high is not None else ""
     away = "".join(f", {count} {what}" for count, what in ((m.ungraded, "ungraded"), (m.failed, "failed")) if count)
-    return f"{name} {_percent(m.value)}{interval}, n = {m.n}{away}"
+    return f"{name} {_percent(m.value)}{interval}, n = {m.n}{_draws(m)}{away}"
+
+
+def _draws(m: Measure) -> str:
+    return f" ({m.draws:,} draws)" if m.draws else ""
 
 
 def _patterns(key: str) -> str:
@@ -175,7 +179,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         y = top + row_height * number
         out.append(_text(0, y + 12, _cut(row.label, 38), size=12))
         away = row.accuracy.ungraded + row.accuracy.failed
-        tail = f"n = {row.accuracy.n:,}" + (f" + {away:,} not graded" if away else "")
+        tail = f"n = {row.accuracy.n:,}{_draws(row.accuracy)}" + (f" + {away:,} not graded" if away else "")
         out.append(_text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
         bar_y, bar_h = y + 21, 16.0
         if row.accuracy.value is None:

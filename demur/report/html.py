@@ -378,7 +378,7 @@ def topic_table(data: ReportData, head: Headline) -> Table:
             line: list[Any] = [run.name, topic or "(none)"]
             for scenario in scenarios:
                 one = cells.get((run.name, topic, scenario))
-                line += [*(one or (None, None, None)), one.n if one else None]
+                line += [*(one or (None, None, None)), one.counted if one else None]
             rows.append(tuple(line))
     return Table("topics", "Breakdown by topic", tuple(columns), tuple(rows), frozenset(rules))
 

@@ -6,6 +6,7 @@ column "Filtered" holds the retained share). What the data cannot fill says whic
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from demur.report.figures import (
     series_legend,
     standalone,
 )
-from demur.report.tables import FORMS, Column, Form, Table
+from demur.report.tables import FORMS, Column, Form, Table, counted
 from demur.scenarios.conditions import STRICTNESS
 from demur.store import write_atomic
 
@@ -161,7 +162,7 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         line: list[Any] = [run.name + ("*" if run.name in gates else "")]
         for scenario in scenarios:
             one = cells.get((run.name, scenario))
-            line += [*_three(one), one.n if one else None]
+            line += [*_three(one), one.counted if one else None]
         rows.append(tuple(line))
     notes = [head.told(), *absences(list(cells.values())), *(["* also a gate of the release."] if gates else [])]
     return Table(
@@ -195,7 +196,7 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
             rules.add(len(rows))
         for gold, negatives in mine:
             one = cells[run.name, gold, negatives]
-            rows.append((run.name, names[gold], names[negatives], *_three(one), one.n))
+            rows.append((run.name, names[gold], names[negatives], *_three(one), one.counted))
     notes = [
         "Only samples that have evidence of both modalities asked for are in a cell.",
         *absences(list(cells.values())),
@@ -224,7 +225,7 @@ def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence
             line: list[Any] = [run.name, level.capitalize()]
             for scenario in shown:
                 one = cells.get((run.name, level, scenario))
-                line += [*_three(one), one.n if one else None]
+                line += [*_three(one), one.counted if one else None]
             rows.append(tuple(line))
     used = [c for k, c in cells.items() if k[2] in shown]
     return Table(name, caption, columns, tuple(rows), frozenset(rules), tuple(absences(used)))
@@ -247,12 +248,16 @@ def table7(data: ReportData) -> Table:
     rows: list[tuple[Any, ...]] = []
     unknown = 0
     for run in data.runs:
-        judged = {r.ask: r.outcome for r in run.rows if r.outcome is not None}
-        both = [(judged[ask].value, label.value) for ask, label in sorted(run.labels.items()) if ask in judged]
+        judged = {r.ask: r for r in run.rows if r.outcome is not None and r.ask in run.labels}
+        both = [(judged[ask], label.value) for ask, label in sorted(run.labels.items()) if ask in judged]
         unknown += len(run.labels) - len(both)
         if both:
-            one = cohen([a for a, _ in both], [b for _, b in both])
-            rows.append((run.name, Measure(name="agreement", value=one.observed, n=one.n), one.kappa, one.n))
+            items = Counter((r.context, r.condition) for r, _ in both)
+            weight = [1 / items[r.context, r.condition] for r, _ in both]
+            one = cohen([str(r.outcome) for r, _ in both], [label for _, label in both], weight=weight)
+            draws = len(both) if len(items) < len(both) else 0
+            agreement = Measure(name="agreement", value=one.observed, n=one.n, draws=draws)
+            rows.append((run.name, agreement, one.kappa, counted(one.n, draws)))
     if not rows:
         lines = '{"ask": ID, "label": "correct | incorrect | deflected"}'
         return Table(
@@ -261,8 +266,9 @@ def table7(data: ReportData) -> Table:
     if len(rows) > 1:
         kappas = [row[2] for row in rows]
         shares = [row[1].value for row in rows]
-        average = Measure(name="macro-total(agreement)", value=macro(shares), n=sum(row[3] for row in rows))
-        rows.append(("Average", average, macro(kappas), average.n))
+        n, draws = sum(row[1].n for row in rows), sum(row[1].draws for row in rows)
+        average = Measure(name="macro-total(agreement)", value=macro(shares), n=n, draws=draws)
+        rows.append(("Average", average, macro(kappas), counted(n, draws)))
     last = len(rows) - 1
     notes = [f"{unknown:,} human labels belong to no graded answer and are left out."] if unknown else []
     if last:
@@ -286,7 +292,7 @@ def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table
             line: list[Any] = [run.name, "Total" if source is None else source]
             for scenario in scenarios:
                 one = wholes.get((run.name, scenario)) if source is None else parts.get((run.name, source, scenario))
-                line += [*_three(one), one.n if one else None]
+                line += [*_three(one), one.counted if one else None]
             if source is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
@@ -344,7 +350,7 @@ def overview(data: ReportData, head: Headline) -> list[Panel]:
 
 def point(x: float, measure: Measure) -> Point:
     """A rate as a point of a curve, its interval as the band."""
-    note = f"n = {measure.n}"
+    note = f"n = {measure.n}" + (f" ({measure.draws} draws)" if measure.draws else "")
     if measure.low is not None and measure.high is not None:
         note = f"[{100 * measure.low:.1f}, {100 * measure.high:.1f}], {note}"
     return Point(x, measure.value or 0.0, measure.low, measure.high, note)
@@ -483,7 +489,7 @@ def figure_table(data: ReportData, name: str) -> Table:
             Column("n"),
         )
         found = sweep_cells(data, head) if swept else position_cells(data, head)
-        rows = [(s, k, *_three(c), c.n) for s, points in found.items() for k, c in points.items()]
+        rows = [(s, k, *_three(c), c.counted) for s, points in found.items() for k, c in points.items()]
         starts = [i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0]]
         notes = absences([c for points in found.values() for c in points.values()]) if found else []
         return Table(

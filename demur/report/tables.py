@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from demur.answers.text import plain as plain
 from demur.records import Measure
@@ -20,7 +20,16 @@ from demur.records import Measure
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-Cell: TypeAlias = str | int | float | Measure | None
+
+class Count(NamedTuple):
+    """How many items a number is over, where they were asked several times."""
+
+    items: int
+    draws: int
+    """Graded draws of them."""
+
+
+Cell: TypeAlias = str | int | float | Measure | Count | None
 """None: there is no such value; shown as a dash, never as 0."""
 
 Form = Literal["terminal", "markdown", "latex", "csv"]
@@ -84,6 +93,11 @@ class Table:
         return {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}[form](self)
 
 
+def counted(n: int, draws: int) -> int | Count:
+    """The n of a number: items alone, or items with their draws where they were asked several times."""
+    return Count(n, draws) if draws else n
+
+
 def shown(cell: Cell, column: Column) -> str:
     """One cell as people read it: ``56.0``, ``56.0 [53.1, 58.8]``, ``1,646``, or a dash.
 
@@ -91,6 +105,8 @@ def shown(cell: Cell, column: Column) -> str:
     '56.0 [46.0, 65.0]'
     >>> shown(None, Column("Acc"))
     '–'
+    >>> shown(Count(1646, 4930), Column("n"))
+    '1,646 (4,930)'
     """
     if cell is None:
         return DASH
@@ -104,6 +120,8 @@ def shown(cell: Cell, column: Column) -> str:
         if column.interval and cell.low is not None and cell.high is not None:
             text += f" [{cell.low * scale:.{column.decimals}f}, {cell.high * scale:.{column.decimals}f}]"
         return text
+    if isinstance(cell, Count):
+        return f"{cell.items:,} ({cell.draws:,})"
     if isinstance(cell, float):
         return f"{cell:,.{column.decimals}f}"
     return f"{cell:,}"
@@ -274,26 +292,38 @@ def _field(cell: str) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """RFC 4180 text; a column of rates becomes value (a fraction in [0, 1]), low, high, n, ungraded, failed."""
+    """RFC 4180 text; a column of rates becomes value (a fraction in [0, 1]), low, high, n, ungraded, failed.
+
+    Where anything was asked several times, ``draws`` stands behind each n.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     rated = [any(isinstance(row[i], Measure) for row in table.rows) for i in range(len(table.columns))]
+    counts = [any(isinstance(row[i], Count) for row in table.rows) for i in range(len(table.columns))]
+    draws = any(isinstance(c, Count) or (isinstance(c, Measure) and c.draws) for row in table.rows for c in row)
     heads: list[str] = []
-    for column, is_rate in zip(table.columns, rated, strict=True):
+    for column, is_rate, is_count in zip(table.columns, rated, counts, strict=True):
         head = " ".join(p for p in (plain(column.group), plain(column.title)) if p)
         heads.append(_field(head))
         if is_rate:
-            heads += [f"{head} {part}" for part in ("low", "high", "n", "ungraded", "failed")]
+            parts = ("low", "high", "n", *(["draws"] if draws else []), "ungraded", "failed")
+            heads += [f"{head} {part}" for part in parts]
+        elif is_count:
+            heads.append(f"{head} draws")
     writer.writerow(heads)
     for row in table.rows:
         cells: list[str] = []
-        for cell, is_rate in zip(row, rated, strict=True):
+        for cell, is_rate, is_count in zip(row, rated, counts, strict=True):
+            if isinstance(cell, Count):
+                cells += [str(cell.items), str(cell.draws)]
+                continue
             if isinstance(cell, Measure):
-                values = (cell.value, cell.low, cell.high, cell.n, cell.ungraded, cell.failed)
+                said = (cell.n, *((cell.draws or cell.n,) if draws else ()), cell.ungraded, cell.failed)
+                values = (cell.value, cell.low, cell.high, *said)
                 cells += ["" if v is None else (f"{v:.6g}" if isinstance(v, float) else str(v)) for v in values]
                 continue
             text = "" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
             cells.append(_field(text) if isinstance(cell, str) else text)
-            cells += [""] * 5 if is_rate else []
+            cells += [""] * (5 + draws) if is_rate else [text] if is_count else []
         writer.writerow(cells)
     return stream.getvalue()

@@ -37,7 +37,7 @@ def results_table(data: ReportData, head: Headline) -> Table:
             if one is None:
                 continue
             named = (scenario.value, IDEAL[scenario]) if len(rows) == start else ("", "")
-            rows.append((*named, run.name, *one, one.n, one.accuracy.ungraded, one.accuracy.failed))
+            rows.append((*named, run.name, *one, one.counted, one.accuracy.ungraded, one.accuracy.failed))
     columns = (
         Column("Scenario", align="left"),
         Column("Should", align="left"),
@@ -70,7 +70,8 @@ def summary(release: Path | None, runs: Sequence[Path]) -> dict[str, Any]:
 
     Returns:
         ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
-        system with its measures, rates as fractions in [0, 1]), ``funnel``, ``caveats``.
+        system with its measures, rates as fractions in [0, 1]; ``n`` counts items, ``draws``, where they were asked
+        several times, their graded draws), ``funnel``, ``caveats``.
     """
     return summarised(load(runs, release))
 
@@ -84,6 +85,7 @@ def summarised(data: ReportData) -> dict[str, Any]:
             "scenario": scenario.value,
             "system": run.name,
             "n": cells[run.name, scenario].n,
+            **({"draws": d} if (d := cells[run.name, scenario].accuracy.draws) else {}),
             "ungraded": cells[run.name, scenario].accuracy.ungraded,
             "failed": cells[run.name, scenario].accuracy.failed,
             **{

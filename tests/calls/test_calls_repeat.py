@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from itertools import pairwise
 
@@ -79,8 +80,16 @@ def test_draws_are_asked_apart_and_counted_once(release, tmp_path, capsys):
     assert "r.html" in shown
     page = (tmp_path / "r.html").read_text()
     assert "Up to 3 draws per item count as one" in page
+    assert ">6 (18)<" in page  # both numbers, in every table
+    for name, at in (("table4", "n"), ("table8", "n")):
+        lines = list(csv.DictReader((tmp_path / "t" / f"{name}.csv").open()))
+        assert {(line[f"Oracle {at}"], line[f"Oracle {at} draws"]) for line in lines} == {("6", "18")}
+        assert {line["Oracle Acc draws"] for line in lines} == {"18"}
+    said = json.loads(ran("report", folder, "--release", release, "-o", tmp_path / "r.html", "--json", capsys=capsys))
+    assert [(r["n"], r["draws"]) for r in said["results"]] == [(6, 18)]
     scored = json.loads(ran("score", folder, "--release", release, "--metric", "viquae-em", "--json", capsys=capsys))
-    assert [(row["n"], row["score"]) for row in scored] == [(6, pytest.approx(1 / 3))]
+    assert [(row["n"], row["draws"], row["score"]) for row in scored] == [(6, 18, pytest.approx(1 / 3))]
+    assert "6 (18)" in ran("score", folder, "--release", release, "--metric", "viquae-em", capsys=capsys)
 
 
 def test_draws_of_a_question_lie_together_for_the_prefix_cache(release, tmp_path, capsys):

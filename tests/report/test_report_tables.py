@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.records import Measure
-from demur.report.tables import FORMS, Column, Table, plain, shown, spans
+from demur.report.tables import FORMS, Column, Count, Table, plain, shown, spans
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -67,6 +67,19 @@ def test_an_undefined_rate_is_a_dash_and_an_empty_field_never_zero() -> None:
     table = Table("t", "c", (Column("Acc"),), ((rate(None, 0, failed=4),),))
     assert shown(rate(None, 0), Column("Acc")) == "–"
     assert table.render("csv").splitlines()[1] == ",,,0,0,4"
+
+
+def test_items_and_their_draws_are_both_told() -> None:
+    columns = (Column("Acc"), Column("n"))
+    table = Table("t", "c", columns, ((rate(0.5, 4, draws=12), Count(4, 12)), (rate(0.5, 9), 9), (None, None)))
+    assert table.render("csv").splitlines() == [
+        "Acc,Acc low,Acc high,Acc n,Acc draws,Acc ungraded,Acc failed,n,n draws",
+        "0.5,,,4,12,0,0,4,12",
+        "0.5,,,9,9,0,0,9,9",  # asked once: as many draws as items
+        ",,,,,,,,",
+    ]
+    for form in ("terminal", "markdown", "latex"):
+        assert "4 (12)" in table.render(form)  # type: ignore[arg-type]
 
 
 def test_each_rate_is_rounded_on_its_own() -> None:
