@@ -9,7 +9,7 @@ ivf-pq        inverted lists, 4-bit product quantisation, fast-scan (Andre et al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import sqrt
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -31,6 +31,10 @@ ROUNDS = 6
 """Rounds of k-means; more of either move the recall little and cost as much as the search."""
 PROBES = 16
 """Inverted lists searched for each query."""
+FILL_BYTES = 1 << 26
+"""Bytes of vectors whose codes are held at once while lists are filled on the disk."""
+_NO_LISTS = b"sprs" + bytes(8)
+"""How faiss ends the file of an index without vectors: a table of the lists that hold some, of length 0."""
 REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3, "ivf-sqfp16": 2, "ivf-rabitq": 20, "ivf-pq": 30}
 """Candidates re-ranked, as a multiple of k."""
 
@@ -87,37 +91,69 @@ def _subspaces(dims: int) -> int:
 
 
 def add(index: Any, vectors: Floats, centroids: Floats, first: int, stop: int) -> None:
-    """Add rows ``first`` to ``stop`` of ``vectors`` under their row numbers.
+    """Add rows ``first`` to ``stop`` of ``vectors`` under their row numbers, in memory.
 
     Each goes to the list of its nearest centroid, found exactly: where a vector goes does not depend on how many are
     added at once. (Fast-scan lists take no assignment from outside: they are filled in blocks that start at multiples
     of `ADD_BLOCK`, wherever a shard begins.)
     """
-    import faiss
-
-    norm = float(np.sqrt(np.square(centroids, dtype=np.float64).sum(axis=1)).max(initial=0))
-    fast_scan = isinstance(index, faiss.IndexIVFPQFastScan)
     while first < stop:
         end = min(stop, (first // ADD_BLOCK + 1) * ADD_BLOCK)
-        block = np.ascontiguousarray(vectors[first:end])
-        ids = np.arange(first, end, dtype=np.int64)
-        if fast_scan:
-            index.add_with_ids(block, ids)
+        if _packed(index):
+            block = np.ascontiguousarray(vectors[first:end])
+            index.add_with_ids(block, np.arange(first, end, dtype=np.int64))
         else:
-            lists = nearest_one(block, centroids, largest_norm=norm)
-            index.add_core(len(block), faiss.swig_ptr(block), faiss.swig_ptr(ids), faiss.swig_ptr(lists))
+            _add_to(index, vectors, first, nearest_lists(vectors, centroids, first, end))
         first = end
+
+
+def nearest_lists(vectors: Floats, centroids: Floats, first: int, stop: int) -> Rows:
+    """(stop - first,) the list of each of those rows: that of its nearest centroid."""
+    norm = float(np.sqrt(np.square(centroids, dtype=np.float64).sum(axis=1)).max(initial=0))
+    return nearest_one(np.ascontiguousarray(vectors[first:stop]), centroids, largest_norm=norm)
+
+
+def _add_to(index: Any, vectors: Floats, first: int, lists: Rows) -> None:
+    """Add the rows from ``first`` on, one to each of ``lists``."""
+    import faiss
+
+    block = np.ascontiguousarray(vectors[first : first + len(lists)])
+    ids = np.arange(first, first + len(lists), dtype=np.int64)
+    index.add_core(len(block), faiss.swig_ptr(block), faiss.swig_ptr(ids), faiss.swig_ptr(lists))
+
+
+def _packed(index: Any) -> bool:
+    """Whether the codes of a list lie interleaved (fast-scan): then lists cannot be joined end to end."""
+    import faiss
+
+    return isinstance(index, faiss.IndexIVFPQFastScan)
 
 
 def build_ivf(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
     """Train an inverted-list index on ``vectors``, fill it and write it to ``path``; returns its manifest entries.
 
-    Memory: the index itself and one block of `ADD_BLOCK` vectors.
+    Memory: the training sample, then some `FILL_BYTES` twice and 4 bytes for each vector: lists are filled on the disk.
+    ``ivf-pq`` is held whole, an eighth of a byte for each dimension of a vector.
     """
     centroids = train_centroids(vectors, lists or lists_for(len(vectors)))
     index = empty_ivf(kind, vectors, centroids)
-    add(index, vectors, centroids, 0, len(vectors))
-    write_faiss(index, path)
+    if _packed(index):
+        add(index, vectors, centroids, 0, len(vectors))
+        write_faiss(index, path)
+        return ivf_entry(kind, len(centroids))
+    step = max(1, FILL_BYTES // (4 * vectors.shape[1]))
+    starts = range(0, len(vectors), step)
+    home = np.empty(len(vectors), np.int32)
+    for start in starts:
+        home[start : start + step] = nearest_lists(vectors, centroids, start, min(start + step, len(vectors)))
+
+    def blocks() -> Iterator[Any]:
+        for start in starts:
+            _add_to(index, vectors, start, home[start : start + step].astype(np.int64))
+            yield index
+            index.reset()
+
+    _write_lists(index, np.bincount(home, minlength=len(centroids)), blocks(), path)
     return ivf_entry(kind, len(centroids))
 
 
@@ -170,13 +206,69 @@ def list_rows(index: Any, number: int) -> Rows:
 
 
 def merge_ivf(paths: Sequence[Path], path: Path) -> None:
-    """Write one index that holds the lists of several, made from one `empty_ivf` over consecutive rows."""
+    """Write one index that holds the lists of several, made from one `empty_ivf` over consecutive rows.
+
+    All are mapped, and lists are copied from disk to disk (those of ``ivf-pq``, which are small, through memory).
+    """
     import faiss
 
-    whole = read_faiss(paths[0], mapped=False)
-    for other in paths[1:]:
-        faiss.merge_into(whole, read_faiss(other, mapped=False), False)
-    write_faiss(whole, path)
+    trained = read_faiss(paths[0])
+    if _packed(trained):
+        whole = read_faiss(paths[0], mapped=False)
+        for other in paths[1:]:
+            faiss.merge_into(whole, read_faiss(other, mapped=False), False)
+        write_faiss(whole, path)
+        return
+    sizes = np.zeros(trained.nlist, np.int64)
+    for one in paths:
+        sizes += list_sizes(read_faiss(one))
+    none = faiss.ArrayInvertedLists(trained.nlist, trained.code_size)
+    trained.replace_invlists(none, False)
+    _write_lists(trained, sizes, map(read_faiss, paths), path)
+
+
+def list_sizes(index: Any) -> Rows:
+    """(lists,) how many vectors each list of an index holds."""
+    lists = index.invlists
+    return np.fromiter(map(lists.list_size, range(index.nlist)), np.int64, index.nlist)
+
+
+def _write_lists(trained: Any, sizes: Rows, parts: Iterable[Any], path: Path) -> None:
+    """Write an index whose lists are those of its parts end to end, without holding more than one part.
+
+    The file is faiss's own: what it writes of a trained index without vectors, which ends with a table of list sizes;
+    then for each list the codes and the ids, whose places are known from the sizes. A part goes to its places at once.
+
+    Args:
+        trained: an index without vectors.
+        sizes: (lists,) vectors in each list in all.
+        parts: indexes of the same training; each is written before the next is asked for.
+        path: of the file.
+    """
+    import faiss
+
+    width = trained.code_size
+    trained.ntotal = int(sizes.sum())
+    head = faiss.serialize_index(trained).tobytes()
+    trained.ntotal = 0
+    head = head[: -len(_NO_LISTS)] + b"full" + np.array([len(sizes), *sizes], np.uint64).tobytes()
+    ends = len(head) + np.cumsum(sizes * (width + 8))
+    codes_at = ends - sizes * (width + 8)
+    ids_at = ends - sizes * 8
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as handle:
+            handle.write(head)
+            for part in parts:
+                many, lists = list_sizes(part), part.invlists
+                for number in np.flatnonzero(many).tolist():
+                    size = int(many[number])
+                    handle.seek(codes_at[number])
+                    handle.write(faiss.rev_swig_ptr(lists.get_codes(number), size * width).data)
+                    handle.seek(ids_at[number])
+                    handle.write(list_rows(part, number).data)
+                codes_at += many * width
+                ids_at += many * 8
 
 
 def write_faiss(index: Any, path: Path) -> None:

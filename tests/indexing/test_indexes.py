@@ -1,5 +1,7 @@
+import threading
 import tracemalloc
 from itertools import pairwise
+from pathlib import Path
 
 import faiss
 import numpy as np
@@ -256,16 +258,57 @@ def test_merged_shards_are_the_whole(data, tmp_path, kind, monkeypatch):
             assert one.tobytes() == other.tobytes()
 
 
-def test_lists_are_filled_alike_however_they_are_cut(data, monkeypatch):
-    vectors, _ = data
-    centroids = ivf.train_centroids(vectors, 32)
-    layouts = []
+@pytest.mark.parametrize("kind", [k for k in ivf.KINDS if k not in ("flat", "ivf-pq")])
+@pytest.mark.parametrize("lists", [1, 32])
+def test_lists_filled_on_the_disk_are_the_file_that_faiss_writes(data, tmp_path, kind, lists, monkeypatch):
+    vectors = np.ascontiguousarray(data[0][:, :24])
+    centroids = ivf.train_centroids(vectors, lists)
+    index = ivf.empty_ivf(kind, vectors, centroids)
     for block in (64, 700, 1 << 16):
         monkeypatch.setattr(ivf, "ADD_BLOCK", block)
-        index = ivf.empty_ivf("ivf-flat", vectors, centroids)
+        index.reset()
         ivf.add(index, vectors, centroids, 0, len(vectors))
-        layouts.append(faiss.serialize_index(index).tobytes())
-    assert layouts[0] == layouts[1] == layouts[2]
+        whole = faiss.serialize_index(index).tobytes()
+        monkeypatch.setattr(ivf, "FILL_BYTES", 4 * 24 * block)
+        ivf.build_ivf(kind, vectors, tmp_path / "built.faiss", lists=lists)
+        assert (tmp_path / "built.faiss").read_bytes() == whole
+
+
+def test_most_lists_may_be_empty(tmp_path):
+    vectors = np.repeat(np.eye(40, dtype=np.float32)[:4], 100, axis=0)
+    part = written(tmp_path, vectors, "ivf-flat", lists=40)
+    assert (
+        Dense.open(tmp_path, part).search(vectors[::100], 3).rows == [[a, a + 1, a + 2] for a in range(0, 400, 100)]
+    ).all()
+
+
+@pytest.mark.parametrize("kind", ["ivf-flat", "ivf-sq8"])
+def test_building_and_merging_hold_a_block_of_the_lists(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(ivf, "FILL_BYTES", 1 << 20)
+    np.save(tmp_path / "vectors.npy", clustered(120_000, 128))  # 61 MB; 15 MB in 8 bits
+    vectors = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    ivf.build_ivf(kind, vectors[:5000], tmp_path / "first.faiss", lists=16)  # what is imported at the first use
+    assert _most(lambda: ivf.build_ivf(kind, vectors, tmp_path / "built.faiss", lists=16)) < 10 << 20
+    assert _most(lambda: ivf.merge_ivf([tmp_path / "built.faiss"] * 3, tmp_path / "merged.faiss")) < 10 << 20
+    assert ivf.read_faiss(tmp_path / "merged.faiss").ntotal == 360_000
+
+
+def _most(work):
+    """The most memory of this process's own during the work, beyond what it had, looked at every millisecond."""
+    before, seen, ended = _resident(), [], threading.Event()
+
+    def watch():
+        while not ended.wait(0.001):
+            seen.append(_resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        work()
+    finally:
+        ended.set()
+        watcher.join()
+    return max(seen) - before
 
 
 def test_lists_are_mapped(tmp_path):
@@ -355,9 +398,11 @@ def test_bad_queries_and_files(tmp_path):
 
 
 def test_a_full_disk_is_named():
+    with pytest.raises(StorageError, match="/dev/full"):
+        ivf.build_ivf("ivf-flat", clustered(5000, 64), Path("/dev/full"))
     index = ivf.empty_ivf("ivf-flat", clustered(5000, 64), clustered(4, 64))
     with pytest.raises(StorageError, match="/dev/full"):
-        ivf.write_faiss(index, __import__("pathlib").Path("/dev/full"))
+        ivf.write_faiss(index, Path("/dev/full"))
 
 
 def test_usable_and_unit():
