@@ -20,7 +20,6 @@ from PIL import Image
 from stub_encoder import StubEncoder
 
 from demur.errors import DataError, IndexFileError, StorageError, UsageError
-from demur.indexing import embed as module
 from demur.indexing.embed import Embedded, Item, embed
 from demur.store import image_ref
 
@@ -182,14 +181,6 @@ def test_an_encoder_that_gives_the_wrong_shape_is_named(tmp_path):
 
     with pytest.raises(UsageError, match=r"stub: it gave rows of shape \(2, 3\) where \(2, 24\)"):
         run(texts(2), tmp_path / "e", Wrong())
-
-
-def test_repeated_ids_are_noticed_far_apart():
-    seen = module._Seen()
-    total = 200_000
-    assert all(seen.is_new(str(n)) for n in range(total))
-    assert not any(seen.is_new(str(n)) for n in range(0, total, 997))
-    assert seen.is_new("another")
 
 
 @pytest.mark.parametrize("options", [{"shard": 0}, {"workers": 0}])
@@ -446,7 +437,7 @@ def test_a_full_disk_is_one_clear_error_and_what_was_done_stays(tmp_path, monkey
             raise OSError(28, "No space left on device")
         real(handle)
 
-    monkeypatch.setattr(module.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match=r"No space left.*free some disk space"):
         run(texts(100), tmp_path / "e", shard=10)
     monkeypatch.undo()

@@ -1,0 +1,27 @@
+"""Embed any number of texts or images into a folder that a killed run can go on from.
+
+    items -> [threads: read, decode, resize] -> encoder -> vectors.npy + ids.jsonl + errors.jsonl, shard by shard
+
+The folder holds:
+
+    manifest.json   what it is: encoder, fingerprint, space, sizes and hashes of the other files; written last
+    vectors.npy     (n, d) float32, row by row in the order of the items
+    ids.jsonl       n lines, each the id of its row as a JSON string
+    errors.jsonl    the items that have no row, and why
+    shards.jsonl    one line per finished shard: hash of its input, sizes and hashes of what it appended
+
+A shard is appended to the three data files, then noted in ``shards.jsonl``. A killed run leaves at worst one shard
+that is not noted: the next run cuts it off and does it again, so that the finished folder is, byte for byte, that of a
+run that was never stopped. When items were added at the end, the shards before them are kept as well. Memory holds one
+shard, the images on their way, and 11 to 22 bytes per id (to notice ids that repeat).
+"""
+
+from __future__ import annotations
+
+from demur.indexing.embed.folder import Embedded
+from demur.indexing.embed.items import Item, input_digest
+from demur.indexing.embed.items import input_digest as _input_digest  # noqa: F401
+from demur.indexing.embed.run import Elsewhere, embed, make_shard
+from demur.indexing.embed.shards import MadeShard
+
+__all__ = ["Elsewhere", "Embedded", "Item", "MadeShard", "embed", "input_digest", "make_shard"]

@@ -1,0 +1,199 @@
+"""The writing end of a folder of embeddings: whole shards, each noted once the disk has it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from demur.errors import IndexFileError, UsageError
+from demur.indexing.embed.folder import HEADER, npy_header
+from demur.store import canonical, digest, file_digest, storage_errors, write_atomic, write_json
+
+DATA = ("vectors.npy", "ids.jsonl", "errors.jsonl")
+"""The files that a shard is appended to."""
+
+
+class MadeShard(NamedTuple):
+    """One finished shard."""
+
+    input: str
+    """Hash of its items."""
+    items: int
+    failed: int
+    vectors: bytes
+    ids: bytes
+    errors: bytes
+
+
+def lines(texts: list[str]) -> bytes:
+    """Lines of a file."""
+    return "".join(text + "\n" for text in texts).encode("utf-8", "backslashreplace")
+
+
+class _Shard(NamedTuple):
+    """A line of ``shards.jsonl``."""
+
+    input: str
+    items: int
+    failed: int
+    rows: int
+    bytes: tuple[int, int, int]
+    """What it appended to each data file."""
+    sha256: tuple[str, str, str]
+
+
+class ShardWriter:
+    """The writing end of a folder of embeddings."""
+
+    def __init__(self, path: Path, plan: dict[str, Any], shard: int, done: list[_Shard]) -> None:
+        self._path, self._plan, self.shard, self.done = path, plan, shard, done
+        self._handles: list[IO[bytes]] = []
+
+    @classmethod
+    def open(cls, path: Path, plan: dict[str, Any], shard: int) -> ShardWriter:
+        """Read what is there: of the same plan, and every noted shard whole (checked by its hashes)."""
+        ledger = path / "shards.jsonl"
+        if not ledger.exists():
+            foreign = [name for name in (*DATA, "manifest.json") if (path / name).exists()]
+            if foreign:
+                raise IndexFileError(
+                    "the folder holds something else", item=str(path / foreign[0]), cure="choose another"
+                )
+            write_atomic(ledger, canonical({"plan": plan, "shard": shard}) + "\n")
+            return cls(path, plan, shard, [])
+        with storage_errors(ledger):
+            noted = ledger.read_bytes().split(b"\n")[:-1]  # a torn last line has no end
+        try:
+            head, *rest = [json.loads(line) for line in noted]
+            found = head["plan"]
+            done = [_Shard(**{**row, "bytes": tuple(row["bytes"]), "sha256": tuple(row["sha256"])}) for row in rest]
+            shard = int(head["shard"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise IndexFileError(
+                f"not a ledger of shards: {error}", item=str(ledger), cure="embed into another folder"
+            ) from error
+        differs = [key for key in plan if found.get(key) != plan[key]]
+        if differs:
+            key = next((k for k in ("encoder", "space", "role") if k in differs), differs[0])
+            old, new = (str(values.get(key))[:60] for values in (found, plan))
+            raise IndexFileError(
+                f"its vectors are of {key} {old!r}, not {new!r}: they cannot be mixed",
+                item=str(path),
+                cure="choose another folder, or delete this one",
+            )
+        if not (path / "manifest.json").exists():  # stopped at some moment: trust nothing
+            done = done[: _whole(path, done)]
+        return cls(path, plan, shard, done)
+
+    def __enter__(self) -> ShardWriter:
+        with storage_errors(self._path):
+            for name in DATA:
+                place = self._path / name
+                self._handles.append(place.open("r+b" if place.exists() else "w+b"))
+        if not (self._path / "manifest.json").exists():
+            self.cut(len(self.done))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with storage_errors(self._path), ExitStack() as closing:  # a full disk refuses what is still in a buffer
+            for handle in self._handles:
+                closing.callback(handle.close)
+
+    def cut(self, number: int) -> None:
+        """Forget shard ``number`` and all after it: the folder is unfinished from here on."""
+        self.done = self.done[:number]
+        with storage_errors(self._path):
+            (self._path / "manifest.json").unlink(missing_ok=True)
+            head = canonical({"plan": self._plan, "shard": self.shard})
+            write_atomic(self._path / "shards.jsonl", lines([head, *(canonical(s._asdict()) for s in self.done)]))
+            for which, handle in enumerate(self._handles):
+                handle.truncate(_start(which) + sum(s.bytes[which] for s in self.done))  # also leaves room for the head
+                handle.seek(0, os.SEEK_END)
+
+    def append(self, made: MadeShard) -> None:
+        """Add a shard's rows, have the disk keep them, and only then note the shard."""
+        if (self._path / "manifest.json").exists():
+            self.cut(len(self.done))
+        blobs = (made.vectors, made.ids, made.errors)
+        with storage_errors(self._path):
+            for handle, blob in zip(self._handles, blobs, strict=True):
+                handle.write(blob)
+                handle.flush()
+                os.fsync(handle.fileno())
+            sizes, hashes = [len(b) for b in blobs], [digest(b) for b in blobs]
+            rows = made.items - made.failed
+            entry = _Shard(
+                made.input,
+                made.items,
+                made.failed,
+                rows,
+                (sizes[0], sizes[1], sizes[2]),
+                (hashes[0], hashes[1], hashes[2]),
+            )
+            with (self._path / "shards.jsonl").open("ab") as ledger:
+                ledger.write(lines([canonical(entry._asdict())]))
+                ledger.flush()
+                os.fsync(ledger.fileno())
+        self.done.append(entry)
+
+    def finish(self) -> None:
+        """Write the row count and the manifest; nothing is touched when the folder was finished as it is."""
+        if (self._path / "manifest.json").exists():
+            return
+        count = sum(s.rows for s in self.done)
+        with storage_errors(self._path):
+            self._handles[0].seek(0)
+            self._handles[0].write(npy_header(count, self._plan["dimensions"]))
+            for handle in self._handles:
+                handle.flush()
+                os.fsync(handle.fileno())
+        files = [self._path / name for name in (*DATA, "shards.jsonl")]
+        stated = {f.name: {"bytes": f.stat().st_size, "sha256": file_digest(f)} for f in files}
+        facts = {"count": count, "failed": sum(s.failed for s in self.done), "files": stated}
+        write_json(self._path / "manifest.json", self._plan | facts)
+
+
+def _start(which: int) -> int:
+    """Where the rows of a data file begin."""
+    return HEADER if DATA[which] == "vectors.npy" else 0
+
+
+def _whole(path: Path, done: list[_Shard]) -> int:
+    """How many of the noted shards, from the first, are on the disk as they were noted."""
+    for which, name in enumerate(DATA):
+        place = path / name
+        if not place.exists():
+            return 0
+        with storage_errors(place), place.open("rb") as handle:
+            handle.seek(_start(which))
+            for number, noted in enumerate(done):
+                if digest(handle.read(noted.bytes[which])) != noted.sha256[which]:
+                    done = done[:number]
+                    break
+    return len(done)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from writing the folder; the lock goes with this process, however it ends."""
+    import fcntl
+
+    with storage_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+        place = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                "another process is writing this folder", item=str(path), cure="wait for it, or choose another"
+            ) from error
+        except OSError:  # a file system without locks: two writers are then the user's to avoid
+            pass
+        yield
+    finally:
+        os.close(place)
