@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from demur.calls.prices import prompt_tokens
 from demur.curation.costs import Naive, costs_of
+from demur.curation.draw import draw
 from demur.curation.experience import Answers, Asked, Experience
 from demur.curation.funnel import Fate, Gate, Life, Probe, Rules, Stage
 from demur.curation.gate import Label
@@ -35,7 +36,6 @@ from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.pipeline.curate import LifeStory, curate, gates_of
 from demur.pipeline.panel import ask_of
 from demur.pipeline.planning import plan_build
-from demur.pipeline.pool import load_pool
 from demur.pipeline.rebuild import _linked
 from demur.pipeline.slots import Slots, ask_lives
 from demur.records import Evidence, Role
@@ -327,7 +327,7 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
         shutil.copytree(root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked)
     lazy = curate(plan, root / "lazy")
     stories = list(read_records(root / "exhaustive" / "build" / "lives.jsonl", LifeStory, Problems()))
-    pool = load_pool(plan.sources, base=Path(), links=root / "links", seed=plan.seed)
+    pool = draw(plan.sources, root / "pool", seed=plan.seed)
     samples, documents = {s.id: s for s in pool.samples}, {d.id: d for d in pool.documents}
     truth: dict[str, dict[Probe, Label]] = {}
     model = ModelSystem("openai/bench", Kit(read_image=lambda ref: b"", options={"max_tokens": 64}))

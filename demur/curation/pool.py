@@ -1,27 +1,34 @@
-"""Pools: several sources joined into one folder of samples with prefixed ids and their images beside them.
+"""Pools: several sources joined into one folder, a record in memory at a time.
 
-A pool folder holds ``samples.jsonl`` (Sample), ``documents.jsonl`` (Document, when asked for), the images as
-``images/ab/<sha256>.png``, ``duplicates.jsonl``, ``left-out.jsonl`` and ``pool.json``. It is deterministic: the same
-sources give the same bytes.
+A pool folder holds ``samples.jsonl`` (Sample), ``documents.jsonl`` (Document, when asked for), images,
+``duplicates.jsonl``, ``left-out.jsonl`` and ``pool.json``. It is deterministic: the same sources give the same bytes.
+
+There are two kinds, written by the one `build`. A pool to keep (`demur pool build`) can be moved: its images are copied
+as ``images/ab/<sha256>.png``. A pool to build a release from (`demur.curation.draw`) stays beside its sources: their
+images are reached through links, and what no release may hold is left out of it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from demur import __version__
-from demur.answers import normalise
+from demur.answers import holds, normalise
 from demur.curation.near import Look, look, same_look
 from demur.curation.sources import DEFECT, Source
 from demur.errors import BadInput, DataError, StorageError, UsageError
+from demur.formats import Seen
 from demur.records import Document, Evidence, ImageRef, Modality, Record, Sample
 from demur.store import (
     Problems,
+    canonical,
     digest,
     file_digest,
     read_image,
@@ -33,6 +40,7 @@ from demur.store import (
 )
 
 SUFFIX = {"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tif"}
+_SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")
 BANDS = 5
 """The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them."""
 
@@ -105,6 +113,7 @@ class Twin(NamedTuple):
     """An earlier sample with the same question and images."""
 
     id: str
+    source: str
     answers: frozenset[str]
 
 
@@ -118,24 +127,30 @@ class Twins:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, ...], list[tuple[Twin, tuple[Look, ...]]]] = {}
 
-    def find(self, sample: Sample, looks: tuple[Look, ...]) -> Twin | None:
-        """The first earlier twin that accepts a common answer, else the first of any answer, else None.
+    def of(self, sample: Sample, looks: tuple[Look, ...]) -> list[Twin]:
+        """The earlier twins of a sample, in their order; it is remembered, unless one accepts the same answer.
 
-        The sample is remembered, unless a twin of the same answer is.
+        Args:
+            sample: to compare.
+            looks: of its images, in their order.
         """
-        question = digest(normalise(sample.question).encode(), 16)
+        question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
         keys = [(question, str(len(looks)), *band) for band in _bands(looks)]
-        mine = Twin(sample.id, frozenset(normalise(" ".join(form)) for form in sample.answers.accepted))
-        twin: Twin | None = None
-        for key in keys:
-            for other, other_looks in self._seen.get(key, ()):
-                if all(map(same_look, looks, other_looks)):
-                    if other.answers & mine.answers:
-                        return other
-                    twin = twin or other
-        for key in keys:
-            self._seen.setdefault(key, []).append((mine, looks))
-        return twin
+        mine = Twin(sample.id, sample.source, _accepted(sample))
+        twins = dict.fromkeys(
+            other
+            for key in keys
+            for other, other_looks in self._seen.get(key, ())
+            if all(map(same_look, looks, other_looks))
+        )
+        if not any(other.answers & mine.answers for other in twins):
+            for key in keys:
+                self._seen.setdefault(key, []).append((mine, looks))
+        return list(twins)
+
+
+def _accepted(sample: Sample) -> frozenset[str]:
+    return frozenset(normalise(" ".join(form)) for form in sample.answers.accepted)
 
 
 def _bands(looks: tuple[Look, ...]) -> list[tuple[str, ...]]:
@@ -148,6 +163,17 @@ def _bands(looks: tuple[Look, ...]) -> list[tuple[str, ...]]:
     return [(str(band), str((first.dct >> (band * width)) & ((1 << width) - 1))) for band in range(BANDS)]
 
 
+def unfit(sample: Sample) -> str:
+    """Why no release may hold a sample as it is (`demur.curation.release.verify` would refuse it); "" when one may."""
+    if not sample.gold:
+        return "it has no gold evidence"
+    if not sample.answers.choices and holds(sample.answers, sample.question):
+        return "the answer stands in the question"
+    asked = {image.sha256 for image in sample.images}
+    shown = next((e.id for e in sample.gold if e.image and e.image.sha256 in asked), "")
+    return f"its gold evidence {shown} is the query image itself" if shown else ""
+
+
 def build(
     sources: Sequence[Source],
     out: Path,
@@ -156,6 +182,7 @@ def build(
     drop_duplicates: bool = False,
     documents: bool = False,
     limit: int | None = None,
+    for_release: bool = False,
 ) -> PoolCounts:
     """Join sources into one pool.
 
@@ -167,6 +194,9 @@ def build(
             of its answers; twins whose answers conflict are reported and kept.
         documents: also write the knowledge bases.
         limit: at most so many samples (and documents) per source.
+        for_release: a release is to be built from it: images are not copied, ids of an only source stay as they are,
+            one name may occur several times with other options over one folder, samples that are `unfit` are left
+            out as bad ones, and twins are not looked for (they are among what is drawn of it).
 
     Returns:
         the statistics that ``pool.json`` holds.
@@ -176,30 +206,42 @@ def build(
         BadInput: there are problems and ``skip_bad`` is off; nothing is written but images.
         StorageError: the folder cannot be written.
     """
-    names = [source.name for source in sources]
-    if len(set(names)) < len(names):
-        raise UsageError(f"two sources are named alike: {', '.join(names)}", cure="pool them one at a time")
+    names = list(dict.fromkeys(source.name for source in sources))
+    if len(set((s.name, s.root.resolve()) for s in sources) if for_release else sources) > len(names):
+        raise UsageError(
+            f"two sources are named alike: {', '.join(s.name for s in sources)}", cure="pool them one at a time"
+        )
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-    writer = _Writer(out, skip_bad=skip_bad, drop_duplicates=drop_duplicates, limit=limit)
+    images = Linked(out) if for_release else Copied(out)
+    writer = _Writer(
+        images,
+        prefixed=not for_release or len(sources) > 1,
+        fit_only=for_release,
+        twins=None if for_release else Twins(),
+        drop_duplicates=drop_duplicates,
+        limit=limit,
+    )
+    parts = [_Part(source) for source in sources]
     drafts = {"samples.jsonl": out / f".samples.{os.getpid()}.jsonl"}
     if documents:
         drafts["documents.jsonl"] = out / f".documents.{os.getpid()}.jsonl"
     try:
-        write_records(drafts["samples.jsonl"], (s for source in sources for s in writer.samples(source)))
+        _write(drafts["samples.jsonl"], (line for part in parts for line in writer.samples(part)))
         if documents:
-            write_records(drafts["documents.jsonl"], (d for source in sources for d in writer.documents(source)))
+            _write(drafts["documents.jsonl"], (line for part in parts for line in writer.documents(part)))
         problems = [f"{name}: {line}" for name in names for line in writer.problems[name]]
         if problems and not skip_bad:
             raise BadInput(problems)
-        for name, draft in drafts.items():
-            draft.replace(out / name)
+        with storage_errors(out):
+            for name, draft in drafts.items():
+                draft.replace(out / name)
     finally:
         for draft in drafts.values():
             draft.unlink(missing_ok=True)
     if not documents:
         (out / "documents.jsonl").unlink(missing_ok=True)
-    write_records(out / "duplicates.jsonl", writer.twins)
+    write_records(out / "duplicates.jsonl", writer.twins_found)
     left_out = [
         *writer.left_out,
         *(LeftOut(source=name, reason=line) for name in names for line in writer.problems[name]),
@@ -211,12 +253,25 @@ def build(
         {
             "demur": __version__,
             "counts": counts.model_dump(mode="json"),
+            "parts": [part.told() for part in parts],
             "files": {
                 path.name: file_digest(path) for path in sorted(out.glob("*.jsonl")) if not path.name.startswith(".")
             },
         },
     )
     return counts
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    with storage_errors(path):
+        handle = path.open("wb")
+    with handle:
+        for line in lines:
+            with storage_errors(path):
+                handle.write(line)
+        with storage_errors(path):
+            handle.flush()
+            os.fsync(handle.fileno())
 
 
 class LeftOut(Record):
@@ -239,128 +294,245 @@ class DuplicateOf(Record):
     dropped: bool
 
 
-class _Writer:
-    """Turns the records of sources into those of the pool, and counts."""
+class Images(Protocol):
+    """Where the images of a pool are."""
 
-    def __init__(self, out: Path, *, skip_bad: bool, drop_duplicates: bool, limit: int | None) -> None:
-        self.out = out
-        self.skip_bad = skip_bad
-        self.drop_duplicates = drop_duplicates
-        self.limit = limit
-        self.problems: dict[str, list[str]] = {}
-        self.left_out: list[LeftOut] = []
-        self.twins: list[DuplicateOf] = []
-        self._twins = Twins()
-        self._tallies: dict[str, _Tally] = {}
-        self._read: Counter[str] = Counter()
-        self._defective: Counter[str] = Counter()
-        self._dropped: Counter[str] = Counter()
-        self._documents: Counter[str] = Counter()
-        self._questions: set[str] = set()
-        self._images: set[str] = set()
+    def begin(self, source: Source) -> None:
+        """Make ready for the images of a source."""
+
+    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
+        """A source's image as the pool refers to it.
+
+        Raises:
+            DataError: its bytes are not those that the reference names.
+            StorageError: it cannot be read or written.
+        """
+        ...
+
+    def look(self, ref: ImageRef) -> Look:
+        """Of an image that was taken to be ``looked_at``."""
+        ...
+
+
+class Copied:
+    """Images in the pool's own store, named by their hash."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
         self._stored: set[str] = set()
         self._looks: dict[str, Look] = {}
-        self._words = self._unanswerable = self._with_negatives = self._with_image_negatives = 0
 
-    def samples(self, source: Source) -> Iterator[Sample]:
-        tally = self._tallies.setdefault(source.name, _Tally())
-        ids: set[str] = set()
-        noted = self.problems.setdefault(source.name, [])
-        for sample in islice(source.samples(), self.limit):
-            self._read[source.name] += 1
-            defect = sample.attributes.get(DEFECT, "")
-            if sample.id in ids:
-                noted.append(f"{sample.source_ref} ({sample.id}): two samples have this id")
-                continue
-            ids.add(sample.id)
-            try:
-                pooled = self._pooled(sample, source)
-            except (DataError, StorageError) as error:
-                noted.append(f"{sample.source_ref} ({sample.id}): {error}")
-                continue
-            if defect:
-                self._defective[source.name] += 1
-                self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
-                continue
-            if self._is_twin(pooled):
-                self._dropped[source.name] += 1
-                continue
-            tally.add(pooled)
-            self._count(pooled)
-            yield pooled
-        self._note(source)
+    def begin(self, source: Source) -> None:
+        """Nothing."""
 
-    def _is_twin(self, sample: Sample) -> bool:
-        twin = self._twins.find(sample, tuple(self._looks[ref.sha256] for ref in sample.images))
-        if twin is None:
-            return False
-        mine = {normalise(" ".join(form)) for form in sample.answers.accepted}
-        kind = "same" if mine & twin.answers else "conflict"
-        dropped = self.drop_duplicates and kind == "same"
-        self.twins.append(DuplicateOf(sample=sample.id, first=twin.id, kind=kind, dropped=dropped))
-        return dropped
-
-    def _count(self, sample: Sample) -> None:
-        self._questions.add(digest(normalise(sample.question).encode(), 16))
-        self._images.update(ref.sha256 for ref in sample.images)
-        self._words += len(sample.question.split())
-        self._unanswerable += not sample.answerable
-        self._with_negatives += bool(sample.negatives)
-        self._with_image_negatives += any(item.modality is Modality.IMAGE for item in sample.negatives)
-
-    def documents(self, source: Source) -> Iterator[Document]:
-        noted = self.problems[source.name]
-        for document in islice(source.documents(), self.limit):
-            try:
-                image = self._stored_image(document.image, source) if document.image else None
-            except (DataError, StorageError) as error:
-                noted.append(f"document {document.id}: {error}")
-                continue
-            self._documents[source.name] += 1
-            yield document.model_copy(
-                update={
-                    "id": f"{source.name}:{document.id}",
-                    "page": f"{source.name}:{document.page}" if document.page else "",
-                    "image": image,
-                }
-            )
-        self._note(source)
-
-    def _note(self, source: Source) -> None:
-        """Take over what the adapter has noted since."""
-        known = dict.fromkeys(self.problems[source.name])
-        self.problems[source.name] += [line for line in dict.fromkeys(source.problems.lines) if line not in known]
-
-    def _pooled(self, sample: Sample, source: Source) -> Sample:
-        def evidence(item: Evidence) -> Evidence:
-            image = self._stored_image(item.image, source) if item.image else None
-            return item.model_copy(update={"id": f"{source.name}:{item.id}", "image": image})
-
-        return sample.model_copy(
-            update={
-                "id": f"{source.name}:{sample.id}",
-                "source": source.name,
-                "images": tuple(self._stored_image(ref, source, look_at=True) for ref in sample.images),
-                "gold": tuple(map(evidence, sample.gold)),
-                "negatives": tuple(map(evidence, sample.negatives)),
-                "cluster": f"{source.name}:{sample.cluster}" if sample.cluster else "",
-            }
-        )
-
-    def _stored_image(self, ref: ImageRef, source: Source, *, look_at: bool = False) -> ImageRef:
-        """The image in the pool's own store, named by its hash."""
+    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
+        """Copied, once."""
         name = f"images/{ref.sha256[:2]}/{ref.sha256}{SUFFIX.get(ref.media_type, '.bin')}"
-        need_look = look_at and ref.sha256 not in self._looks
+        need_look = looked_at and ref.sha256 not in self._looks
         if ref.sha256 not in self._stored or need_look:
             data = read_image(ref, source.root)
             if ref.sha256 not in self._stored:
-                path = self.out / name
+                path = self._out / name
                 if not path.is_file() or path.stat().st_size != len(data):
                     write_atomic(path, data)
                 self._stored.add(ref.sha256)
             if need_look:
                 self._looks[ref.sha256] = look(data)
         return ref.model_copy(update={"uri": name})
+
+    def look(self, ref: ImageRef) -> Look:
+        """Computed when it was taken."""
+        return self._looks[ref.sha256]
+
+
+class Linked:
+    """Images where they are: below a link that has the source's name, so that no uri names this machine's paths."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+
+    def begin(self, source: Source) -> None:
+        """Link the source's folder."""
+        link = self._out / source.name
+        with storage_errors(link):
+            link.unlink(missing_ok=True)
+            link.symlink_to(source.root.resolve(), target_is_directory=True)
+
+    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
+        """Unread: whoever uses it checks its bytes against its hash."""
+        scheme = match[0] if (match := _SCHEME.match(ref.uri)) else ""
+        return ref.model_copy(update={"uri": f"{scheme}{source.name}/{ref.uri.removeprefix(scheme)}"})
+
+    def look(self, ref: ImageRef) -> Look:
+        """Of its bytes."""
+        return look(read_image(ref, self._out))
+
+
+class _Part:
+    """A source on its way into the pool, with what of it is there already."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.samples = self.documents = 0
+        self.hashes = {"documents": sha256(), "samples": sha256()}
+        self.noted = 0
+        """Problems of the adapter that were taken over."""
+
+    def told(self) -> dict[str, Any]:
+        """For ``pool.json``."""
+        return {
+            "source": self.source.name,
+            "samples": self.samples,
+            "documents": self.documents,
+            **{f"sha256_of_{what}": sha.hexdigest() for what, sha in self.hashes.items()},
+        }
+
+
+class _Writer:
+    """Turns the records of sources into lines of the pool, and counts."""
+
+    def __init__(
+        self,
+        images: Images,
+        *,
+        prefixed: bool,
+        fit_only: bool,
+        twins: Twins | None,
+        drop_duplicates: bool,
+        limit: int | None,
+    ) -> None:
+        self.images = images
+        self.prefixed = prefixed
+        self.fit_only = fit_only
+        self.drop_duplicates = drop_duplicates
+        self.limit = limit
+        self.problems: dict[str, dict[str, None]] = {}
+        self.left_out: list[LeftOut] = []
+        self.twins_found: list[DuplicateOf] = []
+        self._twins = twins
+        self._tallies: dict[str, _Tally] = {}
+        self._read: Counter[str] = Counter()
+        self._defective: Counter[str] = Counter()
+        self._dropped: Counter[str] = Counter()
+        self._documents: Counter[str] = Counter()
+        self._sample_ids, self._document_ids = Seen(), Seen()
+        self._questions, self._images = Seen(), Seen()
+        self._words = self._unanswerable = self._with_negatives = self._with_image_negatives = 0
+
+    def samples(self, part: _Part) -> Iterator[bytes]:
+        source = part.source
+        tally = self._tallies.setdefault(source.name, _Tally())
+        noted = self.problems.setdefault(source.name, {})
+        self.images.begin(source)
+        for sample in islice(source.samples(), self.limit):
+            self._note(part)
+            self._read[source.name] += 1
+            place = f"{sample.source_ref} ({sample.id})"
+            if not self._sample_ids.add(f"{source.name}:{sample.id}"):
+                noted[f"{place}: two samples have this id"] = None
+                continue
+            try:
+                pooled = self._pooled(sample, source)
+                line = _line(pooled)
+            except (DataError, StorageError, ValueError) as error:
+                noted[f"{place}: {error}"] = None
+                continue
+            if defect := sample.attributes.get(DEFECT, ""):
+                self._defective[source.name] += 1
+                if self.fit_only:
+                    noted.update((f"{place}: {statement}", None) for statement in defect.split("; "))
+                else:
+                    self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
+                continue
+            if self.fit_only and (why := unfit(sample)):
+                noted[f"{place}: {why}"] = None
+                continue
+            if self._is_twin(pooled):
+                self._dropped[source.name] += 1
+                continue
+            tally.add(pooled)
+            self._count(pooled)
+            part.samples += 1
+            part.hashes["samples"].update(line[:-1])
+            yield line
+        self._note(part)
+
+    def _is_twin(self, sample: Sample) -> bool:
+        if self._twins is None:
+            return False
+        twins = self._twins.of(sample, tuple(map(self.images.look, sample.images)))
+        if not twins:
+            return False
+        mine = _accepted(sample)
+        same = next((twin for twin in twins if twin.answers & mine), None)
+        kind = "same" if same else "conflict"
+        dropped = self.drop_duplicates and kind == "same"
+        first = (same or twins[0]).id
+        self.twins_found.append(DuplicateOf(sample=sample.id, first=first, kind=kind, dropped=dropped))
+        return dropped
+
+    def _count(self, sample: Sample) -> None:
+        self._questions.add(normalise(sample.question))
+        for ref in sample.images:
+            self._images.add(ref.sha256)
+        self._words += len(sample.question.split())
+        self._unanswerable += not sample.answerable
+        self._with_negatives += bool(sample.negatives)
+        self._with_image_negatives += any(item.modality is Modality.IMAGE for item in sample.negatives)
+
+    def documents(self, part: _Part) -> Iterator[bytes]:
+        source = part.source
+        noted, prefix = self.problems[source.name], self._prefix(source)
+        for document in islice(source.documents(), self.limit):
+            self._note(part)
+            if not self._document_ids.add(f"{source.name}:{document.id}"):
+                noted[f"document {document.id}: two documents have this id"] = None
+                continue
+            change: dict[str, object] = {"id": f"{prefix}{document.id}"}
+            if document.page:
+                change["page"] = f"{prefix}{document.page}"
+            try:
+                if document.image:
+                    change["image"] = self.images.take(document.image, source)
+                line = _line(document.model_copy(update=change))
+            except (DataError, StorageError, ValueError) as error:
+                noted[f"document {document.id}: {error}"] = None
+                continue
+            self._documents[source.name] += 1
+            part.documents += 1
+            part.hashes["documents"].update(line[:-1])
+            yield line
+        self._note(part)
+
+    def _note(self, part: _Part) -> None:
+        """Take over what the adapter has noted since."""
+        lines = part.source.problems.lines
+        if len(lines) > part.noted:
+            self.problems[part.source.name].update(dict.fromkeys(lines[part.noted :]))
+            part.noted = len(lines)
+
+    def _prefix(self, source: Source) -> str:
+        return f"{source.name}:" if self.prefixed else ""
+
+    def _pooled(self, sample: Sample, source: Source) -> Sample:
+        prefix = self._prefix(source)
+
+        def evidence(item: Evidence) -> Evidence:
+            image = self.images.take(item.image, source) if item.image else None
+            return item.model_copy(update={"id": f"{prefix}{item.id}", "image": image})
+
+        return sample.model_copy(
+            update={
+                "id": f"{prefix}{sample.id}",
+                "source": source.name,
+                "images": tuple(
+                    self.images.take(ref, source, looked_at=self._twins is not None) for ref in sample.images
+                ),
+                "gold": tuple(map(evidence, sample.gold)),
+                "negatives": tuple(map(evidence, sample.negatives)),
+                "cluster": f"{prefix}{sample.cluster}" if sample.cluster else "",
+            }
+        )
 
     def counts(self, names: Sequence[str]) -> PoolCounts:
         rows = [self._source_counts(name) for name in names]
@@ -378,7 +550,7 @@ class _Writer:
                 round(self._with_image_negatives / self._with_negatives, 4) if self._with_negatives else None
             ),
             unanswerable=self._unanswerable,
-            duplicate_pairs=len(self.twins),
+            duplicate_pairs=len(self.twins_found),
             left_out=len(self.left_out),
         )
 
@@ -397,6 +569,18 @@ class _Writer:
             negatives=_mean(tally.negatives, tally.samples),
             documents=self._documents[name],
         )
+
+
+def _line(record: Record) -> bytes:
+    """A line of JSON.
+
+    Raises:
+        DataError: the record holds what no file can: half a surrogate pair.
+    """
+    try:
+        return (canonical(record) + "\n").encode()
+    except UnicodeEncodeError as error:
+        raise DataError("it holds half a character (a lone surrogate)", cure="mend the row") from error
 
 
 def _mean(total: float, n: int) -> float:

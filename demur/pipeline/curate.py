@@ -22,6 +22,7 @@ from pydantic import Field
 
 from demur.answers import holds
 from demur.curation.costs import naive_calls
+from demur.curation.draw import Drawn, draw
 from demur.curation.experience import Experience
 from demur.curation.funnel import HELD, Fate, Gate, Life, Probe, Stage
 from demur.curation.gate import Label
@@ -33,7 +34,6 @@ from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.evaluate import Judge
 from demur.pipeline.panel import RETESTED, Panel, model_options
 from demur.pipeline.parts import Recogniser, captioned, embedder, open_judge
-from demur.pipeline.pool import Pool, load_pool
 from demur.pipeline.provenance import about, verdicts
 from demur.pipeline.slots import LIVES_ALONGSIDE, Slots, ask_lives, at_once
 from demur.pipeline.stage_two import mine_pool
@@ -91,7 +91,7 @@ class LifeStory(Record):
 class Workshop(NamedTuple):
     """What a build works with, opened."""
 
-    pool: Pool
+    pool: Drawn
     judge: Judge
     encoder: Encoder
     embed: Callable[[Sequence[str]], npt.NDArray[np.float32]]
@@ -199,7 +199,7 @@ async def opened(
         folder / "recipe.json",
         {"recipe": plan.model_dump(mode="json"), "base": str(base.resolve()), "skip_bad": skip_bad},
     )
-    pool = load_pool(plan.sources, base=base, links=folder / "images", seed=plan.seed, skip_bad=skip_bad)
+    pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad, tidy=True)
     judge = open_judge(plan.judge)
     encoder = encoder or open_encoder(plan.retrieval.encoder)
     prompts = Prompts()
@@ -255,7 +255,7 @@ def gates_of(specs: Mapping[str, GateSpec]) -> list[Gate]:
     return [Gate(name, frozenset(spec.stages), spec.cost) for name, spec in specs.items()]
 
 
-def enough_candidates(plan: BuildRecipe, pool: Pool) -> None:
+def enough_candidates(plan: BuildRecipe, pool: Drawn) -> None:
     """See that some sample can have the distractors that the rules ask for, before anybody is asked.
 
     Raises:
@@ -397,7 +397,7 @@ async def _retest(
     return {name: dict(sorted(counts.items())) for name, counts in found.items()}
 
 
-def _index(pool: Pool, encoder: Encoder, out: Path, skip_bad: bool, steps: Steps) -> None:
+def _index(pool: Drawn, encoder: Encoder, out: Path, skip_bad: bool, steps: Steps) -> None:
     build_index(
         pool.documents, encoder, out, image_root=pool.root, skip_bad=skip_bad,
         progress=lambda what, done, total: steps.count(what, done, total),
@@ -444,7 +444,7 @@ def _story(sample: Sample, life: Life, fate: Fate, panel: Panel) -> LifeStory:
     )  # fmt: skip
 
 
-def _funnel(pool: Pool, fates: Mapping[str, Fate]) -> list[FunnelStep]:
+def _funnel(pool: Drawn, fates: Mapping[str, Fate]) -> list[FunnelStep]:
     """Counts per stage; they add up: what a stage kept is what the next one entered with."""
     total = sum(pool.sizes.values())
     chosen = len(pool.samples)

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from demur.calls.ledger import Ledger
+from demur.curation.draw import draw
 from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.errors import MissingExtra, UsageError
 from demur.indexing.encoders import open_encoder
 from demur.pipeline.asking import ask
 from demur.pipeline.curate import Built, curate
-from demur.pipeline.pool import load_pool
 from demur.pipeline.steps import QUIET, Steps
 from demur.sample import llm
 from demur.scenarios.conditions import condition
@@ -160,8 +160,8 @@ def plan_demo(
     if not model:
         return Plan(notes=("no model is called: the demo's other systems compute their answers",))
     plan = recipe(seed, per_topic)
-    with TemporaryDirectory() as links:  # a folder that was only planned for stays empty
-        samples = len(load_pool(plan.sources, base=Path(), seed=plan.seed, links=Path(links)).samples)
+    with TemporaryDirectory() as folder:  # a folder that was only planned for stays empty
+        samples = len(draw(plan.sources, Path(folder), seed=plan.seed).samples)
     path = out / "build" / "calls.sqlite"
     had = 0
     if path.is_file():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from demur import plugins
@@ -85,7 +85,7 @@ class Recogniser:
         return np.concatenate(parts)
 
 
-def captioned(documents: Sequence[Document]) -> list[tuple[str, ImageRef]]:
+def captioned(documents: Iterable[Document]) -> list[tuple[str, ImageRef]]:
     """(caption, image) of the documents that are images."""
     return [(d.title, d.image) for d in documents if d.image is not None and d.text is None]
 

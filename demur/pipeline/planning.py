@@ -19,6 +19,7 @@ from statistics import pvariance
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from demur.curation.costs import Assumed, Expected, Guess, Learnt, expected
+from demur.curation.draw import Drawn, draw
 from demur.curation.experience import Answers, fit
 from demur.curation.funnel import Probe, Rules, Stage, settling
 from demur.curation.gate import Label
@@ -27,7 +28,6 @@ from demur.errors import UsageError
 from demur.pipeline.curate import enough_candidates, gates_of
 from demur.pipeline.panel import ask_of, key_of, model_options, read_journal
 from demur.pipeline.parts import open_judge
-from demur.pipeline.pool import Pool, load_pool
 from demur.records import Record, Request, Sample
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit
@@ -159,7 +159,7 @@ def plan_build(
     """
     specs = plan.specs()
     given = _rates(rates or {}, specs)
-    pool = load_pool(plan.sources, base=base, links=out / "build" / "images", seed=plan.seed, skip_bad=skip_bad)
+    pool = draw(plan.sources, out / "build" / "pool", base=base, seed=plan.seed, skip_bad=skip_bad)
     enough_candidates(plan, pool)
     n = len(pool.samples)
     rules = plan.rules.rules()
@@ -375,7 +375,7 @@ def _price_notes(specs: Iterable[GateSpec], prices: Path | None) -> list[str]:
 
 
 def _per_call(
-    plan: BuildRecipe, spec: GateSpec, name: str, stage: Stage, pool: Pool, out: Path, prices: Path | None
+    plan: BuildRecipe, spec: GateSpec, name: str, stage: Stage, pool: Drawn, out: Path, prices: Path | None
 ) -> tuple[float, float | None]:
     """(prompt tokens, US dollars) of a mean question of a stage to a gate; the ledger's replies count as free."""
     if spec.system.partition(":")[0] != "model" or not spec.system.partition(":")[2]:
@@ -431,7 +431,7 @@ def plan_convergence(
     from demur.calls import plan as calls_plan
 
     folder = out / "build"
-    pool = load_pool(plan.sources, base=base, links=folder / "images", seed=plan.seed, skip_bad=skip_bad)
+    pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad)
     judge, prompts = open_judge(plan.judge), Prompts()
     known = read_journal(folder / "journal.jsonl")
     total = Plan()

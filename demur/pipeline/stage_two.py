@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from demur.curation.draw import Drawn
 from demur.curation.near import looks_of, same_look, same_text
 from demur.curation.recipe import BuildRecipe, RetrievalSpec
 from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples, tune_probes
-from demur.pipeline.pool import Pool
 from demur.pipeline.steps import Steps
 from demur.records import Drop, Evidence, ImageRef, Sample
 from demur.retrieval.recall import Choice
@@ -19,7 +19,7 @@ from demur.retrieval.search import Searcher
 
 
 def mine_pool(
-    plan: BuildRecipe, pool: Pool, survivors: Sequence[Sample], searcher: Searcher, steps: Steps
+    plan: BuildRecipe, pool: Drawn, survivors: Sequence[Sample], searcher: Searcher, steps: Steps
 ) -> tuple[list[Choice], dict[str, Sample], list[Drop]]:
     """Tune the index and choose the best retrieval modes on the whole pool, then mine for the survivors.
 

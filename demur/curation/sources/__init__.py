@@ -37,6 +37,8 @@ class Source(Protocol):
     problems: Problems
     """Where bad rows are noted."""
 
+    # An adapter that reads what is not in its folder says so with ``elsewhere = True``: a build reads it every time.
+
     def documents(self) -> Iterator[Document]:
         """The knowledge base, streamed; empty where the source has none."""
         ...
@@ -47,19 +49,20 @@ class Source(Protocol):
 
 
 def open_source(
-    name: str, folder: Path, problems: Problems | None = None, options: Mapping[str, str] | None = None
+    name: str, folder: Path | None, problems: Problems | None = None, options: Mapping[str, Any] | None = None
 ) -> Source:
     """The adapter of that name over a folder.
 
     Args:
         name: registered name, or ``module:Class``.
-        folder: what the source published, unpacked as its card says.
+        folder: what the source published, unpacked as its card says; None for a source that ships with demur.
         problems: where bad rows are noted.
         options: passed to the adapter; ``demur sources show NAME`` lists them.
 
     Raises:
         UnknownPart: no source of that name.
-        UsageError: the folder does not exist, or the adapter knows no such option.
+        UsageError: the folder does not exist, or is not given and does not ship with demur; the adapter knows no such
+            option.
     """
     factory, _ = find("sources", name)
     options = options or {}
@@ -69,9 +72,20 @@ def open_source(
             f"source {name!r} has no option {', '.join(unknown)}; it knows {', '.join(options_of(factory)) or 'none'}",
             cure=f"see 'demur sources show {name}'",
         )
-    if not folder.is_dir():
+    if folder is None and not ships(factory):
+        raise UsageError("this source needs a folder", item=name, cure="give the folder that holds its files")
+    if folder is not None and not folder.is_dir():
         raise UsageError(f"no folder {str(folder)!r}", cure="give the folder that holds the source's files")
-    return cast(Source, factory(folder, Problems() if problems is None else problems, **options))
+    texts = {key: str(value) for key, value in options.items()}
+    return cast(Source, factory(folder, Problems() if problems is None else problems, **texts))
+
+
+def ships(factory: Any) -> bool:
+    """Whether an adapter has a folder of its own: its ``folder`` may be left out."""
+    from inspect import Parameter, signature
+
+    parameter = signature(factory).parameters.get("folder")
+    return parameter is not None and parameter.default is not Parameter.empty
 
 
 def options_of(factory: Any) -> dict[str, str]:

@@ -150,6 +150,13 @@ class Generic(NativeSource):
                 why_invalid(error), item=str(path), cure="see 'The field map' in docs/sources.md"
             ) from error
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
+        origins = [origin.dataset for origin in (self.map.samples, *self.map.documents) if origin.dataset is not None]
+        self.elsewhere = any(not self._within(repository.path) for repository in origins)
+        """Whether it reads what is not in its folder: a repository by its name on the hub."""
+
+    def _within(self, path: str) -> bool:
+        place = (self.root / path).resolve()
+        return place.exists() and place.is_relative_to(self.root.resolve())
 
     # --- rows ---
 

@@ -1,0 +1,269 @@
+"""What a recipe takes of its sources: their pool on disk, made once, and the samples drawn of it.
+
+The pool lies in a folder named by all that decides what is in it: the recipe's sources, their files (path, size and
+times of change), and demur's own code. The same command goes on with it; anything else makes another. A recipe's
+choice of samples is applied to the pool, so that a pilot, the whole, and a build with bad records allowed read the
+sources once.
+
+Memory: the drawn samples; of the others of a source that is cut down, 8 bytes each.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import inspect
+import json
+import os
+import random
+import shutil
+import time
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import demur
+from demur.answers import normalise
+from demur.curation.near import looks_of
+from demur.curation.pool import LeftOut, Pool, Twins, build
+from demur.curation.recipe import SourceSpec
+from demur.curation.sources import Source, open_source
+from demur.errors import DataError, StorageError
+from demur.records import Document, Sample
+from demur.store import Problems, digest, file_digest, read_json, read_records, seed_of, storage_errors
+
+
+class Documents:
+    """The documents of a pool, read from its file as often as they are gone through."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def __iter__(self) -> Iterator[Document]:
+        return self._pool.documents()
+
+
+class Drawn(NamedTuple):
+    """Everything that a recipe starts from.
+
+    Attributes:
+        documents: the knowledge bases, joined; ids are prefixed with the source's name when there are several.
+        samples: those drawn, in the order of their sources.
+        root: the folder that all image uris are relative to.
+        sizes: source -> samples before the choice.
+        skipped: bad records left out because the user allowed it.
+        hashes: source -> SHA-256 over all its documents and samples.
+        repeated: samples left out because an earlier source asks the same about the same images.
+        specs: source -> what the recipe says of it.
+    """
+
+    documents: Documents
+    samples: list[Sample]
+    root: Path
+    sizes: dict[str, int]
+    skipped: int
+    hashes: dict[str, str]
+    repeated: int
+    specs: dict[str, SourceSpec]
+
+
+def draw(
+    sources: Sequence[SourceSpec],
+    folder: Path,
+    *,
+    base: Path = Path(),
+    seed: int,
+    skip_bad: bool = False,
+    tidy: bool = False,
+) -> Drawn:
+    """Read the sources of a recipe into a pool, unless it is there, and draw samples of it.
+
+    Args:
+        sources: what to read.
+        folder: holds the pools of a build folder, one per state of the sources.
+        base: folder that relative source paths start from (the recipe's own).
+        seed: decides which samples are taken where a source is cut down.
+        skip_bad: leave bad records out and count them, rather than refuse them all.
+        tidy: remove the pools of other states; only for the one who holds the build folder.
+
+    Raises:
+        BadInput: every problem of every source, unless ``skip_bad``.
+        UsageError: a source is unknown, its folder does not exist, or two of one name have different folders.
+        DataError: the sources hold no samples.
+        StorageError: the pool cannot be written.
+    """
+    opened = [
+        open_source(spec.name, None if spec.path is None else base / spec.path, Problems(), spec.options)
+        for spec in sources
+    ]
+    place = _made(opened, sources, folder, tidy)
+    parts = read_json(place / "pool.json")["parts"]
+    sizes: dict[str, int] = {}
+    hashes: dict[str, str] = {}
+    specs: dict[str, SourceSpec] = {}
+    for spec, part in zip(sources, parts, strict=True):
+        name = part["source"]
+        specs.setdefault(name, spec)
+        sizes[name] = sizes.get(name, 0) + part["samples"]
+        hashes[name] = digest([hashes.get(name, ""), part["sha256_of_documents"], part["sha256_of_samples"]])
+    problems = Problems()
+    for row in read_records(place / "left-out.jsonl", LeftOut, Problems()):
+        problems.lines.append(f"{row.source}: {row.reason}" if len(sources) > 1 else row.reason)
+    problems.settle(skip_bad=skip_bad)
+    if not any(sizes.values()):
+        raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
+    limits = [(part["samples"], spec.per_topic) for part, spec in zip(parts, sources, strict=True)]
+    samples = _drawn(place, limits, seed)
+    kept = _once(samples, place) if len(specs) > 1 else samples
+    pool = Pool(place)
+    return Drawn(Documents(pool), kept, place, sizes, problems.skipped, hashes, len(samples) - len(kept), specs)
+
+
+# --- the pool of a state of the sources ----------------------------------------------------------
+
+
+def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, tidy: bool) -> Path:
+    """The folder of the pool; made under another name first, so that it is whole wherever the making was stopped."""
+    with _alone(folder):  # taken before the files are looked at: who waited finds what the other made
+        key = _state(opened, sources)
+        place = folder / key
+        with storage_errors(folder):
+            for each in folder.iterdir():
+                if each.is_dir() and (each.name.startswith(".making") or (tidy and each != place)):
+                    shutil.rmtree(each)
+        if place.is_dir() and not _whole(place):
+            shutil.rmtree(place)
+        if not place.is_dir():
+            work = folder / f".making-{key}"
+            build(opened, work, documents=True, skip_bad=True, for_release=True)
+            with storage_errors(place):
+                work.rename(place)
+    return place
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process makes a pool there."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / "lock").open("wb")
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _whole(place: Path) -> bool:
+    """Whether the files are those that were written."""
+    try:
+        return all(file_digest(place / name) == sha for name, sha in read_json(place / "pool.json")["files"].items())
+    except (OSError, DataError, KeyError, StorageError):
+        return False
+
+
+def _state(opened: Sequence[Source], sources: Sequence[SourceSpec]) -> str:
+    """A name for all that decides what the pool holds; a new one every time where that cannot be known."""
+    told: list[Any] = [[str(path), file_digest(path)] for path in sorted(Path(demur.__file__).parent.rglob("*.py"))]
+    for source, spec in zip(opened, sources, strict=True):
+        code = inspect.getsourcefile(type(source))
+        files = [Path(str(value)) for value in spec.options.values() if value and Path(str(value)).is_file()]
+        told.append([
+            source.name, spec.name, str(source.root.resolve()), spec.model_dump(mode="json")["options"],
+            file_digest(Path(code)) if code else "", [_marks(path.stat()) for path in files], _stamp(source.root),
+            time.time_ns() if getattr(source, "elsewhere", False) else 0,
+        ])  # fmt: skip
+    return digest(told, 16)
+
+
+def _marks(stat: os.stat_result) -> tuple[int, int, int]:
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def _stamp(root: Path) -> str:
+    """A hash of the names, sizes and times of all files below a folder, in whatever order the disk lists them."""
+    total, seen, todo = 0, set(), [root]
+    while todo:
+        folder = todo.pop()
+        with storage_errors(folder):
+            stat = folder.stat()
+            if (stat.st_dev, stat.st_ino) in seen:  # links may lead in circles
+                continue
+            seen.add((stat.st_dev, stat.st_ino))
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    try:
+                        if entry.is_dir():
+                            todo.append(Path(entry.path))
+                        what = [os.path.relpath(entry.path, root), *_marks(entry.stat())]
+                    except OSError:  # a link to nowhere
+                        what = [os.path.relpath(entry.path, root)]
+                    total += int.from_bytes(sha256(repr(what).encode("utf-8", "surrogateescape")).digest(), "big")
+    return f"{total % (1 << 256):064x}"
+
+
+# --- the choice ----------------------------------------------------------------------------------
+
+
+def _drawn(place: Path, parts: Sequence[tuple[int, int | None]], seed: int) -> list[Sample]:
+    """Of each part at most so many samples of each topic and query modality, drawn by the seed, in their old order.
+
+    Args:
+        place: the pool.
+        parts: (samples, most per topic) of its parts, as they follow each other in its file.
+        seed: of the draw.
+    """
+    if all(most is None for _, most in parts):
+        return [_sample(line) for _, line in _lines(place, parts)]
+    groups: defaultdict[tuple[int, str, bool], array[int]] = defaultdict(lambda: array("q"))
+    for number, (part, line) in enumerate(_lines(place, parts)):
+        if parts[part][1] is not None:
+            row = json.loads(line)
+            groups[part, row["topic"], bool(row["images"])].append(number)
+    taken: set[int] = set()
+    for (part, topic, pictured), group in groups.items():
+        dice = random.Random(seed_of(seed, "choose", topic, pictured))
+        most = parts[part][1] or len(group)
+        taken.update(group[at] for at in dice.sample(range(len(group)), min(most, len(group))))
+    return [
+        _sample(line)
+        for number, (part, line) in enumerate(_lines(place, parts))
+        if parts[part][1] is None or number in taken
+    ]
+
+
+def _sample(line: bytes) -> Sample:
+    return Sample.model_validate(json.loads(line))
+
+
+def _lines(place: Path, parts: Sequence[tuple[int, int | None]]) -> Iterator[tuple[int, bytes]]:
+    """(part, line) of every sample of a pool."""
+    path = place / "samples.jsonl"
+    with storage_errors(path):
+        handle = path.open("rb")
+    with handle:
+        for part, (size, _) in enumerate(parts):
+            for line in islice(handle, size):
+                yield part, line
+
+
+def _once(samples: list[Sample], root: Path) -> list[Sample]:
+    """Without those that ask what a sample of an earlier source asks, of the same pictures, whatever they accept.
+
+    Pictures are compared only where two sources ask the same question.
+    """
+    asking: dict[str, set[str]] = defaultdict(set)
+    for sample in samples:
+        asking[normalise(sample.question)].add(sample.source)
+    twins, looks = Twins(), looks_of(root)
+    kept = []
+    for sample in samples:
+        if len(asking[normalise(sample.question)]) > 1:
+            seen = [looks(ref) for ref in sample.images]
+            known = tuple(look for look in seen if look is not None)
+            if len(known) == len(seen) and any(t.source != sample.source for t in twins.of(sample, known)):
+                continue
+        kept.append(sample)
+    return kept
