@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from demur import documents
 from demur.documents import Column, Documents, DocumentsWriter, by_key
-from demur.indexing import build
+from demur.indexing import tables
 from demur.records import Document
 
 
@@ -21,7 +21,7 @@ def in_small_pieces():
     patch = pytest.MonkeyPatch()
     patch.setattr(documents, "_BLOCK", 3)
     patch.setattr(documents, "_SORTED", 2)
-    patch.setattr(build, "NORM_BLOCK", 4)
+    patch.setattr(tables, "BLOCK", 4)
     yield
     patch.undo()
 
@@ -60,8 +60,8 @@ def test_rows_by_key_are_a_stable_sort(keys):
 @settings(max_examples=200)
 @given(KEYS)
 def test_pages_are_numbered_by_their_first_rows(folder, keys):
-    page_of, ends = build._pages_of(np.array(keys, np.uint64), folder)
-    order = build._by_page(page_of, ends, folder)
+    page_of, ends = tables.pages_of(np.array(keys, np.uint64), folder)
+    order = tables.by_page(page_of, ends, folder)
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     assert page_of.tolist() == [numbers[key] for key in keys]
     pages = [[row for row, key in enumerate(keys) if numbers[key] == page] for page in range(len(numbers))]

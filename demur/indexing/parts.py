@@ -1,0 +1,190 @@
+"""The dense parts of an index folder: what each embeds, and how one is made.
+
+Made for those spaces that the encoder serves:
+
+    passages   documents with text, space ``text``
+    titles     pages by title, space ``joint``                    (T of VLM-DeflectionBench, appendix H)
+    summaries  pages by title and summary, space ``joint``        (T+S)
+    looks      documents with an image, space ``look``: image to image
+    images     documents with an image, space ``joint``: text to image
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demur.documents import Documents
+from demur.errors import DataError, IndexFileError
+from demur.indexing.choose import Choice, choose
+from demur.indexing.embed import Embedded, Item, embed
+from demur.indexing.encoders import Encoder
+from demur.indexing.ivf import Kind, build_ivf
+from demur.indexing.tables import BLOCK, Progress, save, without
+
+PQ_LEAST = 16
+"""Vectors that 4-bit product quantisation needs to be trained."""
+
+
+class Engine(Protocol):
+    """Where the heavy work is done. Every engine leaves the same files."""
+
+    def embed(
+        self,
+        items: Sequence[Item],
+        encoder: Encoder,
+        space: str,
+        out: Path,
+        *,
+        workers: int,
+        progress: bool | Callable[[int, int], None],
+    ) -> Embedded:
+        """As `demur.indexing.embed.embed`."""
+        ...
+
+    def build_ivf(self, kind: Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
+        """As `demur.indexing.ivf.build_ivf`; ``vectors`` lie mapped in ``vectors.npy`` beside ``path``."""
+        ...
+
+
+class Here:
+    """This process."""
+
+    embed = staticmethod(partial(embed, distinct=True))  # rows of the same id were left out before
+    build_ivf = staticmethod(build_ivf)
+
+
+class Part(NamedTuple):
+    """What a dense part is over, and in which space."""
+
+    name: str
+    over: Literal["texts", "pages", "images"]
+    space: str
+
+
+DENSE_PARTS = (
+    Part("passages", "texts", "text"),
+    Part("titles", "pages", "joint"),
+    Part("summaries", "pages", "joint"),
+    Part("looks", "images", "look"),
+    Part("images", "images", "joint"),
+)
+
+
+def passage_text(title: str, text: str) -> str:
+    """What stands for a passage in dense and lexical indexes: its title on a line of its own, then its text."""
+    return f"{title}\n{text}" if title else text
+
+
+def page_text(title: str, summary: str) -> str:
+    """What stands for a page in the T+S index."""
+    return f"{title}. {summary}" if summary else title
+
+
+class _Items(Sequence[Item]):
+    """What a part embeds, read from disk item by item; pickled it is three paths, so that other machines read too."""
+
+    def __init__(self, part: Part, documents: Path, rows: Path, root: Path) -> None:
+        self._part, self._documents, self._chosen, self._root = part, documents, rows, root
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("_part", "_documents", "_chosen", "_root")}
+
+    @cached_property
+    def _shelf(self) -> Documents:
+        return Documents(self._documents)
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int64]:
+        rows: NDArray[np.int64] = np.load(self._chosen, mmap_mode="r")
+        return rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | list[Item]:
+        if isinstance(place, slice):
+            return [self._item(row) for row in self._rows[place].tolist()]
+        return self._item(int(self._rows[place]))
+
+    def __iter__(self) -> Iterator[Item]:
+        for start in range(0, len(self), BLOCK):
+            yield from map(self._item, self._rows[start : start + BLOCK].tolist())
+
+    def _item(self, row: int) -> Item:
+        if self._part.over == "images":
+            document = self._shelf.at(row)
+            if document.image is None:  # rows of this part have one
+                raise IndexFileError("the image is gone", item=document.id, cure="build the index again")
+            return Item.of_image(document.id, document.image, self._root)
+        fields = self._shelf.raw(row)
+        title, text, name = str(fields["title"]), str(fields["text"] or ""), self._part.name
+        shown = {"passages": passage_text(title, text), "titles": title, "summaries": page_text(title, text)}[name]
+        return Item(str(fields["id"]), text=shown)
+
+
+def build_dense(
+    part: Part,
+    encoder: Encoder,
+    shelf: Documents,
+    rows: NDArray[np.int64],
+    folder: Path,
+    root: Path | None,
+    kind: Kind | Literal["auto"],
+    queries: int,
+    workers: int,
+    progress: bool | Progress,
+    engine: Engine,
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Embed and index one part; returns its entry for the manifest, and (id, why) of what could not be embedded."""
+    save(folder / "rows.npy", rows)
+    here = (folder.absolute() / "rows.npy", (root or Path()).absolute())
+    made = engine.embed(
+        _Items(part, shelf.folder.absolute(), *here),
+        encoder,
+        part.space,
+        folder,
+        workers=workers,
+        progress=partial(progress, part.name) if callable(progress) else progress,
+    )
+    failed = list(made.errors())
+    left_out = [row for id, _ in failed if (row := shelf.row(id)) is not None]
+    if failed:
+        save(folder / "rows.npy", without(rows, left_out, folder))
+    vectors: NDArray[np.float32] = made.vectors
+    count, dims = vectors.shape
+    largest = 0.0
+    for start in range(0, count, BLOCK):
+        squares = np.square(vectors[start : start + BLOCK], dtype=np.float64).sum(axis=1)
+        largest = max(largest, float(np.sqrt(squares.max())))
+        if encoder.similarity == "cosine" and not np.allclose(squares, 1.0, atol=1e-3):
+            raise DataError(
+                "it calls itself a cosine encoder, and gives rows that are not of length 1",
+                item=encoder.name,
+                cure="mend the encoder, or have it say 'dot'",
+            )
+    entry: dict[str, Any] = {
+        "space": part.space,
+        "over": part.over,
+        "dims": dims,
+        "count": count,
+        "largest_norm": largest,
+    }
+    chosen = choose(count, dims, queries=queries) if kind == "auto" else Choice(kind, "as asked")
+    if not count:
+        chosen = Choice("flat", "there is nothing to index")
+    elif chosen.kind == "ivf-pq" and count < PQ_LEAST:
+        chosen = Choice("flat", f"{count} vectors cannot train ivf-pq, which needs {PQ_LEAST}")
+    entry |= chosen._asdict()
+    if chosen.kind != "flat":
+        entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")
+    return entry, failed

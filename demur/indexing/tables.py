@@ -1,0 +1,215 @@
+"""Documents and their pages as tables on the disk, before anything is indexed; what `demur.indexing.build` begins with.
+
+Columns are mapped files; only what is being sorted is held.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demur.documents import Column, Documents, DocumentsWriter, by_key, key_of
+from demur.records import Document
+from demur.store import storage_errors
+
+T = TypeVar("T")
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, items done, and items in all (0 when unknown)."""
+BLOCK = 1 << 16
+"""Rows looked at together."""
+
+
+class Table(NamedTuple):
+    """All documents on disk, and what each row is good for."""
+
+    shelf: Documents
+    sha256: str
+    texts: NDArray[np.int64]
+    """Rows with text to find."""
+    images: NDArray[np.int64]
+    """Rows with an image."""
+    page_keys: NDArray[np.uint64]
+    """Hash of the page of every row."""
+    bad: list[tuple[int, str]]
+    """Rows left out of every part, each with its reason."""
+
+
+def read_documents(documents: Iterable[Document], folder: Path, progress: bool | Progress) -> Table:
+    """Write the table of documents, read once and in order; bad ones keep their row and are named in ``bad``."""
+    empty = array("q")
+    with (
+        _counted(documents, "documents", progress) as counted,
+        DocumentsWriter(folder) as writer,
+        closing(Column(folder)) as texts,
+        closing(Column(folder)) as images,
+        closing(Column(folder, "Q")) as keys,
+    ):
+        for document in counted:
+            row = writer.add(document)
+            keys.append(key_of(document.page or document.id))
+            if document.text is not None and document.text.strip():
+                texts.append(row)
+            elif document.image is None:
+                empty.append(row)
+            if document.image is not None:
+                images.append(row)
+        repeated = writer.close()
+        with_text, with_image, page_keys = texts.values(), images.values(), keys.values()
+    bad = [(row, "the id repeats an earlier document's") for row in repeated]
+    bad += [(row, "the text is empty") for row in empty if row not in repeated]
+    with_text, with_image = (without(rows, repeated, folder) for rows in (with_text, with_image))
+    return Table(Documents(folder), writer.sha256, with_text, with_image, page_keys, sorted(bad))
+
+
+def without(rows: NDArray[np.int64], some: Sequence[int], folder: Path) -> NDArray[np.int64]:
+    """(n,) ascending rows without some of them, mapped."""
+    if not some:
+        return rows
+    dropped = np.array(sorted(some), np.int64)
+    with closing(Column(folder)) as kept:
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
+            kept.extend(block[~np.isin(block, dropped)])
+        return kept.values()
+
+
+@contextmanager
+def _counted(documents: Iterable[Document], what: str, progress: bool | Progress) -> Iterator[Iterable[Document]]:
+    """The same documents, counted by a bar or told to a function."""
+    if not progress:
+        yield documents
+        return
+    if callable(progress):
+        yield _told(documents, what, 0, progress)
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("reading {task.completed:,.0f} {task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=None)
+
+        def count() -> Iterator[Document]:
+            number = 0
+            for number, document in enumerate(documents, 1):  # told once more after the last
+                yield document
+                if number % 1000 == 0:
+                    bar.update(task, completed=number)
+            bar.update(task, completed=number)
+
+        yield count()
+
+
+def _told(items: Iterable[T], what: str, total: int, tell: Progress) -> Iterator[T]:
+    """The same items; every hundredth is told, and the last."""
+    number = 0
+    for number, item in enumerate(items, 1):  # told once more after the last
+        yield item
+        if number % 100 == 0:
+            tell(what, number, total)
+    tell(what, number, total)
+
+
+def save(path: Path, values: NDArray[Any]) -> None:
+    """Write an array; a full disk becomes a `StorageError` that names the file."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, values)
+
+
+def write_pages(work: Path, table: Table) -> Documents:
+    """Write the table of pages, in the order of their first documents, and which documents lie on each."""
+    page_of, ends = pages_of(table.page_keys, work / "documents")
+    order = by_page(page_of, ends, work / "documents")
+    start = 0
+    with DocumentsWriter(work / "pages") as writer:
+        for at in range(0, len(ends), BLOCK):
+            for end in ends[at : at + BLOCK].tolist():
+                writer.add(_page(table.shelf, order[start:end]))
+                start = end
+        writer.close()
+    save(work / "page_of.npy", page_of)
+    save(work / "page_ends.npy", ends)
+    save(work / "page_documents.npy", order)
+    return Documents(work / "pages")
+
+
+def pages_of(keys: NDArray[np.uint64], folder: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(n,) the page of each row, and (pages,) where each page ends when rows lie page by page; both mapped.
+
+    Pages are numbered in the order of their first rows.
+    """
+    page_of = _zeros(len(keys), folder)
+    for rows in by_key(keys):  # first: the first row of the same page
+        new = np.flatnonzero(np.append(True, keys[rows[1:]] != keys[rows[:-1]])) if len(rows) else rows
+        page_of[rows] = np.repeat(rows[new], np.diff(np.append(new, len(rows))))
+    pages = 0
+    with closing(Column(folder)) as number:
+        for start in range(0, len(keys), BLOCK):
+            block = page_of[start : start + BLOCK]
+            new = block == np.arange(start, start + len(block))
+            number.extend(pages + np.cumsum(new) - 1)
+            pages += int(new.sum())
+        numbers = number.values()
+    ends = _zeros(pages, folder)
+    for start in range(0, len(keys), BLOCK):
+        block = numbers[page_of[start : start + BLOCK]]
+        page_of[start : start + BLOCK] = block
+        np.add.at(ends, block, 1)
+    total = 0
+    for start in range(0, pages, BLOCK):
+        ends[start : start + BLOCK] = total + np.cumsum(ends[start : start + BLOCK])
+        total = int(ends[min(start + BLOCK, pages) - 1])
+    return page_of, ends
+
+
+def by_page(page_of: NDArray[np.int64], ends: NDArray[np.int64], folder: Path) -> NDArray[np.int64]:
+    """(n,) all rows, page by page, ascending within one; mapped."""
+    order, free = _zeros(len(page_of), folder), _zeros(len(ends), folder)
+    for start in range(1, len(ends), BLOCK):
+        free[start : start + BLOCK] = ends[start - 1 : start - 1 + len(free[start : start + BLOCK])]
+    for start in range(0, len(page_of), BLOCK):
+        pages = page_of[start : start + BLOCK]
+        rows = np.argsort(pages, kind="stable")
+        found, first, count = np.unique(pages[rows], return_index=True, return_counts=True)
+        place = np.arange(len(rows)) - np.repeat(first, count)  # the how-manyth of its page in this block
+        order[np.repeat(free[found], count) + place] = start + rows
+        free[found] += count
+    return order
+
+
+def counting(count: int, folder: Path) -> NDArray[np.int64]:
+    """(n,) 0, 1, 2 ..., mapped."""
+    with closing(Column(folder)) as column:
+        for start in range(0, count, BLOCK):
+            column.extend(np.arange(start, min(start + BLOCK, count)))
+        return column.values()
+
+
+def _zeros(count: int, folder: Path) -> NDArray[np.int64]:
+    with closing(Column(folder)) as column:
+        for start in range(0, count, BLOCK):
+            column.extend(np.zeros(min(BLOCK, count - start), np.int64))
+        return column.values()
+
+
+def _page(shelf: Documents, rows: NDArray[np.int64]) -> Document:
+    id = title = summary = lead = first = ""
+    for row in rows.tolist():
+        fields = shelf.raw(row)
+        attributes: Any = fields["attributes"]
+        id = id or str(fields["page"] or fields["id"])
+        first = first or str(fields["title"])
+        title = title or str(attributes.get("page_title", ""))
+        summary = summary or str(attributes.get("summary", ""))
+        lead = lead or str(fields["text"] or "")
+        if title and summary:
+            break
+    return Document(id=id, title=title or first, text=summary or lead)
