@@ -15,6 +15,7 @@ from typing import Any
 from demur.curation.sources.native import NativeSource, distinct
 from demur.errors import DataError
 from demur.formats import Lookup, first_that_is, json_lines, open_bytes
+from demur.knowledge_bases import beir_id
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.store import Problems
 
@@ -44,7 +45,7 @@ class Beir(NativeSource):
     def _corpus(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         path = first_that_is(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need("corpus.jsonl")
         for place, row in json_lines(path, self.problems):
-            yield place, row_id(row), row
+            yield place, beir_id(row), row
 
     def documents(self) -> Iterator[Document]:
         """The corpus in the order of its file."""
@@ -71,7 +72,7 @@ class Beir(NativeSource):
         for query, document, score in self._qrels():
             judged.setdefault(query, {})[document] = score
         wanted = {d for scores in judged.values() for d, score in scores.items() if score > 0}
-        rows = ((place, row_id(row), row) for place, row in json_lines(self.need("queries.jsonl"), self.problems))
+        rows = ((place, beir_id(row), row) for place, row in json_lines(self.need("queries.jsonl"), self.problems))
         with Lookup(((id_, row) for _, id_, row in self._corpus()), wanted) as corpus:
             for place, id_, row in self.unique(rows):
                 if id_ not in judged:
@@ -140,12 +141,6 @@ class Beir(NativeSource):
                 )
                 if judged:
                     yield judged
-
-
-def row_id(row: dict[str, Any]) -> str:
-    """``_id`` or ``id``, as text: leading zeros stay."""
-    value = row.get("_id", row.get("id"))
-    return "" if value is None else str(value)
 
 
 def _judgement(query: Any, document: Any, score: Any) -> tuple[str, str, int]:

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
 from demur.errors import DataError, UsageError
 from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_elements, json_items, json_lines
+from demur.knowledge_bases import evqa_pictures, evqa_sections, picture_id, section_id
 from demur.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Role, Sample
 from demur.store import Problems, digest
 
@@ -86,10 +87,10 @@ class EncyclopedicVQA(NativeSource):
 
     def _documents_of(self, url: str, row: dict[str, Any], pictures: dict[str, str]) -> list[Document]:
         found = []
-        urls = [u for u in row.get("image_urls") or [] if isinstance(u, str)]
-        for number, (title, text) in enumerate(_sections(row)):
+        shown = list(evqa_pictures(row))
+        for number, title, text in evqa_sections(row):
             if text.strip():
-                attributes = {"section": str(number), **({"image_url": urls[0]} if number == 0 and urls else {})}
+                attributes = {"section": str(number), **({"image_url": shown[0].url} if number == 0 and shown else {})}
                 found.append(
                     Document(
                         id=section_id(url, number),
@@ -101,8 +102,7 @@ class EncyclopedicVQA(NativeSource):
                         attributes=attributes,
                     )
                 )
-        captions = row.get("image_reference_descriptions") or []
-        for number, picture in enumerate(row.get("image_urls") or []):
+        for number, picture, caption in shown:
             if picture not in pictures:
                 self.notes["knowledge base: pictures that were not downloaded"] += 1
                 continue
@@ -110,11 +110,10 @@ class EncyclopedicVQA(NativeSource):
             if image.ref is None:
                 self.notes[f"knowledge base: pictures {image.status}"] += 1
                 continue
-            caption = captions[number] if number < len(captions) else None
             found.append(
                 Document(
-                    id=f"{url}#image{number}",
-                    title=str(caption or row.get("title") or ""),
+                    id=picture_id(url, number),
+                    title=caption,
                     image=image.ref,
                     page=url,
                     source=self.name,
@@ -223,21 +222,21 @@ class EncyclopedicVQA(NativeSource):
                 lacks.append(f"gold page missing: {url or 'no URL'}")
                 continue
             stated = sections[hop].strip() if hop < len(sections) else ""
-            texts = _sections(page)
+            texts = evqa_sections(page)
             number = int(stated) if stated.isdigit() else -1
             if stated and not 0 <= number < len(texts):
                 lacks.append(f"gold section missing: {url} has {len(texts)} sections, not {stated!r}")
-            elif not stated or not texts[number][1].strip():
-                whole = "\n\n".join(text for _, text in texts if text.strip())
+            elif not stated or not texts[number].text.strip():
+                whole = "\n\n".join(text for _, _, text in texts if text.strip())
                 title = str(page.get("title") or url)
                 self.notes["gold at article level: no section is named, or it is empty"] += 1
                 gold.append(_evidence(url, title, whole, "article"))
             elif row.get("evidence", "").strip() and len(urls) == 1:
                 text = row["evidence"].strip()
                 quoted = f"{section_id(url, number)}#q{digest(text.encode(), 8)}"
-                gold.append(_evidence(quoted, texts[number][0], text, "passage"))
+                gold.append(_evidence(quoted, texts[number].title, text, "passage"))
             else:
-                gold.append(_evidence(section_id(url, number), *texts[number], "section"))
+                gold.append(_evidence(section_id(url, number), *texts[number][1:], "section"))
         if not urls:
             lacks.append("gold page missing: no URL")
         return distinct(gold, ())[0], lacks
@@ -275,25 +274,8 @@ class EncyclopedicVQA(NativeSource):
         return next((f for f in map(self.images.file, tries) if f.status != "missing"), Found(name, None, "missing"))
 
 
-def section_id(url: str, number: int) -> str:
-    """Document id of a section of a page."""
-    return f"{url}#{number}"
-
-
 def _evidence(id_: str, title: str, text: str, level: Any) -> Evidence:
     return Evidence(id=id_, modality=Modality.TEXT, title=title, text=text, role=Role.GOLD, level=level)
-
-
-def _sections(page: dict[str, Any]) -> list[tuple[str, str]]:
-    """(title, text) of every section; the title of a later section stands behind the page's own."""
-    title = str(page.get("title") or "")
-    titles = page.get("section_titles") or []
-    texts = page.get("section_texts") or []
-    names = [str(titles[i]) if i < len(titles) and titles[i] else "" for i in range(len(texts))]
-    return [
-        (f"{title}: {name}" if name and name != title else title, text if isinstance(text, str) else "")
-        for name, text in zip(names, texts, strict=True)
-    ]
 
 
 def _parts(field: str) -> list[str]:

@@ -20,6 +20,7 @@ from demur.curation.sources.native import Found, NativeSource, chosen, text_of
 from demur.curation.sources.passages import gold_of, paragraphs
 from demur.errors import DataError
 from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_lines
+from demur.knowledge_bases import wiki6m_article
 from demur.records import AnswerSpec, Document, Evidence, Sample
 from demur.store import Problems
 
@@ -66,19 +67,16 @@ class InfoSeek(NativeSource):
                 yield document
 
     def _document(self, row: dict[str, Any]) -> Document:
-        qid = text_of(row, "wikidata_id")
-        text = row.get("wikipedia_content") or row.get("wikipedia_summary")
-        if not text:
-            raise DataError("the article has no text", cure="leave it out")
-        attributes = {"summary": row.get("wikipedia_summary"), "image_url": row.get("wikipedia_image_url")}
+        article = wiki6m_article(row)
+        attributes = {"summary": article.summary, "image_url": article.image_url}
         return Document(
-            id=qid,
-            title=row.get("wikipedia_title") or qid,
-            text=str(text),
-            page=qid,
+            id=article.id,
+            title=article.title,
+            text=article.text,
+            page=article.id,
             source=self.name,
             licence="CC-BY-SA",
-            attributes={key: str(value) for key, value in attributes.items() if value},
+            attributes={key: value for key, value in attributes.items() if value},
         )
 
     # --- questions ---

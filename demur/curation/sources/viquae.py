@@ -7,24 +7,21 @@ base as ``humans_with_faces.jsonl.gz``, ``humans_without_faces.jsonl.gz`` and ``
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
 from demur.curation.sources.passages import gold_of
 from demur.errors import DataError
 from demur.formats import Lookup, Seen, first_that_is, json_lines
+from demur.knowledge_bases import CommonsFiles, kilt_id, kilt_paragraphs, kilt_qid
 from demur.records import AnswerSpec, Document, Evidence, Sample
 from demur.store import Problems
 
 PARTS = ("humans_with_faces", "humans_without_faces", "non_humans")
-SPECIAL = ("Section::::", "BULLET::::")
-"""Beginnings of the paragraphs that are headings and list items, not prose."""
 
 
 class ViQuAE(NativeSource):
@@ -59,7 +56,7 @@ class ViQuAE(NativeSource):
         """One document per article: its prose, and its picture where that is among the images."""
         seen = Seen()
         for place, row in self._articles():
-            id_ = str(row.get("wikipedia_id"))
+            id_ = kilt_id(row) or "no wikipedia_id"
             if not seen.add(id_):
                 self.notes["knowledge base: articles that stood earlier"] += 1
                 continue
@@ -69,20 +66,22 @@ class ViQuAE(NativeSource):
 
     def _document(self, row: dict[str, Any], *, picture: bool = True) -> Document:
         text = "\n".join(prose(row))
+        if not kilt_id(row):
+            raise DataError("no wikipedia_id", cure="mend the row or leave it out")
         if not text:
             raise DataError("the article has no prose", cure="leave it out")
         image = self._image(str(row["image"])) if picture and row.get("image") else None
         if image is not None and image.ref is None:
             self.notes[f"knowledge base: pictures {image.status}"] += 1
         return Document(
-            id=str(row["wikipedia_id"]),
+            id=kilt_id(row),
             title=text_of(row, "wikipedia_title"),
             text=text,
             image=image.ref if image else None,
-            page=str(row["wikipedia_id"]),
+            page=kilt_id(row),
             source=self.name,
             licence="CC-BY-3.0",
-            attributes={"wikidata_id": qid} if (qid := _qid(row)) else {},
+            attributes={"wikidata_id": qid} if (qid := kilt_qid(row)) else {},
         )
 
     # --- questions ---
@@ -102,7 +101,7 @@ class ViQuAE(NativeSource):
         def entries() -> Iterator[tuple[str, Any]]:
             for _, row in self._articles():
                 yield _title(str(row.get("wikipedia_title"))), row
-                if qid := _qid(row):
+                if qid := kilt_qid(row):
                     yield f"qid:{qid}", row
 
         with Lookup(entries(), wanted) as articles:
@@ -154,48 +153,23 @@ class ViQuAE(NativeSource):
     # --- images ---
 
     @cached_property
-    def _files(self) -> dict[str, str]:
-        """Comparable name -> name on disk: Commons names come percent-escaped and in either Unicode form."""
-        try:
-            with os.scandir(self.root / "images") as entries:
-                return {_comparable(entry.name): entry.name for entry in entries}
-        except OSError:
-            return {}
+    def _files(self) -> CommonsFiles:
+        return CommonsFiles(self.root / "images")
 
     def _image(self, name: str) -> Found:
-        found = self.images.file(f"images/{name}")
-        if found.status == "missing" and _comparable(name) in self._files:
-            return self.images.file(f"images/{self._files[_comparable(name)]}")
-        return found
-
-
-def _comparable(name: str) -> str:
-    return unicodedata.normalize("NFC", unquote(name)).replace(" ", "_")
+        try:
+            return self.images.file(f"images/{self._files.find(name) or name}")
+        except DataError:  # it leads out of the folder
+            return Found(name, None, "missing")
 
 
 def _title(title: str) -> str:
     return unicodedata.normalize("NFC", title.replace("_", " ").strip())
 
 
-def _qid(row: dict[str, Any]) -> str:
-    info = row.get("wikidata_info")
-    return str(info.get("wikidata_id") or "") if isinstance(info, dict) else ""
-
-
 def prose(row: dict[str, Any]) -> list[str]:
-    """Paragraphs of an article without its title line, headings and list items.
-
-    ``text`` is ``{"paragraph": [...]}`` here and a plain list in KILT's own file; both are read.
-    """
-    text = row.get("text")
-    lines = text.get("paragraph") if isinstance(text, dict) else text
-    if not isinstance(lines, list):
-        return []
-    title = str(row.get("wikipedia_title") or "").strip()
-    kept = [str(line).strip() for line in lines]
-    if kept and kept[0] == title:
-        kept = kept[1:]
-    return [line for line in kept if line and not line.startswith(SPECIAL)]
+    """Paragraphs of an article that are running text: no title line, headings and list items."""
+    return [text for kind, text in kilt_paragraphs(row) if kind == "prose"]
 
 
 def _outputs(row: dict[str, Any]) -> list[dict[str, Any]]:

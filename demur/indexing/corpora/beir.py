@@ -8,6 +8,7 @@ from pathlib import Path
 from demur.errors import DataError
 from demur.formats import first_that_is, json_lines
 from demur.indexing.corpora import make
+from demur.knowledge_bases import beir_id
 from demur.records import Document
 from demur.store import Problems
 
@@ -22,7 +23,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
     if file is None:
         raise DataError(f"there is no {name} in the folder", item=path, cure="check the folder, or give ?prefix=")
     for place, row in json_lines(file, problems):
-        id = str(row.get("_id", row.get("id", "")))
+        id = beir_id(row)
         if not id:
             problems.add(place, "there is no _id")
             continue

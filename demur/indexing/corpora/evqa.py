@@ -9,14 +9,14 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from demur.documents import key_of
 from demur.errors import DataError, StorageError, UsageError
-from demur.formats import csv_rows, inside, json_items, json_lines
+from demur.formats import Seen, csv_rows, inside, json_items, json_lines
 from demur.indexing.corpora import make
+from demur.knowledge_bases import evqa_pictures, evqa_sections, picture_id, section_id
 from demur.records import Document
 from demur.store import Problems, image_ref, storage_errors
 
@@ -31,35 +31,27 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
     if which not in ("first", "all"):
         raise UsageError(f"which={which!r}; known: first, all", item=path, cure="choose one of them")
     pictures = _map(Path(options["images"]), problems) if "images" in options else {}
-    seen: set[int] = set()
+    seen = Seen()
     for place, url, page in json_items(Path(path), problems):
         if not isinstance(page, dict):
             problems.add(f"{place} ({url})", f"expected an object, got {type(page).__name__}")
             continue
-        if key_of(url) in seen:
+        if not seen.add(url):
             problems.add(f"{place} ({url})", "the page stands earlier in the file")
             continue
-        seen.add(key_of(url))
-        title, texts = str(page.get("title") or ""), _list(page, "section_texts")
-        names = _list(page, "section_titles")
-        lead = next((str(text) for text in texts if str(text or "").strip()), "")
-        for number, text in enumerate(texts):
-            if not str(text or "").strip():
+        title, sections = str(page.get("title") or ""), evqa_sections(page)
+        lead = next((text for _, _, text in sections if text.strip()), "")
+        for number, name, text in sections:
+            if not text.strip():
                 continue
-            name = str(names[number] or "") if number < len(names) else ""
             document = make(
-                problems, place, id=f"{url}#{number}", title=f"{title}: {name}" if name and name != title else title,
-                text=str(text), page=url, source="evqa", licence="CC-BY-SA",
+                problems, place, id=section_id(url, number), title=name, text=text, page=url, source="evqa",
+                licence="CC-BY-SA",
                 attributes={"page_title": title, "summary": lead[:SUMMARY], "section": str(number)},
             )  # fmt: skip
             if document is not None:
                 yield document
         yield from _pictures(place, url, title, page, pictures, which, problems)
-
-
-def _list(page: Mapping[str, Any], key: str) -> Sequence[Any]:
-    value = page.get(key)
-    return value if isinstance(value, list) else []
 
 
 def _pictures(
@@ -71,8 +63,7 @@ def _pictures(
     which: str,
     problems: Problems,
 ) -> Iterator[Document]:
-    captions = _list(page, "image_reference_descriptions")
-    for number, picture in enumerate(_list(page, "image_urls")):
+    for number, picture, caption in evqa_pictures(page):
         if picture not in files:
             continue  # a quarter of the URLs has no pixels anywhere: the next picture of the page is tried
         file = files[picture]
@@ -82,9 +73,8 @@ def _pictures(
         except (DataError, StorageError) as error:
             problems.add(f"{place} ({picture})", error.message)
             continue
-        caption = str(captions[number] or "") if number < len(captions) else ""
         document = make(
-            problems, place, id=f"{url}#image{number}", title=caption or title, image=image, page=url, source="evqa",
+            problems, place, id=picture_id(url, number), title=caption, image=image, page=url, source="evqa",
             attributes={"page_title": title},
         )  # fmt: skip
         if document is not None:

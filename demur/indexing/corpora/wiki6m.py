@@ -1,7 +1,7 @@
 """Wiki6M, InfoSeek's Wikipedia: ``wikidata_id``, ``wikipedia_title``, ``wikipedia_content``, ``wikipedia_summary``.
 
 One document per article, its summary among its attributes. Later rows of an entity are passed over and counted
-(the set is known to hold several for some); memory holds 8 bytes of hash per entity. With ``images=FOLDER`` the
+(the set is known to hold several for some); memory holds 11 to 22 bytes per entity. With ``images=FOLDER`` the
 picture of an article is looked for as ``<first 4 characters of the id>/<id>.jpg``.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from demur.documents import key_of
 from demur.errors import DataError
-from demur.formats import inside, json_lines
+from demur.formats import Seen, inside, json_lines
 from demur.indexing.corpora import make
+from demur.knowledge_bases import wiki6m_article
 from demur.records import Document, ImageRef
 from demur.store import Problems, image_ref, storage_errors
 
@@ -22,27 +22,25 @@ OPTIONS = {"images": "folder of the articles' pictures, <first 4 characters of t
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
     """Articles in the order of the file."""
-    seen: set[int] = set()
+    seen = Seen()
     for place, row in json_lines(Path(path), problems):
-        qid = str(row.get("wikidata_id") or "")
-        text = row.get("wikipedia_content") or row.get("wikipedia_summary")
-        if not qid or not text:
-            problems.add(f"{place} ({qid or 'no wikidata_id'})", "the article has no " + ("text" if qid else "id"))
+        try:
+            article = wiki6m_article(row)
+        except DataError as error:
+            problems.add(f"{place} ({row.get('wikidata_id') or 'no wikidata_id'})", error.message)
             continue
-        key = key_of(qid)
-        if key in seen:
+        qid = article.id
+        if not seen.add(qid):
             continue
-        seen.add(key)
         image: ImageRef | None = None
         if "images" in options:
             try:
                 image = _picture(Path(options["images"]), qid)
             except DataError as error:
                 problems.add(f"{place} ({qid})", str(error))
-        summary = row.get("wikipedia_summary")
         document = make(
-            problems, place, id=qid, title=row.get("wikipedia_title") or qid, text=str(text), page=qid, image=image,
-            source="wiki6m", licence="CC-BY-SA", attributes={"summary": str(summary)} if summary else {},
+            problems, place, id=qid, title=article.title, text=article.text, page=qid, image=image, source="wiki6m",
+            licence="CC-BY-SA", attributes={"summary": article.summary} if article.summary else {},
         )  # fmt: skip
         if document is not None:
             yield document
