@@ -18,6 +18,12 @@ EPILOG = """examples:
 
 The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json."""
 
+SHARED = (
+    "text", "lexical", "visual", "per_page", "diversity", "range_min", "range_max", "max_score", "min_score",
+    "absolute_margin", "relative_margin", "sampling", "cross_encoder",
+)  # fmt: skip
+"""Arguments that are `demur.curation.mining_options.MiningOptions` by the same name, which holds their defaults."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
@@ -30,10 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoder", help="the encoder that made it (default: the one its manifest names)")
     parser.add_argument("--text-encoder", help="the encoder of its passages, where that is another")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
-    parser.add_argument("--text", type=int, default=10, metavar="N", help="text distractors each (default: 10)")
-    parser.add_argument("--lexical", type=int, default=0, metavar="N", help="more of them, by words (default: 0)")
-    parser.add_argument("--visual", type=int, default=10, metavar="N", help="image distractors each (default: 10)")
-    parser.add_argument("--pages", default="10", metavar="N[,SOURCE=N]",
+    parser.add_argument("--text", type=int, metavar="N", help="text distractors each (default: 8)")
+    parser.add_argument("--lexical", type=int, metavar="N", help="more of them, by words (default: 0)")
+    parser.add_argument("--visual", type=int, metavar="N", help="image distractors each (default: 4)")
+    parser.add_argument("--pages", default="", metavar="N[,SOURCE=N]",
                         help="pages opened for an image (default: 10; the paper: 10,evqa=5)")  # fmt: skip
     parser.add_argument("--modes", help="modes to choose from, with commas (default: all that find pages or passages)")
     parser.add_argument("--per-page", type=positive, metavar="N", help="at most N of a kind from one page, for variety")
@@ -43,13 +49,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N samples only")
     parser.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and count them")
     choice = parser.add_argument_group("which candidates, as in sentence-transformers' mine_hard_negatives")
-    choice.add_argument("--range-min", type=int, default=0, metavar="R", help="pass over the first R")
+    choice.add_argument("--range-min", type=int, metavar="R", help="pass over the first R")
     choice.add_argument("--range-max", type=int, metavar="R", help="take none behind rank R")
     choice.add_argument("--max-score", type=float, metavar="S")
     choice.add_argument("--min-score", type=float, metavar="S")
     choice.add_argument("--absolute-margin", type=float, metavar="M", help="score at least M less than gold")
     choice.add_argument("--relative-margin", type=float, metavar="M", help="0.05: NV-Retriever's 95 %% of gold")
-    choice.add_argument("--sampling", choices=("top", "random"), default="top")
+    choice.add_argument("--sampling", choices=("top", "random"), help="(default: top)")
     choice.add_argument("--cross-encoder", metavar="MODEL", help="leave out what it scores like gold evidence")
     parser.add_argument("--seed", type=int, default=0, help="for random sampling (default: 0)")
     parser.add_argument("--probes", type=positive, metavar="N",
@@ -65,36 +71,21 @@ def run(args: argparse.Namespace) -> int:
     from itertools import islice
 
     from demur.cli.index import open_engine, open_searcher
-    from demur.curation.select import Selection
+    from demur.curation.mining_options import mining_options
     from demur.errors import UsageError
-    from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples, tune_probes
+    from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples, open_cross_encoder, tune_probes
     from demur.pipeline.steps import Shown
-    from demur.retrieval.search import canonical_mode
     from demur.store import JsonlLog, storage_errors, write_json
 
-    if min(args.text, args.lexical, args.visual) < 0:
-        raise UsageError("the numbers of distractors cannot be negative", cure="give 0 to mine none of a kind")
     pages = _pages(args.pages)
-    plan = MiningPlan(
-        quotas={"text": args.text, "lexical": args.lexical, "visual": args.visual},
-        selection=Selection(
-            range_min=args.range_min,
-            range_max=args.range_max,
-            max_score=args.max_score,
-            min_score=args.min_score,
-            absolute_margin=args.absolute_margin,
-            relative_margin=args.relative_margin,
-            sampling=args.sampling,
-            seed=args.seed,
-        ),
-        per_page=args.per_page,
-        pages=pages.pop("", 10),
-        pages_of=pages,
+    options = mining_options(
+        modes=tuple(args.modes.split(",")) if args.modes else None,
+        pages=pages.pop("", None),
         native=not args.drop_native,
-        diversity=args.diversity,
-        cross_encoder=_cross_encoder(args.cross_encoder) if args.cross_encoder else None,
-        modes=tuple(map(canonical_mode, args.modes.split(","))) if args.modes else (*PAGE_MODES, *TEXT_MODES),
+        **{name: getattr(args, name) for name in SHARED},
     )
+    cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
+    plan = MiningPlan.of(options, seed=args.seed, pages_of=pages, cross_encoder=cross_encoder)
     searcher = open_searcher(args.index, args.encoder, args.text_encoder, open_engine(args))
     reasons: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
@@ -158,7 +149,7 @@ def _pages(text: str) -> dict[str, int]:
     from demur.errors import UsageError
 
     found: dict[str, int] = {}
-    for part in text.split(","):
+    for part in text.split(",") if text else ():
         source, _, number = part.rpartition("=")
         if not number.strip().isdecimal() or int(number) < 1 or source.strip() in found:
             raise UsageError(f"--pages {text!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
@@ -172,24 +163,6 @@ def _source(text: str) -> Any:
 
     name, equals, folder = text.partition("=")
     return open_source(name, Path(folder)) if equals else Pool(Path(text))
-
-
-def _cross_encoder(name: str) -> Any:
-    """A sentence-transformers cross-encoder as a function of (question, passages)."""
-    from demur.errors import MissingExtra, StorageError
-    from demur.vision_ops import ensure_torchvision
-
-    try:
-        ensure_torchvision()
-        from sentence_transformers import CrossEncoder
-    except ModuleNotFoundError as error:
-        raise MissingExtra("a cross-encoder", extra="clip", module="sentence_transformers") from error
-    try:
-        model = CrossEncoder(name)
-    except (OSError, ValueError) as error:
-        why = (str(error).splitlines() or ["it cannot be loaded"])[0]
-        raise StorageError(why, item=name, cure="check the name, or give a local folder") from error
-    return lambda question, passages: model.predict([(question, p) for p in passages]).tolist()
 
 
 def recall_json(choice: Choice) -> dict[str, Any]:

@@ -69,8 +69,17 @@ class Diversity:
     similarity: Similarity
 
     def __post_init__(self) -> None:
-        if not 0 <= self.weight <= 1:
-            raise UsageError(f"diversity={self.weight} is outside 0 to 1", cure="1 keeps the plain order, 0.5 is usual")
+        self.check(self.weight)
+
+    @staticmethod
+    def check(weight: float) -> None:
+        """See that this is a weight.
+
+        Raises:
+            UsageError: it is not between 0 and 1.
+        """
+        if not 0 <= weight <= 1:
+            raise UsageError(f"diversity={weight} is outside 0 to 1", cure="1 keeps the plain order, 0.5 is usual")
 
     def __str__(self) -> str:
         return f"mmr({self.weight:g})"

@@ -15,10 +15,18 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from demur.curation.funnel import Rules, Stage
 from demur.curation.gate import Parametric, Solvable
+from demur.curation.mining_options import MiningOptions, complaint
 from demur.errors import UsageError
 from demur.records import Record
 from demur.store import storage_errors
@@ -27,21 +35,21 @@ SCHEMA = "recipe.schema.json"
 """Beside this file: the JSON schema that editors check a recipe with."""
 
 
-class RetrievalSpec(Record):
-    """How distractors are found (001, section 3.2 and appendix H)."""
+_ALWAYS_SAID = frozenset({"encoder", "modes", "pages", "text", "visual", "native"})
+"""Keys of ``retrieval`` that a release states whatever they are; the others, which came later, where they differ from
+their defaults: the release of a recipe without them is the same bytes as before."""
+
+
+class RetrievalSpec(MiningOptions):
+    """How distractors are found: the options of `demur mine`, and the encoder."""
 
     encoder: str = "offline"
     """``offline``, ``open_clip:EVA02-B-16/merged2b_s8b_b131k``, ``sentence-transformers:facebook/contriever`` ..."""
-    modes: Literal["best"] | tuple[str, ...] = "best"
-    """Which retrieval modes may find pages; ``best`` tries all and takes the one with the best recall of gold."""
-    pages: int = Field(default=10, ge=1)
-    """Pages retrieved per query image (001: 10; E-VQA 5)."""
-    text: int = Field(default=8, ge=0)
-    """Candidate text distractors per sample."""
-    visual: int = Field(default=4, ge=0)
-    """Candidate visual distractors per sample."""
-    native: bool = True
-    """Adopt the source's own negatives where it has them."""
+
+    @model_serializer(mode="wrap")
+    def _said(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields, said = RetrievalSpec.model_fields, whole(self)
+        return {key: said[key] for key in said if key in _ALWAYS_SAID or said[key] != fields[key].default}
 
 
 class SourceSpec(Record):
@@ -128,10 +136,10 @@ class BuildRecipe(Record):
     def _enough_can_be_found(self) -> Self:
         for source in self.sources:
             how = source.retrieval or self.retrieval
-            if not how.native and how.text + how.visual < self.rules.k_min:
+            if not how.native and how.wanted < self.rules.k_min:
                 raise ValueError(
                     f"k_min={self.rules.k_min} distractors per sample, but retrieval for {source.name} finds at most "
-                    f"{how.text + how.visual} (text + visual)"
+                    f"{how.wanted} (text + lexical + visual)"
                 )
             if how.encoder != self.retrieval.encoder:
                 raise ValueError(f"{source.name}: one index holds all sources, so the encoder is the common one")
@@ -173,11 +181,11 @@ def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
 
 
 def _complaint(error: Any) -> str:
-    place = ".".join(str(step) for step in error["loc"])
     if error["type"] == "extra_forbidden":
+        place = ".".join(str(step) for step in error["loc"])
         near = get_close_matches(str(error["loc"][-1]), _keys(error["loc"][:-1]), n=1)
         return f"{place}: no such key" + (f" (did you mean {near[0]!r}?)" if near else "")
-    return f"{place}: ".removeprefix(": ") + str(error["msg"]).removeprefix("Value error, ")
+    return complaint(error)
 
 
 def _keys(place: Sequence[object]) -> list[str]:

@@ -32,6 +32,7 @@ from demur.errors import ReleaseError, UsageError
 from demur.indexing.build import build_index
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.evaluate import Judge
+from demur.pipeline.mining import MiningPlan
 from demur.pipeline.panel import RETESTED, Panel, model_options
 from demur.pipeline.parts import Recogniser, captioned, embedder, open_judge
 from demur.pipeline.provenance import about, verdicts
@@ -256,20 +257,21 @@ def gates_of(specs: Mapping[str, GateSpec]) -> list[Gate]:
 
 
 def enough_candidates(plan: BuildRecipe, pool: Drawn) -> None:
-    """See that some sample can have the distractors that the rules ask for, before anybody is asked.
+    """See that distractors can be mined as the recipe says, and enough of them, before anybody is asked.
 
     Raises:
-        UsageError: none can.
+        UsageError: no sample can have as many as the rules ask for, or a retrieval mode does not exist.
     """
     most = 0
     for source, spec in pool.specs.items():
         how = spec.retrieval or plan.retrieval
         own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.native else 0
-        most = max(most, how.text + how.visual + own)
+        most = max(most, how.wanted + own)
+        MiningPlan.of(how)  # says what is wrong with its modes
     if most < plan.rules.k_min:
         raise UsageError(
             f"k_min={plan.rules.k_min} distractors per sample, but no sample has more than {most} candidates",
-            item=plan.name, cure="lower rules.k_min, or raise retrieval.text and retrieval.visual",
+            item=plan.name, cure="lower rules.k_min, or raise retrieval.text, lexical and visual",
         )  # fmt: skip
 
 

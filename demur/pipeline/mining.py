@@ -20,15 +20,17 @@ import numpy as np
 
 from demur.curation.diversity import Diversity
 from demur.curation.mine import CrossEncoder, Mined, Pool, mine
+from demur.curation.mining_options import MiningOptions
 from demur.curation.near import looks_of
 from demur.curation.select import Selection
-from demur.errors import DataError, StorageError, UsageError
+from demur.errors import DataError, MissingExtra, StorageError, UsageError
 from demur.indexing.pixels import rgb
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.retrieval.recall import Choice, best_mode
 from demur.retrieval.search import WAYS, Probes, Query, Searcher, canonical_mode
 from demur.store import read_image
+from demur.vision_ops import ensure_torchvision
 
 BLOCK = 1024
 """Samples asked together: a matrix product over the index, or over one of its lists, pays by their number."""
@@ -48,10 +50,10 @@ PASSAGES = 10
 class MiningPlan:
     """What to mine, and how the index is asked."""
 
-    quotas: Mapping[Pool, int] = field(default_factory=lambda: {"text": 10, "visual": 10})
+    quotas: Mapping[Pool, int] = field(default_factory=lambda: MiningOptions().quotas)
     selection: Selection = field(default_factory=Selection)
     per_page: int | None = None
-    pages: int = 10
+    pages: int = field(default_factory=lambda: MiningOptions().pages)
     """Pages opened for a question with an image (10 for InfoSeek and ViQuAE, 5 for Encyclopedic-VQA in the paper)."""
     pages_of: Mapping[str, int] = field(default_factory=dict)
     """Source -> `pages`, where it differs."""
@@ -65,13 +67,40 @@ class MiningPlan:
     diversity: float | None = None
     """Weight of relevance in maximal marginal relevance, 0 to 1; None picks by rank."""
 
+    @classmethod
+    def of(
+        cls,
+        options: MiningOptions,
+        *,
+        seed: int = 0,
+        pages_of: Mapping[str, int] | None = None,
+        cross_encoder: CrossEncoder | None = None,
+    ) -> MiningPlan:
+        """The plan of options that are checked already.
+
+        Args:
+            options: of a recipe or a command.
+            seed: for random sampling.
+            pages_of: source -> pages, where they differ from ``options.pages``.
+            cross_encoder: what `open_cross_encoder` makes of ``options.cross_encoder``.
+
+        Raises:
+            UsageError: a mode that finds neither pages by an image nor passages by a text; UnknownPart, no mode.
+        """
+        modes = (*PAGE_MODES, *TEXT_MODES) if options.modes == "best" else tuple(map(canonical_mode, options.modes))
+        return cls(
+            quotas=options.quotas,
+            selection=options.selection(seed),
+            per_page=options.per_page,
+            pages=options.pages,
+            pages_of=pages_of or {},
+            modes=modes,
+            native=options.native,
+            cross_encoder=cross_encoder,
+            diversity=options.diversity,
+        )
+
     def __post_init__(self) -> None:
-        if self.diversity is not None:
-            Diversity(self.diversity, lambda ids: np.eye(len(ids)))  # says what is wrong with it
-            if self.selection.sampling != "top":
-                raise UsageError(
-                    "distractors are picked at random or for diversity, not both", cure="leave one of them out"
-                )
         for mode in self.modes:
             if canonical_mode(mode) not in (*PAGE_MODES, *TEXT_MODES):
                 raise UsageError(
@@ -96,6 +125,31 @@ class MiningPlan:
         if self.quotas.get("text") or {"text->text", "fused"} & set(self.modes):
             found["text->text"] = self.hits("text") if self.quotas.get("text") else PASSAGES
         return found
+
+
+def open_cross_encoder(name: str) -> CrossEncoder:
+    """A sentence-transformers cross-encoder, by name or folder, as a function of (question, passages).
+
+    Raises:
+        MissingExtra: sentence-transformers is not installed.
+        StorageError: there is no such model, or it cannot be loaded.
+    """
+    try:
+        ensure_torchvision()
+        from sentence_transformers import CrossEncoder as Model
+    except ModuleNotFoundError as error:
+        raise MissingExtra("a cross-encoder", extra="clip", module=str(error.name)) from error
+    try:
+        model = Model(name)
+    except (OSError, ValueError) as error:
+        why = (str(error).splitlines() or ["it cannot be loaded"])[0]
+        raise StorageError(why, item=name, cure="check the name, or give a local folder") from error
+
+    def scores(question: str, passages: Sequence[str]) -> list[float]:
+        found: list[float] = model.predict([(question, passage) for passage in passages]).tolist()
+        return found
+
+    return scores
 
 
 @dataclass(frozen=True)

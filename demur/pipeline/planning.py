@@ -189,7 +189,7 @@ def plan_build(
         how = pool.specs[source].retrieval or plan.retrieval
         mine = [s for s in pool.samples if s.source == source]
         native = sum(len(s.negatives) for s in mine) if how.native else 0
-        return how.text + how.visual + round(native / max(1, len(mine)))
+        return how.wanted + round(native / max(1, len(mine)))
 
     sizes = Counter(sources.values())
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from demur.curation.draw import Drawn
 from demur.curation.near import looks_of, same_look, same_text
-from demur.curation.recipe import BuildRecipe, RetrievalSpec
-from demur.pipeline.mining import PAGE_MODES, TEXT_MODES, MiningPlan, choose_routes, mine_samples, tune_probes
+from demur.curation.recipe import BuildRecipe
+from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples, open_cross_encoder, tune_probes
 from demur.pipeline.steps import Steps
 from demur.records import Drop, Evidence, ImageRef, Sample
 from demur.retrieval.recall import Choice
@@ -37,7 +37,12 @@ def mine_pool(
     choices: list[Choice] = []
     mined: dict[str, Sample] = {}
     drops: list[Drop] = []
-    plans = {source: _mining(spec.retrieval or plan.retrieval) for source, spec in pool.specs.items()}
+    wanted = {source: spec.retrieval or plan.retrieval for source, spec in pool.specs.items()}
+    asked = {name: open_cross_encoder(name) for name in {how.cross_encoder for how in wanted.values()} if name}
+    plans = {
+        source: MiningPlan.of(how, seed=plan.seed, cross_encoder=asked.get(how.cross_encoder or ""))
+        for source, how in wanted.items()
+    }
     tune_probes(pool.samples, searcher, pool.root, plans.values(), steps)
     for source, how in plans.items():
         routes = choose_routes([s for s in pool.samples if s.source == source], searcher, pool.root, how, steps)
@@ -53,12 +58,6 @@ def mine_pool(
             mined[sample.id] = sample
             drops += [d for d in found.drops if d.evidence and (d.sample, d.evidence) not in told]
     return choices, mined, drops
-
-
-def _mining(spec: RetrievalSpec) -> MiningPlan:
-    quotas = {"text": spec.text, "visual": spec.visual}
-    modes = (*PAGE_MODES, *TEXT_MODES) if spec.modes == "best" else spec.modes
-    return MiningPlan(quotas=quotas, pages=spec.pages, modes=modes, native=spec.native)  # type: ignore[arg-type]  # names of pools
 
 
 def _without_leaks(sample: Sample, root: Path) -> tuple[Sample, list[Drop]]:

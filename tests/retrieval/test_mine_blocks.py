@@ -159,7 +159,7 @@ def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
     assert recall(told["passages"]["probes"]) >= 0.99 > recall(told["passages"]["probes"] - 1)
     assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined"]) == 0
     plain = capsys.readouterr().out
-    assert "lists for recall@60 >= 0.99 on 60 questions" in plain
+    assert "lists for recall@48 >= 0.99 on 60 questions" in plain
 
 
 def test_a_number_given_wins(here, capsys, monkeypatch):

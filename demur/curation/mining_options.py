@@ -1,0 +1,110 @@
+"""What distractors are wanted, and which: the options that `demur mine` and a recipe's ``retrieval`` share.
+
+Their defaults and their checks stand here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from demur.curation.diversity import Diversity
+from demur.curation.mine import Pool
+from demur.curation.select import Selection
+from demur.errors import UsageError
+from demur.records import Record
+
+
+class MiningOptions(Record):
+    """How distractors are found and chosen (VLM-DeflectionBench, section 3.2 and appendix H)."""
+
+    modes: Literal["best"] | tuple[str, ...] = "best"
+    """Which retrieval modes may find pages and passages; ``best`` tries all and takes the best recall of gold."""
+    pages: int = Field(default=10, ge=1)
+    """Pages opened for a query image (the paper: 10; Encyclopedic-VQA 5)."""
+    text: int = Field(default=8, ge=0)
+    """Text distractors per sample, found by the question's vector: a quota, as the next two."""
+    lexical: int = Field(default=0, ge=0)
+    """Text distractors per sample, found by the question's words (BM25)."""
+    visual: int = Field(default=4, ge=0)
+    """Image distractors per sample."""
+    native: bool = True
+    """Keep the samples' own negatives, before the mined ones."""
+    per_page: int | None = Field(default=None, ge=1)
+    """Most distractors of a kind from one page; None for any number."""
+    diversity: float | None = None
+    """Weight of relevance in maximal marginal relevance, 0 to 1 (0.5 is usual); None picks by rank."""
+    range_min: int = Field(default=0, ge=0)
+    """Candidates to pass over at the top, counted after all removals."""
+    range_max: int | None = None
+    """Rank behind which no candidate is taken; None for as far as hits go."""
+    max_score: float | None = Field(default=None, allow_inf_nan=False)
+    """Leave out what scores higher."""
+    min_score: float | None = Field(default=None, allow_inf_nan=False)
+    """Leave out what scores lower."""
+    absolute_margin: float | None = Field(default=None, allow_inf_nan=False)
+    """A distractor scores at least this much less than the lowest gold evidence (NV-Retriever: TopK-MarginPos)."""
+    relative_margin: float | None = Field(default=None, allow_inf_nan=False)
+    """A distractor scores at least this share less; 0.05 is NV-Retriever's TopK-PercPos at 95 %."""
+    sampling: Literal["top", "random"] = "top"
+    """Take the first, or draw from all that may be taken, by the seed and the sample's id."""
+    cross_encoder: str | None = Field(default=None, min_length=1)
+    """A sentence-transformers cross-encoder, by name or folder: what it scores like gold evidence is left out."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        try:
+            self.selection()
+            if self.diversity is not None:
+                Diversity.check(self.diversity)
+                if self.sampling != "top":
+                    raise UsageError(
+                        f"sampling={self.sampling} and diversity={self.diversity:g} both say which are picked",
+                        cure="leave one of them out",
+                    )
+        except UsageError as error:
+            raise ValueError(f"{error.message} ({error.cure})") from error
+        return self
+
+    @property
+    def quotas(self) -> dict[Pool, int]:
+        """Distractors wanted of each kind; one kind does not make up for another."""
+        return {"text": self.text, "lexical": self.lexical, "visual": self.visual}
+
+    @property
+    def wanted(self) -> int:
+        """Most distractors that can be mined for a sample."""
+        return sum(self.quotas.values())
+
+    def selection(self, seed: int = 0) -> Selection:
+        """Which candidates may be taken; how many is the quotas' matter."""
+        return Selection(
+            num_negatives=1,
+            range_min=self.range_min,
+            range_max=self.range_max,
+            max_score=self.max_score,
+            min_score=self.min_score,
+            absolute_margin=self.absolute_margin,
+            relative_margin=self.relative_margin,
+            sampling=self.sampling,
+            seed=seed,
+        )
+
+
+def mining_options(**values: Any) -> MiningOptions:
+    """The options given by name; those that are None have their defaults.
+
+    Raises:
+        UsageError: impossible ones; each is named.
+    """
+    try:
+        return MiningOptions(**{name: value for name, value in values.items() if value is not None})
+    except ValidationError as error:
+        raise UsageError("; ".join(complaint(e) for e in error.errors()), cure="see 'demur mine --help'") from error
+
+
+def complaint(error: Any) -> str:
+    """One of pydantic's errors in a line: where, and what is wrong."""
+    place = ".".join(str(step) for step in error["loc"])
+    return f"{place}: ".removeprefix(": ") + str(error["msg"]).removeprefix("Value error, ")

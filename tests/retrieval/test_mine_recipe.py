@@ -1,0 +1,104 @@
+"""A build mines what `demur mine` does with the same settings."""
+
+import pytest
+from curation_world import folder
+from stub_encoder import StubEncoder
+
+from demur.cli import main
+from demur.curation.draw import draw
+from demur.curation.recipe import parse_recipe
+from demur.errors import UnknownPart
+from demur.pipeline.curate import enough_candidates
+from demur.pipeline.stage_two import mine_pool
+from demur.pipeline.steps import QUIET
+from demur.records import Sample
+from demur.retrieval.search import Searcher
+from demur.store import Problems, read_records
+
+QUOTAS = {"text": 3, "lexical": 2, "visual": 2}
+ENCODER = ["--encoder", "curation_world:quick"]
+
+
+def recipe(world, **retrieval):
+    return parse_recipe({
+        "name": "x", "seed": 7, "sources": [{"name": "generic", "path": str(world)}], "gates": [{"system": "prior"}],
+        "retrieval": {"encoder": "curation_world:quick", **QUOTAS, "native": False, **retrieval},
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return folder(tmp_path_factory.mktemp("world") / "towns", n=30)
+
+
+@pytest.fixture(scope="module")
+def pool(world, tmp_path_factory):
+    return draw(recipe(world).sources, tmp_path_factory.mktemp("pools"), seed=7)
+
+
+@pytest.fixture(scope="module")
+def index(pool, tmp_path_factory):
+    out = tmp_path_factory.mktemp("indexes") / "index"
+    assert main(["index", "build", str(pool.root), "--out", str(out), *ENCODER]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def built(world, pool, index):
+    """Options of a recipe to the distractors that a build's second stage mines."""
+
+    def mined(options):
+        plan = recipe(world, **options)
+        own = pool._replace(specs={name: plan.sources[0] for name in pool.specs})
+        found = mine_pool(plan, own, own.samples, Searcher(index, StubEncoder()), QUIET)[1]
+        return {id: said(sample) for id, sample in found.items()}
+
+    return mined
+
+
+def said(sample):
+    return [(e.id, e.index_id, e.mode, e.rank, e.score) for e in sample.negatives]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"diversity": 0.3},
+        {"relative_margin": 0.05},
+        {"lexical": 0, "visual": 5, "text": 1},
+        {"sampling": "random", "range_max": 15},
+        {"range_min": 2, "max_score": 0.6},
+        {"modes": ["image-to-image", "lexical"], "pages": 3},
+    ],
+    ids=lambda options: "-".join(options) or "defaults",
+)
+def test_a_recipe_mines_as_the_command_does(options, pool, index, built, tmp_path, capsys):
+    words = []
+    for key, value in {**QUOTAS, **options}.items():
+        shown = ",".join(value) if isinstance(value, list) else str(value)
+        words += [f"--{key.replace('_', '-')}", shown]
+    given = [
+        "mine",
+        str(pool.root),
+        "--index",
+        str(index),
+        "--out",
+        str(tmp_path / "mined"),
+        "--seed",
+        "7",
+        *ENCODER,
+    ]
+    assert main([*given, "--drop-native", *words]) == 0
+    capsys.readouterr()
+    by_command = {s.id: said(s) for s in read_records(tmp_path / "mined" / "samples.jsonl", Sample, Problems())}
+    by_recipe = built(options)
+    assert by_recipe == by_command
+    assert sum(map(len, by_recipe.values())) > len(by_recipe)
+    if options:
+        assert by_recipe != built({}), "the option changes what is mined"
+
+
+def test_a_mode_that_does_not_exist_is_refused_before_anybody_is_asked(world, pool):
+    with pytest.raises(UnknownPart, match="no retrieval mode named 'image-to-titel'"):
+        enough_candidates(recipe(world, modes=["image-to-titel"]), pool)
