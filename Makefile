@@ -20,7 +20,7 @@ check: setup ## format, lint, types, floors
 	$(RUN)lint-imports
 
 test: setup ## every test: core, reference, integration
-	$(RUN)pytest --cov --cov-report=term:skip-covered --durations=15
+	$(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder --cov --cov-report=term:skip-covered --durations=15
 
 test-fast: setup ## the core tier alone, on all cores, under two minutes (make test tells the coverage)
 	$(RUN)pytest -n auto -m "not reference and not integration"

@@ -22,6 +22,23 @@ settings.register_profile(
 settings.load_profile("demur")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Share out the tests among processes (``--dist loadgroup``): slow files first, so that quick ones fill the end.
+
+    Tests of a file stay together, and so do all that need the demo: what is slow to make is made once.
+    """
+    if config.getoption("dist", "no") != "loadgroup":
+        return
+    slow: set[str] = set()
+    groups: dict[pytest.Item, str] = {}
+    for item in items:
+        groups[item] = "demo" if "small_demo" in getattr(item, "fixturenames", ()) else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(groups[item]))
+        if item.get_closest_marker("integration"):
+            slow.add(groups[item])
+    items.sort(key=lambda item: groups[item] not in slow)
+
+
 @pytest.fixture(autouse=True)
 def _no_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hubs are off and no key of the user's is seen, so that no test can reach or pay anybody."""
