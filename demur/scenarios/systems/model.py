@@ -151,7 +151,7 @@ async def _somebody_listens(addresses: Sequence[str]) -> None:
     for part in parts:
         port = part.port or (443 if part.scheme == "https" else 80)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):  # a machine that is busy with other things was seen to need more than ten
                 _, writer = await asyncio.open_connection(part.hostname, port)
             writer.close()
             return
