@@ -10,8 +10,11 @@ from pathlib import Path
 from PIL import Image
 from stub_encoder import StubEncoder
 
+from demur.answers import holds
 from demur.curation.recipe import parse_recipe
+from demur.curation.release import Release, verify
 from demur.records import Response
+from demur.store import digest, file_digest, read_json, write_json
 
 N = 14
 GATE = "demur.testing.gates:SimulatedGate"
@@ -137,3 +140,15 @@ class Mad:
 
 def bytes_of(release: Path):
     return {str(p.relative_to(release)): p.read_bytes() for p in sorted(release.rglob("*")) if p.is_file()}
+
+
+def seal(folder: Path) -> None:
+    """Hash everything again, as a careless editor of a release would, or one who forges it."""
+    manifest = read_json(folder / "manifest.json")
+    manifest["files"] = {n: file_digest(folder / n) for n in manifest["files"]}
+    write_json(folder / "manifest.json", manifest | {"sha256": digest(manifest["files"])})
+
+
+def wrong(folder: Path) -> str:
+    """What `verify` has against a release, a line each."""
+    return "\n".join(verify(Release.open(folder), holds=holds))

@@ -55,15 +55,21 @@ def tokenizer(**more):
     return made
 
 
-@pytest.fixture(scope="module")
-def text_model(tmp_path_factory):
-    """A Qwen2 of random weights: 64 wide, two layers."""
+def seeded(*, images):
+    """The package transformers, for the same random weights every time."""
     torch = pytest.importorskip("torch")
     from demur.vision_ops import ensure_torchvision
 
-    ensure_torchvision()
-    transformers = pytest.importorskip("transformers")
+    if not ensure_torchvision() and images:
+        pytest.skip("image processors need torchvision")
     torch.manual_seed(0)
+    return pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def text_model(tmp_path_factory):
+    """A Qwen2 of random weights: 64 wide, two layers."""
+    transformers = seeded(images=False)
     words = tokenizer()
     config = transformers.Qwen2Config(
         vocab_size=len(words),
@@ -81,13 +87,7 @@ def text_model(tmp_path_factory):
 @pytest.fixture(scope="module")
 def vision_model(tmp_path_factory):
     """A Qwen2.5-VL of random weights."""
-    torch = pytest.importorskip("torch")
-    from demur.vision_ops import ensure_torchvision
-
-    if not ensure_torchvision():
-        pytest.skip("image processors need torchvision")
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
+    transformers = seeded(images=True)
     words = tokenizer(extra_special_tokens={"image_token": "<|image_pad|>", "video_token": "<|video_pad|>"})
     ids = {name: words.convert_tokens_to_ids(name) for name in SPECIAL}
     config = transformers.Qwen2_5_VLConfig(
@@ -195,13 +195,7 @@ async def test_a_vision_model_sees_its_images(vision_model, ask, picture, tmp_pa
 @pytest.fixture(scope="module")
 def llava_model(tmp_path_factory):
     """A LLaVA of random weights: another family, whose images are dense arrays of one size."""
-    torch = pytest.importorskip("torch")
-    from demur.vision_ops import ensure_torchvision
-
-    if not ensure_torchvision():
-        pytest.skip("image processors need torchvision")
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
+    transformers = seeded(images=True)
     words = tokenizer(extra_special_tokens={"image_token": "<|image_pad|>"})
     config = transformers.LlavaConfig(
         text_config={

@@ -14,42 +14,25 @@ import curation_world as world
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from curation_world import seal, wrong
 from PIL import Image
 
-from demur.answers import holds
 from demur.cli import main
 from demur.curation.card import card, safe
 from demur.curation.diff import difference
 from demur.curation.near import look
-from demur.curation.release import FunnelStep, Release, documents_of, freeze, verify
+from demur.curation.release import FunnelStep, Release, documents_of, freeze
 from demur.errors import DataError, DemurError, ReleaseError, UsageError
 from demur.pipeline.curate import curate
 from demur.pipeline.push import push
 from demur.records import Evidence, GateVerdict, Role
-from demur.store import Problems, digest, file_digest, image_ref, read_json, read_records, write_json
+from demur.store import Problems, digest, image_ref, read_json, read_records, write_json
 
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     root = tmp_path_factory.mktemp("hostile")
     return curate(world.recipe(world.folder(root / "towns"), world.GATES), root / "out").release.folder
-
-
-@pytest.fixture
-def copy(release, tmp_path):
-    shutil.copytree(release, tmp_path / "r")
-    return tmp_path / "r"
-
-
-def seal(folder):
-    """Hash everything again: whoever forges a release forges its hashes too."""
-    manifest = read_json(folder / "manifest.json")
-    manifest["files"] = {n: file_digest(folder / n) for n in manifest["files"]}
-    write_json(folder / "manifest.json", manifest | {"sha256": digest(manifest["files"])})
-
-
-def wrong(folder):
-    return "\n".join(verify(Release.open(folder), holds=holds))
 
 
 def edit_manifest(folder, change):

@@ -9,17 +9,17 @@ import curation_world as world
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from curation_world import seal, wrong
 
-from demur.answers import holds
 from demur.curation.card import card, citation
 from demur.curation.croissant import croissant
 from demur.curation.diff import bumped
-from demur.curation.release import FunnelStep, Release, counts, documents_of, freeze, verify
+from demur.curation.release import FunnelStep, Release, counts, documents_of, freeze
 from demur.errors import ReleaseError, UsageError
 from demur.pipeline.curate import curate
 from demur.pipeline.push import push
 from demur.records import Evidence, Role
-from demur.store import digest, file_digest, read_json, write_json
+from demur.store import read_json, write_json
 
 
 @pytest.fixture(scope="module")
@@ -32,23 +32,6 @@ def release(tmp_path_factory):
     shutil.copytree(built.release.folder, moved)
     shutil.rmtree(root / "out")
     return moved
-
-
-@pytest.fixture
-def copy(release, tmp_path):
-    shutil.copytree(release, tmp_path / "r")
-    return tmp_path / "r"
-
-
-def seal(folder):
-    """Hash everything again, as a careless editor of the release would."""
-    manifest = read_json(folder / "manifest.json")
-    manifest["files"] = {n: file_digest(folder / n) for n in manifest["files"]}
-    write_json(folder / "manifest.json", manifest | {"sha256": digest(manifest["files"])})
-
-
-def wrong(folder):
-    return "\n".join(verify(Release.open(folder), holds=holds))
 
 
 def frozen_again(folder, out, change):

