@@ -36,8 +36,8 @@ from demur.indexing.exact import (
 from demur.indexing.ivf import list_rows, offer_lists, read_faiss
 from demur.store import storage_errors
 
-SHARED = 4
-"""Queries for each list from which a matrix product over the list beats scanning it query by query."""
+SHARED = 8
+"""Queries for each list from which a matrix product over the list beats scanning it query by query (see `choose`)."""
 TOGETHER = 1 << 15
 """Queries searched list by list at once."""
 

@@ -33,10 +33,10 @@ PROBES = 16
 """Inverted lists searched for each query."""
 FILL_BYTES = 1 << 26
 """Bytes of vectors whose codes are held at once while lists are filled on the disk."""
-_NO_LISTS = b"sprs" + bytes(8)
-"""How faiss ends the file of an index without vectors: a table of the lists that hold some, of length 0."""
 REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3, "ivf-sqfp16": 2, "ivf-rabitq": 20, "ivf-pq": 30}
 """Candidates re-ranked, as a multiple of k."""
+_NO_LISTS = b"sprs" + bytes(8)
+"""How faiss ends the file of an index without vectors: a table of the lists that hold some, of length 0."""
 
 
 def lists_for(n: int) -> int:

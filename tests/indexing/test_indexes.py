@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from demur.errors import DataError, IndexFileError, StorageError, UsageError
 from demur.indexing import exact, ivf
-from demur.indexing.choose import choose
 from demur.indexing.exact import Found, best, exact_top, merge, rescore, unit, usable
 from demur.indexing.indexes import Dense
 
@@ -411,19 +410,6 @@ def test_usable_and_unit():
     assert unit(vectors[:2]).tolist() == [[np.float32(0.6), np.float32(0.8)], [0, 0]]
 
 
-def test_auto_says_why():
-    gigabyte = 10**9
-    assert choose(10_000, 512).kind == "flat"
-    assert choose(1_000_000, 512, queries=1000, memory=8 * gigabyte).kind == "flat"
-    many = choose(1_000_000, 512, queries=1_000_000, memory=8 * gigabyte)
-    assert many.kind == "ivf-sq8"
-    assert "multiply-adds" in many.why
-    assert choose(1_000_000, 512, queries=1_000_000, memory=5 * gigabyte // 2).kind == "ivf-rabitq"
-    beyond = choose(6_000_000, 1024, queries=1000, memory=16 * gigabyte)
-    assert beyond.kind == "ivf-rabitq"
-    assert "24.6 GB of vectors do not fit 16.0 GB" in beyond.why
-
-
 def test_a_gpu_proposes_where_there_is_one(data, monkeypatch):
     """The GPU's door, with a processor behind it: the same ids must come out of whatever scores it gives."""
     vectors, queries = data
@@ -437,7 +423,6 @@ def test_a_gpu_proposes_where_there_is_one(data, monkeypatch):
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
     monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
     monkeypatch.setattr(faiss, "knn_gpu", knn_gpu)
-    assert choose(10**6, 64, queries=10**6, memory=10**10).kind == "flat"
     found = exact_top(queries[:70], vectors, 10, largest_norm=1.000001)
     monkeypatch.undo()
     assert calls
