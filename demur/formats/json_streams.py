@@ -173,16 +173,15 @@ def json_items(path: Path, problems: Problems, member: str = "") -> Iterator[tup
             problems.add(f"{path.name}:{window.here()}", f"not JSON from here on (last key {key!r}): {error}")
 
 
-def json_elements(path: Path, problems: Problems, member: str = "", under: str = "") -> Iterator[tuple[str, Any]]:
+def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[tuple[str, Any]]:
     """Elements of one giant JSON list as (place, value); ends with a problem where the text stops being JSON.
 
     Args:
         path: the file.
         problems: takes the break.
-        member: member of a zip, see `open_bytes`.
         under: the list is the value of this key of the outermost object (``images`` of a COCO file).
     """
-    with open_bytes(path, member) as handle:
+    with open_bytes(path) as handle:
         window = _Window(handle)
         number = 0
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import array
-import bisect
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -65,10 +64,6 @@ class LineIndex:
             handle.seek(self.offsets[number])
             return handle.readline(most).rstrip(b"\r\n")
 
-    def number_at(self, offset: int) -> int:
-        """Number of the line that holds this byte."""
-        return bisect.bisect_right(self.offsets, offset) - 1
-
 
 class Lookup:
     """The few wanted values of a huge keyed file, put aside on disk in one pass and read by offset.
@@ -78,32 +73,22 @@ class Lookup:
 
     Args:
         entries: (key, value) of the whole file, streamed.
-        wanted: keys to keep; None keeps all.
-        better: tells whether a later value under the same key should replace the first.
+        wanted: keys to keep.
     """
 
-    def __init__(
-        self,
-        entries: Iterable[tuple[str, Any]],
-        wanted: Collection[str] | None,
-        better: Callable[[Any, Any], bool] | None = None,
-    ) -> None:
+    def __init__(self, entries: Iterable[tuple[str, Any]], wanted: Collection[str]) -> None:
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close(), or with the process
         self._places: dict[str, tuple[int, int]] = {}
         self.repeated = 0
-        self.seen = 0
         end = 0
         for key, value in entries:
-            self.seen += 1
-            if wanted is not None and key not in wanted:
+            if key not in wanted:
                 continue
             if key in self._places:
                 self.repeated += 1
-                if better is None or not better(self[key], value):
-                    continue
+                continue
             line = json.dumps(value, ensure_ascii=False).encode()
             with storage_errors(tempfile.gettempdir()):
-                self._spool.seek(end)
                 self._spool.write(line)
             self._places[key] = (end, len(line))
             end += len(line)

@@ -81,9 +81,7 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def parquet_rows(
-    path: Path, problems: Problems, *, columns: Sequence[str] | None = None, batch: int = 64
-) -> Iterator[tuple[str, int, dict[str, Any]]]:
+def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Rows of a Parquet file as (place, row number from 0, row), ``batch`` rows in memory at a time."""
     import pyarrow
     import pyarrow.parquet as pq
@@ -91,8 +89,7 @@ def parquet_rows(
     number = 0
     try:
         with storage_errors(path), pq.ParquetFile(path) as table:
-            wanted = None if columns is None else [name for name in table.schema_arrow.names if name in columns]
-            for rows in table.iter_batches(batch_size=batch, columns=wanted):
+            for rows in table.iter_batches(batch_size=batch):
                 for row in rows.to_pylist():
                     yield f"{path.name}:{number}", number, row
                     number += 1

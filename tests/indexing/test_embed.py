@@ -362,17 +362,12 @@ def test_a_process_that_is_killed_can_be_gone_on_with(tmp_path):
 
 
 def test_vectors_of_two_encoders_are_never_mixed(tmp_path):
-    made = run(texts(5), tmp_path / "e")
+    run(texts(5), tmp_path / "e")
     with pytest.raises(IndexFileError, match="cannot be mixed") as caught:
         run(texts(5), tmp_path / "e", StubEncoder(seed=1))
     assert caught.value.item == str(tmp_path / "e")
     with pytest.raises(IndexFileError, match="space 'text', not 'joint'"):
         run(texts(5), tmp_path / "e", space="joint")
-    made.expect(StubEncoder().fingerprint(), "text")
-    with pytest.raises(IndexFileError, match="cannot be compared"):
-        made.expect(StubEncoder(seed=1).fingerprint(), "text")
-    with pytest.raises(IndexFileError, match="cannot be compared"):
-        made.expect(StubEncoder().fingerprint(), "joint")
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

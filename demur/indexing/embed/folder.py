@@ -141,20 +141,6 @@ class Embedded:
                 row = json.loads(line)
                 yield row["id"], row["error"]
 
-    def expect(self, fingerprint: str, space: str) -> None:
-        """Check that vectors of that encoder and space may be compared with these.
-
-        Raises:
-            IndexFileError: they may not; names both.
-        """
-        if (self.fingerprint, self.space) != (fingerprint, space):
-            raise IndexFileError(
-                f"these vectors are of {self.encoder} ({self.fingerprint[:12]}) in space {self.space!r}, "
-                f"not of {fingerprint[:12]} in {space!r}: they cannot be compared",
-                item=str(self.path),
-                cure="use the encoder that made them, or embed again",
-            )
-
 
 def _check_file(path: Path, stated: dict[str, Any], *, verify: bool) -> None:
     size = path.stat().st_size if path.exists() else -1
