@@ -2,6 +2,10 @@
 
 `Door` strings the parts together: look in the ledger, join a call that is already under way, claim the key,
 send, try again, keep the reply, hand it on.
+
+A call that has gone out is paid for, whoever still waits for it: when all who asked have left (the run failed, the
+budget is reached, somebody pressed Ctrl-C), it is not tried again, but its reply is waited for when the door closes,
+for a while, and kept. What has not gone out is called off at once.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import copy
 import json
 import logging
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +33,9 @@ from demur.errors import CallError, ItemError, PermanentError, StorageError, Tra
 from demur.records import Request, Response
 
 log = logging.getLogger("demur.calls")
+
+GRACE_S = 30.0
+"""Seconds that a door which closes waits for the replies to calls that went out."""
 
 
 class Model(Protocol):
@@ -93,6 +101,16 @@ class Counts:
         return self.faults.total()
 
 
+@dataclass(eq=False, repr=False)
+class _Flight:
+    """One call with all its attempts, and those who wait for it."""
+
+    task: asyncio.Task[Response] = field(init=False)
+    waiting: int = 0
+    sending: bool = False
+    """An attempt has gone out, and its reply is not kept yet."""
+
+
 class Door:
     """A model behind its ledger, retries and limits. Made by `open_model`.
 
@@ -104,6 +122,8 @@ class Door:
         revision: which weights, part of the cache key.
         price: of the model, when known.
         budget: money for the whole command.
+        names: other names of the model that a request may bear.
+        grace_s: seconds that `close` waits for the replies to calls that went out.
     """
 
     def __init__(
@@ -117,6 +137,7 @@ class Door:
         price: Price | None = None,
         budget: Budget | None = None,
         names: Iterable[str] = (),
+        grace_s: float = GRACE_S,
     ) -> None:
         if budget is not None and budget.limited and price is None:
             raise UsageError(
@@ -130,7 +151,8 @@ class Door:
         self.price = price
         self._fleet, self._retry, self._budget = fleet, retry, budget
         self._names = {model, "", *names}
-        self._flights: dict[bytes, asyncio.Future[Response | None]] = {}
+        self._flights: dict[bytes, _Flight] = {}
+        self._grace_s = grace_s
         self._random = random.Random()
 
     @property
@@ -201,7 +223,7 @@ class Door:
             if self.ledger is None:
                 if request.model not in self._names:
                     self.key(request)
-                return await self._ask(request, None)
+                return await self._ask(request, None, _Flight(waiting=1))
             return await self._once(request, self.key(request), self.ledger)
         except CallError as error:
             self.counts.failed += 1
@@ -212,31 +234,34 @@ class Door:
     async def _once(self, request: Request, key: bytes, ledger: Ledger) -> Response:
         while True:
             flight = self._flights.get(key)
+            mine = flight is None
             if flight is None:
-                break
+                flight = self._flights[key] = _Flight()
+                flight.task = asyncio.create_task(self._claimed(request, key, ledger, flight))
+                flight.task.add_done_callback(lambda task: self._landed(key, task))
+            flight.waiting += 1
             try:
-                joined = await asyncio.shield(flight)
-            except CallError as error:
-                raise _for_item(error, request.item) from error
-            if joined is not None:
-                self.counts.joined += 1
-                return joined
-        flight = asyncio.get_running_loop().create_future()
-        self._flights[key] = flight
-        answer: Response | None = None
-        try:
-            answer = await self._claimed(request, key, ledger)
-            return answer
-        except CallError as error:
-            flight.set_exception(error)
-            flight.exception()  # seen: nobody may be waiting for it
-            raise
-        finally:
-            del self._flights[key]
-            if not flight.done():
-                flight.set_result(answer)  # None: cancelled or stopped; whoever joined asks anew
+                await asyncio.wait([flight.task])
+            finally:
+                flight.waiting -= 1
+                if not flight.waiting and not flight.sending:
+                    flight.task.cancel()  # nothing is lost by it; no effect on what is done
+            if flight.task.cancelled():
+                if mine:
+                    raise asyncio.CancelledError  # the door closes
+                continue  # called off when all others who waited had left
+            error = flight.task.exception()
+            if error is None:
+                self.counts.joined += not mine
+                return flight.task.result()
+            raise _for_item(error, request.item) if isinstance(error, CallError) and not mine else error
 
-    async def _claimed(self, request: Request, key: bytes, ledger: Ledger) -> Response:
+    def _landed(self, key: bytes, task: asyncio.Task[Response]) -> None:
+        del self._flights[key]
+        if not task.cancelled():
+            task.exception()  # seen: all who asked may have left
+
+    async def _claimed(self, request: Request, key: bytes, ledger: Ledger, flight: _Flight) -> Response:
         wait = 0.0
         while not ledger.claim(key):
             wait = min(wait * 1.5, 0.5) or 0.02
@@ -246,7 +271,7 @@ class Door:
             kept = ledger.get(key)
             found = None if kept is None else self._read(key, kept)
             if found is None:
-                return await self._ask(request, key)
+                return await self._ask(request, key, flight)
             if wait:
                 self.counts.joined += 1
             else:
@@ -255,8 +280,8 @@ class Door:
         finally:
             ledger.release(key)
 
-    async def _ask(self, request: Request, key: bytes | None) -> Response:
-        """Send until a reply comes, and keep it."""
+    async def _ask(self, request: Request, key: bytes | None, flight: _Flight) -> Response:
+        """Send until a reply comes, and keep it; not again when nobody waits for it any more."""
         fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
         faults: dict[str, int] = {}
         counted = attempts = 0
@@ -275,6 +300,7 @@ class Door:
                     reserved = True
                 attempts += 1
                 self.counts.sent += 1
+                flight.sending = True
                 raw = await lane.backend.send(request, min(retry.timeout_s, max(deadline - started, 0.001)))
                 latency = clock() - started
                 try:
@@ -295,7 +321,7 @@ class Door:
                 self.counts.faults[fault.kind] += 1
                 counted += fault.kind != "429"
                 wait = max(retry.wait_s(max(counted, 1), self._random.random()), fault.retry_after or 0.0)
-                if counted >= retry.tries or clock() + wait > deadline:
+                if counted >= retry.tries or clock() + wait > deadline or not flight.waiting:
                     raise _given_up(fault, attempts, faults, retry) from error
             except ItemError:
                 raise
@@ -307,6 +333,7 @@ class Door:
                     raise
                 wait = 0.0
             finally:
+                flight.sending = False
                 if reserved and self._budget is not None:
                     self._budget.settle(most, cost)
                 fleet.give_back(lane)
@@ -356,14 +383,46 @@ class Door:
         return cost or 0.0
 
     async def close(self) -> None:
-        """Close connections and the ledger.
+        """Keep the replies to calls that went out, then close connections and the ledger.
+
+        Waits for such replies for ``grace_s`` seconds at most, and says so; cancelled meanwhile, it closes at once.
 
         Raises:
             StorageError: paid replies could not be written; it names the file they are in.
         """
-        await self._fleet.close()
-        if self.ledger is not None:
-            self.ledger.close()
+        try:
+            await self._drain()
+        finally:
+            await self._fleet.close()
+            if self.ledger is not None:
+                self.ledger.close()
+
+    async def _drain(self) -> None:
+        paid = [f.task for f in self._flights.values() if f.sending]
+        tasks = [f.task for f in self._flights.values()]
+        for flight in self._flights.values():
+            if not flight.sending:
+                flight.task.cancel()
+        if paid:
+            calls = "1 call" if len(paid) == 1 else f"{len(paid)} calls"
+            _say(f"{self.id}: waiting up to {self._grace_s:.0f} s for {calls} under way, which will be paid for; "
+                "Ctrl-C stops at once")  # fmt: skip
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=self._grace_s)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if paid:
+                kept = sum(not t.cancelled() and t.exception() is None for t in paid)
+                lost = f", {len(paid) - kept} given up" if kept < len(paid) else ""
+                _say(f"{self.id}: {kept} of {len(paid)} replies came and are kept{lost}")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"demur: {line}\n")
+    sys.stderr.flush()
 
 
 def _for_item(error: CallError, item: str) -> CallError:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from demur.calls.budget import Budget
-from demur.calls.door import Door, Retry
+from demur.calls.door import GRACE_S, Door, Retry
 from demur.calls.fleet import Backend, Fleet
 from demur.calls.function import open_function
 from demur.calls.images import ImageUrls
@@ -130,6 +130,7 @@ async def open_model(
     revision: str = "",
     budget: Budget | None = None,
     prices: Path | None = None,
+    grace_s: float = GRACE_S,
 ) -> AsyncIterator[Door]:
     """Open the model that a string names; several strings are endpoints of one model (a fleet).
 
@@ -146,6 +147,8 @@ async def open_model(
         revision: which weights the server has, where the name does not say; part of the cache key.
         budget: stops before this money is passed; may be shared by several models.
         prices: price table that overlays the shipped one.
+        grace_s: when the block is left while calls are under way (an error, Ctrl-C): seconds that their replies, which
+            are paid for, are waited for and kept in the ledger.
 
     Yields:
         The model; closed when the block is left.
@@ -193,6 +196,7 @@ async def open_model(
             price=price,
             budget=budget,
             names=texts,
+            grace_s=grace_s,
         )
     except BaseException:
         if book is not None:

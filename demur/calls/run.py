@@ -11,10 +11,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence, Sized
+from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from demur.calls.door import Counts, Model
+from demur.calls.door import GRACE_S, Counts, Model
 from demur.calls.identity import prefix_of
 from demur.errors import CallError, ItemError, PermanentError, TransientError
 from demur.records import Request, Response
@@ -92,11 +93,13 @@ async def complete_all(
     progress: str | None = None,
     total: int | None = None,
     hopeless_after: int = 100,
+    grace_s: float = GRACE_S,
 ) -> AsyncIterator[tuple[Request, Response]]:
     """Every request with its reply, in the order in which replies come; memory does not grow with their number.
 
     A request that fails for good comes back with ``Response.error`` set. What no request can survive (a wrong
-    key, an unknown model, a reached budget, a full disk) is raised, after the replies that were under way.
+    key, an unknown model, a reached budget, a full disk) is raised, after the replies that were under way. Those that
+    are still under way when the caller leaves, or is cancelled, are kept when the model is closed (`open_model`).
 
     Args:
         model: from `open_model`, or anything with ``complete``; its ``concurrency`` (default 8) calls run at once.
@@ -105,6 +108,7 @@ async def complete_all(
         progress: label of a progress line on standard error; None shows none.
         total: how many requests there are, for the estimate; known by itself for a list.
         hopeless_after: failed calls in a row, with not one reply between, that end the run.
+        grace_s: seconds that calls under way may still take when the run ends by an error.
 
     Yields:
         (request, response), each request once.
@@ -115,6 +119,7 @@ async def complete_all(
         StorageError: replies cannot be kept.
     """
     concurrency = int(getattr(model, "concurrency", 8))
+    loop, until = asyncio.get_running_loop(), 0.0
     source = iter(requests)
     run = _Run(model, hopeless_after)
     size = total if total is not None else len(requests) if isinstance(requests, Sized) else None
@@ -146,13 +151,16 @@ async def complete_all(
                     if on_done is not None:
                         on_done(request, response)
                     yield request, response
-                if run.stop is not None and not run.busy and not run.done:
-                    raise run.stop
+                if run.stop is not None and not run.done:
+                    until = until or loop.time() + grace_s
+                    if not run.busy or loop.time() >= until:
+                        raise run.stop
                 if run.ended and not run.pending and not run.busy and not run.done:
                     return
                 if not run.done and (run.ended or run.stop is not None or len(run.pending) >= concurrency):
                     run.news.clear()
-                    await run.news.wait()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(run.news.wait(), until - loop.time() if until else None)
         finally:
             run.ended = True
             run.more.set()
