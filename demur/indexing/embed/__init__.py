@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from demur.indexing.embed.folder import Embedded
 from demur.indexing.embed.items import Item, input_digest
-from demur.indexing.embed.items import input_digest as _input_digest  # noqa: F401
 from demur.indexing.embed.run import Elsewhere, embed, make_shard
 from demur.indexing.embed.shards import MadeShard
 
