@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   $ demur pool build webqa=/data/webqa mrag=/data/mrag --out pool
   $ demur pool build infoseek=/data/infoseek --set infoseek.split=val --skip-bad --documents --out pool
+  $ demur pool build atlas --documents --out pool
   $ demur pool show pool"""
 
 
@@ -23,7 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|show")
     build = verbs.add_parser("build", help="join sources into one pool: prefixed ids, images beside them, duplicates")
-    build.add_argument("sources", nargs="+", metavar="NAME=FOLDER", help="a source and its folder")
+    build.add_argument(
+        "sources", nargs="+", metavar="NAME[=FOLDER]", help="a source and its folder; the name alone for one that ships"
+    )
     build.add_argument("--out", type=Path, required=True, help="the pool's folder")
     build.add_argument("--set", action="append", default=[], metavar="NAME.KEY=VALUE", help="option of an adapter")
     build.add_argument("--pins", action="append", default=[], metavar="NAME=FILE", help="expected hashes and counts")
@@ -59,7 +62,10 @@ def _build(args: argparse.Namespace) -> PoolCounts:
     from demur.curation.sources.cards import mismatches, read_pins
     from demur.errors import BadInput, UsageError
 
-    folders = settings(args.sources)
+    folders: dict[str, Path | None] = {}
+    for word in args.sources:
+        name, mark, folder = word.partition("=")
+        folders[name] = Path(folder) if mark else None
     options: dict[str, dict[str, str]] = {name: {} for name in folders}
     for key, value in settings(args.set).items():
         name, _, option = key.rpartition(".")
@@ -69,15 +75,15 @@ def _build(args: argparse.Namespace) -> PoolCounts:
                 cure=f"known: {', '.join(options)}; write NAME.KEY=VALUE",
             )
         options[name][option] = value
+    sources = {name: open_source(name, folder, options=options[name]) for name, folder in folders.items()}
     for name, file in settings(args.pins).items():
         if name not in folders:
             raise UsageError(f"--pins {name}: no such source in this pool", cure=f"known: {', '.join(folders)}")
-        broken = mismatches(Path(folders[name]), read_pins(Path(file)))
+        broken = mismatches(sources[name].root, read_pins(Path(file)))
         if broken:
             raise BadInput([f"{name}: {line}" for line in broken], cure="fetch the files again, or mend the pins")
-    sources = [open_source(name, Path(folder), options=options[name]) for name, folder in folders.items()]
     return build(
-        sources,
+        list(sources.values()),
         args.out,
         skip_bad=args.skip_bad,
         drop_duplicates=args.drop_duplicates,

@@ -152,6 +152,19 @@ def test_pool_from_the_command_line(six, tmp_path, capsys):
     assert main(["pool", "show", str(tmp_path)]) == 2
 
 
+def test_the_sample_that_ships_needs_no_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # as an installed user: no checkout in sight
+    assert main(["pool", "build", "atlas", "--documents", "--limit", "3", "--out", "pool", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 3
+    pool = Pool(tmp_path / "pool")
+    assert all(d.id.startswith("atlas:") for d in pool.documents())
+    assert all(digest(read_image(ref, pool.root)) == ref.sha256 for s in pool.samples() for ref in s.images)
+    assert main(["pool", "build", "webqa", "--out", "other"]) == 2
+    assert "webqa: this source needs a folder" in capsys.readouterr().err
+    assert main(["pool", "build", "nosuch", "--out", "other"]) == 2
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_pool_is_json_lines_of_samples(six, tmp_path):
     build(sources({"webqa": six["webqa"]}), tmp_path / "pool", limit=1)
     (line,) = (tmp_path / "pool/samples.jsonl").read_text().splitlines()
