@@ -45,6 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-page", type=positive, metavar="N", help="at most N of a kind from one page, for variety")
     parser.add_argument("--diversity", type=float, metavar="LAMBDA",
                         help="pick by maximal marginal relevance: 1 is the plain order, 0.5 usual")  # fmt: skip
+    parser.add_argument("--rows", choices=("triplet", "n-tuple", "labeled-pair", "labeled-list"),
+                        help="also write rows.jsonl: texts to train with, as by mine_hard_negatives")  # fmt: skip
     parser.add_argument("--drop-native", action="store_true", help="leave the samples' own negatives out")
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N samples only")
     parser.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and count them")
@@ -68,10 +70,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Mine, write, and say what came of it."""
     from collections import Counter
+    from contextlib import ExitStack
     from itertools import islice
 
     from demur.cli.index import open_engine, open_searcher
     from demur.curation.mining_options import mining_options
+    from demur.curation.training import rows_of
     from demur.errors import UsageError
     from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples, open_cross_encoder, tune_probes
     from demur.pipeline.steps import Shown
@@ -108,12 +112,17 @@ def run(args: argparse.Namespace) -> int:
         source = _source(args.samples)
         with storage_errors(args.out):
             args.out.mkdir(parents=True, exist_ok=True)
-            for name in ("samples.jsonl", "drops.jsonl"):
+            for name in ("samples.jsonl", "drops.jsonl", "rows.jsonl"):
                 (args.out / name).unlink(missing_ok=True)
-        with JsonlLog(args.out / "samples.jsonl") as kept, JsonlLog(args.out / "drops.jsonl") as dropped:
+        with ExitStack() as logs:
+            kept, dropped = (logs.enter_context(JsonlLog(args.out / f"{name}.jsonl")) for name in ("samples", "drops"))
+            rows = logs.enter_context(JsonlLog(args.out / "rows.jsonl")) if args.rows else None
             samples = islice(source.samples(), args.limit)
             for sample, mined in mine_samples(samples, searcher, source.root, plan, routes, steps):
                 kept.append(sample)
+                if rows is not None:
+                    for row in rows_of(sample, mined, args.rows, wanted=options.text + options.lexical):
+                        rows.append(row)
                 for drop in mined.drops:
                     dropped.append(drop)
                     reasons[drop.reason] += 1
@@ -141,6 +150,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(f"{probes}\n")
     _print(summary)
     sys.stdout.write(f"{args.out / 'samples.jsonl'}\n")
+    if args.rows:
+        sys.stdout.write(f"{args.out / 'rows.jsonl'}\n")
     return 0
 
 
@@ -171,6 +182,7 @@ def recall_json(choice: Choice) -> dict[str, Any]:
         "source": choice.source,
         "chosen": choice.mode,
         "at": choice.k,
+        "own_image_in_index": choice.own,
         "modes": {mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table},
     }
 
@@ -188,6 +200,10 @@ def print_recall(choice: Choice) -> None:
         cells = ["-" if m.value is None else f"{m.value:.2f} ({m.low:.2f}-{m.high:.2f})" for m in measures]
         table.add_row(f"[bold]{mode}[/]" if mode == choice.mode else mode, *cells)
     Console().print(table)
+    if choice.own:
+        sys.stdout.write(
+            f"{choice.own:,} of the images asked about lie in the index themselves: not counted as found\n"
+        )
 
 
 def _print(summary: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ class Selection:
     range_min: int = 0
     """Candidates to pass over at the top, counted after all removals."""
     range_max: int | None = None
-    """Rank of the last candidate to take from; None takes ten times as many as wanted where a score can remove some."""
+    """Rank of the last candidate to take from; None see `last_rank`."""
     max_score: float | None = None
     min_score: float | None = None
     absolute_margin: float | None = None
@@ -59,26 +59,25 @@ class Selection:
             raise UsageError(f"no sampling named {self.sampling!r}; known: top, random", cure="choose one of them")
 
     @property
-    def by_score(self) -> bool:
-        """Whether a score can remove a candidate."""
-        limits = (self.max_score, self.min_score, self.absolute_margin, self.relative_margin)
-        return any(limit is not None for limit in limits)
-
-    @property
     def by_margin(self) -> bool:
         """Whether the score of gold can remove a candidate."""
         return self.absolute_margin is not None or self.relative_margin is not None
 
-    def last_rank(self, most_positives: int) -> int:
-        """`range_max`, or what stands for it."""
+    def last_rank(self, most_positives: int, *, rescored: bool = False) -> int:
+        """`range_max`, or what stands for it: ten times as many as wanted where a score can remove some on top.
+
+        Args:
+            most_positives: the most positives that any query has.
+            rescored: scores are a cross-encoder's, so that `min_score` can remove some on top as well.
+        """
         if self.range_max is not None:
             return self.range_max
-        times = 10 if self.by_score else 1
+        times = 10 if self.by_margin or self.max_score is not None or (rescored and self.min_score is not None) else 1
         return self.range_min + self.num_negatives * times + most_positives
 
-    def depth(self, most_positives: int) -> int:
-        """Candidates to fetch for each query when no query has more positives than that."""
-        return self.last_rank(most_positives) + most_positives
+    def depth(self, most_positives: int, *, rescored: bool = False) -> int:
+        """Candidates to fetch for each query when no query has more positives than that; see `last_rank`."""
+        return self.last_rank(most_positives, rescored=rescored) + most_positives
 
     def objection(self, score: float, positive: float | None) -> str:
         """Why a candidate of this score may not be a negative; "" when it may.
@@ -123,6 +122,7 @@ def hard_negatives(
     *,
     most_positives: int,
     queries: Sequence[str] = (),
+    rescored: bool = False,
 ) -> Negatives:
     """Choose negatives for a block of queries from their candidates.
 
@@ -131,11 +131,12 @@ def hard_negatives(
     Args:
         rows: (Q, C) candidates of each query; C is ``selection.depth(most_positives)``, -1 where there are fewer.
         scores: (Q, C) their scores: of the search, or of a cross-encoder.
-        positives: rows that must not come out, for each query.
-        positive_scores: their scores, alike.
+        positives: rows that must not come out, for each query; none of them where positives may be candidates too.
+        positive_scores: scores of all positives of each query, which margins are measured from.
         selection: see there.
         most_positives: the most positives that any query of the whole job has.
         queries: names of the queries, for ``random`` sampling (places in the block when empty).
+        rescored: whether the scores are a cross-encoder's.
     """
     kept = np.where(rows >= 0, scores, np.float32(-np.inf)).astype(np.float32)
     for line, own in enumerate(positives):
@@ -149,7 +150,7 @@ def hard_negatives(
         kept[kept > selection.max_score] = -np.inf
     if selection.min_score is not None:
         kept[kept < selection.min_score] = -np.inf
-    order = np.argsort(-kept, axis=1, kind="stable")[:, : selection.last_rank(most_positives)]
+    order = np.argsort(-kept, axis=1, kind="stable")[:, : selection.last_rank(most_positives, rescored=rescored)]
     order = order[:, selection.range_min :]
     made = Negatives(
         np.full((len(rows), selection.num_negatives), -1, np.int64),

@@ -1,5 +1,7 @@
 """A build mines what `demur mine` does with the same settings."""
 
+import json
+
 import pytest
 from curation_world import folder
 from stub_encoder import StubEncoder
@@ -7,6 +9,7 @@ from stub_encoder import StubEncoder
 from demur.cli import main
 from demur.curation.draw import draw
 from demur.curation.recipe import parse_recipe
+from demur.curation.training import FORMATS
 from demur.errors import UnknownPart
 from demur.pipeline.curate import enough_candidates
 from demur.pipeline.stage_two import mine_pool
@@ -102,3 +105,28 @@ def test_a_recipe_mines_as_the_command_does(options, pool, index, built, tmp_pat
 def test_a_mode_that_does_not_exist_is_refused_before_anybody_is_asked(world, pool):
     with pytest.raises(UnknownPart, match="no retrieval mode named 'image-to-titel'"):
         enough_candidates(recipe(world, modes=["image-to-titel"]), pool)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_to_train_with(format, pool, index, tmp_path, capsys):
+    given = ["mine", str(pool.root), "--index", str(index), "--out", str(tmp_path), "--rows", format, *ENCODER]
+    assert main([*given, "--text", "3", "--visual", "2"]) == 0
+    assert "rows.jsonl" in capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    samples = {s.question: s for s in read_records(tmp_path / "samples.jsonl", Sample, Problems()) if not s.images}
+    assert {row["anchor"] for row in rows} == set(samples)
+    for row in rows:
+        sample = samples[row["anchor"]]
+        gold, mined = ([e.text for e in group if e.text] for group in (sample.gold, sample.negatives))
+        assert len(mined) == 3
+        if format == "triplet":
+            assert row["positive"] in gold
+            assert row["negative"] in mined
+        elif format == "n-tuple":
+            assert [row[f"negative_{n}"] for n in (1, 2, 3)] == mined
+        elif format == "labeled-pair":
+            assert row["positive"] in (gold if row["label"] else mined)
+        else:
+            assert row == {"anchor": sample.question, "positive": [*gold, *mined], "labels": [1, 0, 0, 0]}
+    each = {"triplet": 3, "labeled-pair": 4}.get(format, 1)
+    assert len(rows) == each * len(samples)
