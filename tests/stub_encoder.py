@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from typing import Literal
 
@@ -67,3 +68,32 @@ def noted_stub(argument="", *, allow_random=False, device=None):
     with open(os.environ["OPENED_BY"], "a") as handle:
         handle.write(f"{os.getpid()}\n")
     return SlowEncoder(name="stub_encoder:noted_stub")
+
+
+def _kill_if(key):
+    """End this process at once, as a crash would, where the file ``OPENED_BY``.deadly has that line; it is noted."""
+    noted = os.environ["OPENED_BY"]
+    with open(f"{noted}.deadly") as handle:
+        if key not in handle.read().splitlines():
+            return
+    with open(noted, "a") as handle:
+        handle.write(f"{key}\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DeadlyEncoder(StubEncoder):
+    """As `stub`, but some texts end its process (see `_kill_if`)."""
+
+    batch = 8
+
+    def texts(self, texts, space="joint", *, role="passage"):
+        for text in texts:
+            _kill_if(text)
+        return super().texts(texts, space, role=role)
+
+
+def deadly_stub(argument="", *, allow_random=False, device=None):
+    """What ``--encoder stub_encoder:deadly_stub`` opens."""
+    if os.path.exists(os.environ["OPENED_BY"] + ".deadly"):
+        _kill_if("opening")
+    return DeadlyEncoder(name="stub_encoder:deadly_stub")

@@ -30,6 +30,7 @@ from demur import plugins
 from demur.errors import DataError, DemurError, MissingExtra, StorageError, UsageError
 from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
+from demur.indexing.deaths import Marks, Tally, made_in_pieces
 from demur.indexing.embed import Embedded, Item, MadeShard, embed, make_shard
 from demur.indexing.encoders import Encoder, Role, open_encoder
 from demur.indexing.exact import Floats, Found, exact_top, merge, padded
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 Run = tuple[int, int]
 """Items or rows from the first to before the second."""
-Work = Callable[[int, int], Any]
-"""What an actor does with a run."""
+Work = Callable[[Marks], Any]
+"""What an actor does with a run; it marks what it is about to do."""
 
 
 # --- what runs on the nodes -----------------------------------------------------------------------
@@ -69,18 +70,25 @@ class _Refused(NamedTuple):
 class _Actor:
     """What an actor of Ray Data holds: work that is opened once, then done run after run."""
 
-    def __init__(self, opened: Callable[[], Work]) -> None:
-        self._opened = opened
+    def __init__(self, opened: Callable[[], Work], tally: Any) -> None:
+        self._opened, self._tally = opened, tally
         self._work: Work | None = None
+
+    def _told(self, method: str, *values: Any) -> Any:
+        import ray
+
+        return ray.get(getattr(self._tally, method).remote(*values))
 
     def __call__(self, runs: pa.Table) -> pa.Table:
         import pyarrow as pa
 
         made = []
         for first, stop in zip(runs["first"].to_pylist(), runs["stop"].to_pylist(), strict=True):
+            marks = Marks(self._told, (first, stop))
             try:
-                self._work = self._work or self._opened()
-                made.append(self._work(first, stop))
+                with marks.taken():
+                    self._work = self._work or self._opened()
+                    made.append(self._work(marks))
             except DemurError as error:
                 made.append(_Refused.of(error))
         return pa.table({"made": pa.array([pickle.dumps(one) for one in made], pa.large_binary())})
@@ -88,15 +96,17 @@ class _Actor:
 
 def _embedding(
     items: Sequence[Item], name: str, fingerprint: str, space: str, role: Role, workers: int
-) -> Callable[[int, int], MadeShard]:
-    """Open the encoder; then: a run of items to its shard."""
+) -> Callable[[Marks], MadeShard]:
+    """Open the encoder; then: a run of items to its shard, without those that end the process."""
     encoder = open_encoder(name, allow_random=True)  # the fingerprint decides
     if encoder.fingerprint() != fingerprint:
         raise UsageError("the node's weights differ from the driver's", item=name, cure="install the same everywhere")
-    return lambda first, stop: make_shard(items[first:stop], encoder, space, role=role, workers=workers)
+    make = partial(make_shard, encoder=encoder, space=space, role=role, workers=workers)
+    batch = int(getattr(encoder, "batch", 64))
+    return lambda marks: made_in_pieces(items[slice(*marks.run)], batch, marks, make)
 
 
-def _filling(trained: Path, vectors: Path, centroids: Path) -> Callable[[int, int], Path]:
+def _filling(trained: Path, vectors: Path, centroids: Path) -> Callable[[Marks], Path]:
     """Map the vectors; then: a run of rows to a file of its lists."""
     mapped, centres = np.load(vectors, mmap_mode="r"), np.load(centroids)
 
@@ -107,7 +117,7 @@ def _filling(trained: Path, vectors: Path, centroids: Path) -> Callable[[int, in
         ivf.write_faiss(index, out)
         return out
 
-    return fill
+    return lambda marks: Path(marks.whole(lambda: fill(*marks.run)))
 
 
 class _Seeker:
@@ -286,9 +296,10 @@ class RayEngine:
         from ray import exceptions
 
         done = tries = 0
+        tally = self._beside_driver()
         while done < len(runs):
             try:
-                for made in self._one_pass(opened, runs[done:], gpus):
+                for made in self._one_pass(opened, runs[done:], gpus, tally):
                     if isinstance(made, _Refused):
                         raise made.raised()
                     yield made
@@ -300,7 +311,14 @@ class RayEngine:
                 if tries > self.retries:
                     raise self._lost(error) from error
 
-    def _one_pass(self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float) -> Iterator[Any]:
+    def _beside_driver(self) -> Any:
+        """A tally of what the workers begin and end, on the node that has the driver: it goes when the driver does."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=True)
+        return self._ray.remote(num_cpus=0, scheduling_strategy=here)(Tally).remote()
+
+    def _one_pass(self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float, tally: Any) -> Iterator[Any]:
         from ray.data import ActorPoolStrategy, from_items
 
         most = min(self._slots(gpus), len(runs))
@@ -310,7 +328,7 @@ class RayEngine:
         source.context.enable_progress_bars = False
         made = source.map_batches(
             _Actor,
-            fn_constructor_args=(opened,),
+            fn_constructor_args=(opened, tally),
             batch_size=1,
             batch_format="pyarrow",
             # two calls at once: one computes, while the results of the other are packed and fetched

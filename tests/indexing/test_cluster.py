@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stub_encoder import StubEncoder, noted_stub, slow_stub, stub
+from stub_encoder import StubEncoder, deadly_stub, noted_stub, slow_stub, stub
 from test_search import corpus, picture
 
 from demur.cli import main
-from demur.errors import UsageError
+from demur.errors import StorageError, UsageError
 from demur.indexing import ivf
 from demur.indexing.build import build_index
 from demur.indexing.cluster import RayEngine
+from demur.indexing.deaths import DEATHS
 from demur.indexing.embed import Item, embed
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.retrieval.search import Query, Searcher
@@ -31,7 +32,7 @@ def cluster(tmp_path_factory):
     pytest.importorskip("ray")
     noted = tmp_path_factory.mktemp("noted") / "opened"
     tests = Path(__file__).parents[1]
-    given = {"PYTHONPATH": os.pathsep.join([str(tests), str(tests / "retrieval")]), "OPENED_BY": str(noted)}
+    given = {"PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests), str(tests / "retrieval")]), "OPENED_BY": str(noted)}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
     import ray
@@ -155,6 +156,48 @@ def test_what_goes_wrong_on_a_node_is_said_as_here(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(40)]
     with pytest.raises(UsageError, match="the node's weights differ from the driver's"):
         RayEngine(shard=16).embed(items, Other(name="stub_encoder:stub"), "text", tmp_path / "ray")
+
+
+def deadly(cluster, *texts):
+    """Texts on which `deadly_stub` ends its process, from now on."""
+    cluster.noted.write_text("")
+    cluster.noted.with_name(cluster.noted.name + ".deadly").write_text("\n".join(texts))
+
+
+def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
+    items = [Item(f"i{n}", text=f"text {n}") for n in range(64)]
+    deadly(two_nodes, "text 21", "text 50")
+    made = RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
+    assert dict(made.errors()) == {i: f"it ended the process that worked on it, {DEATHS} times" for i in ("i21", "i50")}
+    assert made.failed == 2
+    assert Counter(two_nodes.noted.read_text().splitlines()) == {"text 21": DEATHS, "text 50": DEATHS}
+    others = [item for item in items if item.id not in ("i21", "i50")]
+    whole = embed(others, stub(), "text", tmp_path / "local", progress=False)
+    assert list(made.ids) == list(whole.ids)
+    assert made.vectors.tobytes() == whole.vectors.tobytes()
+    before = files(tmp_path / "ray")
+    RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
+    assert files(tmp_path / "ray") == before
+    assert len(two_nodes.noted.read_text().split()) == 4 * DEATHS, "a second run knows every shard, and kills nobody"
+
+
+def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_done(two_nodes, tmp_path):
+    items = [Item(f"i{n}", text=f"text {n}") for n in range(48)]
+    encoder = deadly_stub()
+    deadly(two_nodes)
+    embed(items[:32], encoder, "text", tmp_path / "ray", shard=16, progress=False)
+    deadly(two_nodes, "opening")
+    with pytest.raises(
+        StorageError, match=f"items 32 to 47: the worker ended {DEATHS} times while it opened its model"
+    ):
+        RayEngine().embed(items, encoder, "text", tmp_path / "ray")
+    assert two_nodes.noted.read_text().split() == ["opening"] * DEATHS
+    deadly(two_nodes)
+    told = []
+    RayEngine().embed(items, encoder, "text", tmp_path / "ray", progress=lambda done, total: told.append((done, total)))
+    assert told == [(16, 48), (32, 48), (48, 48)]
+    embed(items, encoder, "text", tmp_path / "local", shard=16, progress=False)
+    assert files(tmp_path / "ray") == files(tmp_path / "local")
 
 
 def test_a_node_lost_while_embedding(two_nodes, tmp_path):
