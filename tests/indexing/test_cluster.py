@@ -32,7 +32,10 @@ def cluster(tmp_path_factory):
     pytest.importorskip("ray")
     noted = tmp_path_factory.mktemp("noted") / "opened"
     tests = Path(__file__).parents[1]
-    given = {"PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests), str(tests / "retrieval")]), "OPENED_BY": str(noted)}
+    given = {
+        "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests), str(tests / "retrieval")]),
+        "OPENED_BY": str(noted),
+    }
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
     import ray
