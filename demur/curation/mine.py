@@ -11,7 +11,7 @@ A hit becomes a distractor unless it is, in this order of asking:
     query image              the very image that is asked about, by id or bytes
     native                   already among the sample's negatives
     near-duplicate of gold   same words or same look as gold evidence
-    near-duplicate of query  same look as the query image
+    near-duplicate of query  same look as the query image (a passage's own picture counts too)
     holds the answer         an answer or alias stands in it, type-aware (`demur.answers.holds`): a false negative
     gold page                (images only) it lies on the page of gold evidence: it shows the same thing
     repeated                 same words or same look as a distractor already taken
@@ -37,7 +37,7 @@ from typing import Literal, NamedTuple, get_args
 
 from demur.answers import holds
 from demur.curation.diversity import Diversity
-from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_look, same_text
+from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_look, same_text, showing
 from demur.curation.select import Selection
 from demur.errors import UsageError
 from demur.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
@@ -76,6 +76,7 @@ def mine_text(
     per_page: int | None = None,
     cross_encoder: CrossEncoder | None = None,
     diversity: Diversity | None = None,
+    looks: Callable[[ImageRef], Look | None] | None = None,
 ) -> Mined:
     """Text distractors from hits on passages, best first.
 
@@ -92,10 +93,12 @@ def mine_text(
         per_page: distractors from one page at most, for variety.
         cross_encoder: scores (question, passages); a passage that scores no lower than gold evidence does is left out.
         diversity: pick by maximal marginal relevance instead of by rank, for variety.
+        looks: as for `mine_visual`, for passages that carry a picture; without it their bytes alone are compared.
     """
     has_answer = answers or (lambda text: holds(sample.answers, text))
     gold = {e.id for e in sample.gold}
     native = {e.id for e in sample.negatives}
+    shown = showing(sample.images, looks or (lambda image: None))
     gold_texts = [e.text for e in sample.gold if e.text]
     taken: list[Document] = []
     like_gold = _scored_like_gold(sample, gold_texts, hits, documents, cross_encoder)
@@ -108,8 +111,13 @@ def mine_text(
             return "empty", ""
         if hit.document in gold:
             return "gold", ""
+        as_query = shown(document.image) if document.image is not None else ""
+        if as_query == "same bytes":
+            return "query image", ""
         if hit.document in native:
             return "native", ""
+        if as_query:
+            return "near-duplicate of query", ""
         if any(same_text(text, other, near) for other in gold_texts):
             return "near-duplicate of gold", ""
         if has_answer(f"{document.title}\n{text}"):
@@ -180,8 +188,7 @@ def mine_visual(
     pages = {page for page in gold_pages if page}
     gold_images = [e.image for e in sample.gold if e.image is not None]
     gold_looks = [look for image in gold_images if (look := looks(image))]
-    query_looks = [look for image in sample.images if (look := looks(image))]
-    query_bytes = {image.sha256 for image in sample.images}
+    shown = showing(sample.images, looks, near)
     gold_bytes = {image.sha256 for image in gold_images}
     taken: list[Document] = []
 
@@ -195,7 +202,8 @@ def mine_visual(
             return "empty", "not an image"
         if hit.document in gold:
             return "gold", ""
-        if document.image.sha256 in query_bytes:
+        as_query = shown(document.image)
+        if as_query == "same bytes":
             return "query image", ""
         if hit.document in native:
             return "native", ""
@@ -204,7 +212,7 @@ def mine_visual(
             return "empty", "the image cannot be read"
         if document.image.sha256 in gold_bytes or alike(look, gold_looks):
             return "near-duplicate of gold", ""
-        if alike(look, query_looks):
+        if as_query:
             return "near-duplicate of query", ""
         if has_answer(document.title):
             return "holds the answer", sample.answers.shown
@@ -285,6 +293,7 @@ def mine(
                 per_page=per_page,
                 cross_encoder=cross_encoder,
                 diversity=various,
+                looks=looks,
             )
         negatives += mined.negatives
         drops += mined.drops

@@ -11,7 +11,7 @@ import io
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -125,6 +125,28 @@ def same_look(one: Look, other: Look, threshold: int = IMAGE_NEAR) -> bool:
     return (one.dct ^ other.dct).bit_count() <= threshold and (
         one.difference ^ other.difference
     ).bit_count() <= threshold
+
+
+def showing(
+    images: Sequence[ImageRef], looks: Callable[[ImageRef], Look | None], threshold: int = IMAGE_NEAR
+) -> Callable[[ImageRef], str]:
+    """A function that says whether a picture shows one of these: ``same bytes``, ``same look``, or "" when it does not.
+
+    Args:
+        images: what is asked about; their looks are found once.
+        looks: what an image looks like, see `looks_of`.
+        threshold: as for `same_look`; below 0 only bytes are compared.
+    """
+    bytes_ = {image.sha256 for image in images}
+    own = [look for image in images if (look := looks(image))] if threshold >= 0 else []
+
+    def shown(image: ImageRef) -> str:
+        if image.sha256 in bytes_:
+            return "same bytes"
+        other = looks(image) if own else None
+        return "same look" if other and any(same_look(look, other, threshold) for look in own) else ""
+
+    return shown
 
 
 def looks_of(root: Path | None) -> Callable[[ImageRef], Look | None]:

@@ -9,7 +9,8 @@ inverted lists, a sample of the questions tells how many of them must be searche
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -21,7 +22,7 @@ import numpy as np
 from demur.curation.diversity import Diversity
 from demur.curation.mine import CrossEncoder, Mined, Pool, mine
 from demur.curation.mining_options import MiningOptions
-from demur.curation.near import looks_of
+from demur.curation.near import Look, looks_of, showing
 from demur.curation.select import Selection
 from demur.errors import DataError, MissingExtra, StorageError, UsageError
 from demur.indexing.pixels import rgb
@@ -42,6 +43,8 @@ RECALL = 0.99
 """Of the exact neighbours of those questions, that the lists must hold."""
 PAGE_MODES = ("image->title", "image->title+summary", "image->image")
 TEXT_MODES = ("text->text", "lexical", "fused")
+OWN = 2
+"""Hits of something else after which an image is not sought among its neighbours any more: itself is the nearest."""
 PASSAGES = 10
 """Passages among which gold counts as found."""
 
@@ -240,7 +243,9 @@ def choose_routes(
     """Recall of gold for every mode, source by source, and the best of them.
 
     A question with an image counts as found when a page of its gold evidence is among the first `plan.pages`; one
-    without when gold evidence itself is among the first 10 passages.
+    without when gold evidence itself is among the first 10 passages. Where the very image that is asked about lies in
+    the index (the same bytes, or the same look: `demur.curation.near.same_look`), finding it is no merit of a mode: the
+    hit is passed over, and the `Choice` counts the question.
 
     Args:
         samples: read once; those without gold in the index are in no denominator.
@@ -251,6 +256,8 @@ def choose_routes(
     """
     found: dict[tuple[str, str], dict[str, list[list[str]]]] = {}
     gold: dict[tuple[str, str], list[set[str]]] = {}
+    own: Counter[tuple[str, str]] = Counter()
+    looks = looks_of(root)
     done = 0
     images = 4 * max(plan.pages, *plan.pages_of.values(), 0)  # several of them may lie on one page
     for block in _blocks(samples):
@@ -265,7 +272,10 @@ def choose_routes(
                 )
                 for (sample, _), hits in zip(asked, lines, strict=True):
                     ids = [hit.document for hit in hits]
-                    ids = searcher.pages_of(ids) if mode == "image->image" else ids
+                    if mode == "image->image":
+                        others = _without_own(ids, sample, searcher, looks)
+                        own[kind, sample.source] += len(others) < len(ids)
+                        ids = searcher.pages_of(others)
                     found.setdefault((kind, sample.source), {}).setdefault(mode, []).append(ids)
             for sample, _ in asked:
                 ids = [e.id for e in sample.gold]
@@ -279,8 +289,23 @@ def choose_routes(
     for (kind, source), by_mode in found.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
         at = plan.pages_for(source) if kind == "pages" else PASSAGES
-        chosen[kind][source] = best_mode(label, by_mode, gold[kind, source], at=at)
+        chosen[kind][source] = best_mode(label, by_mode, gold[kind, source], at=at)._replace(own=own[kind, source])
     return Routes(chosen["pages"], chosen["passages"])
+
+
+def _without_own(
+    ids: Sequence[str], sample: Sample, searcher: Searcher, looks: Callable[[ImageRef], Look | None]
+) -> list[str]:
+    """The hits but for those that show the image asked about, which stand before all others but `OWN`."""
+    shown = showing(sample.images, looks)
+    left: list[str] = []
+    for place, id in enumerate(ids):
+        if len(left) == OWN:
+            return left + list(ids[place:])
+        image = searcher.documents[id].image
+        if image is None or not shown(image):
+            left.append(id)
+    return left
 
 
 def mine_samples(

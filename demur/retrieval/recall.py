@@ -24,6 +24,8 @@ class Choice(NamedTuple):
     """The depth at which modes were compared."""
     table: tuple[tuple[str, tuple[Measure, ...]], ...]
     """(mode, recall at each depth), best mode first."""
+    own: int = 0
+    """Questions whose own image was found in the index, in the same bytes or nearly; such hits count in no recall."""
 
 
 def recall_at(

@@ -94,6 +94,8 @@ def test_mine(kb, capsys):
         "2",
         "--visual",
         "2",
+        "--modes",
+        "image-to-image,text-to-text",
         "--json",
     ]
     assert main(command) == 0
@@ -101,7 +103,9 @@ def test_mine(kb, capsys):
     summary = json.loads(captured[captured.index("{") :])
     assert summary["samples"] == 5
     assert summary["without_distractors"] == []
-    assert {r["source"]: r["chosen"] for r in summary["recall"]}["kb: pages by image"] == "image->image"
+    by_image = next(r for r in summary["recall"] if r["source"] == "kb: pages by image")
+    assert (by_image["chosen"], by_image["own_image_in_index"]) == ("image->image", 4)
+    assert [m["value"] for m in by_image["modes"]["image->image"]] == [0.0] * 4  # no page shows another image of it
     rows = [json.loads(line) for line in (kb / "mined" / "samples.jsonl").read_text().splitlines()]
     samples = [Sample.model_validate(row) for row in rows]
     for sample in samples:
@@ -194,10 +198,10 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
         (["index", "search", "nowhere", "--text", "x"], "not an index folder"),
         (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not say"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
-        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-1"], "cannot be negative"),
+        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-1"], "greater than or equal to 0"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--diversity", "2"], "outside 0 to 1"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--ray-address", "x:1"], "without --engine ray"),
-        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--range-min", "-2"], "out of range"),
+        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--range-min", "-2"], "greater than or equal to 0"),
     ],
 )
 def test_errors_are_one_line(kb, capsys, words, says):
