@@ -6,7 +6,7 @@ begun again, ended its worker. From then on less and less is tried at once:
 
     the run as a whole -> its batches -> the items of the batch that ended the worker
 
-An item on which a worker ended while it was alone, and `DEATHS` times in all, is left out by name. Pieces that are done
+An item that was under way at `DEATHS` of the deaths, the last of them alone, is left out by name. Pieces that are done
 are kept by the tally, so that no death costs more than the piece it came in. Work that cannot be cut, a model that
 cannot be opened, and `IN_A_ROW` deaths with nothing done between them end the run with an error.
 """
@@ -175,7 +175,7 @@ def made_in_pieces(
 
     def made(piece: Piece) -> MadeShard:
         own = items[piece[0] - first : piece[1] - first]
-        if piece[1] - piece[0] == 1 and marks.deaths(piece) and (times := marks.deaths_around(piece)) >= DEATHS:
+        if piece[1] - piece[0] == 1 and (times := marks.deaths_around(piece)) >= DEATHS:
             return _left_out(own[0], times)
         shard: MadeShard = marks.piece(piece, lambda: make(own))
         return shard
