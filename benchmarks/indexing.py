@@ -6,7 +6,9 @@
    kernels and any cut of them into batches; the bare matrix product of the same shapes (numpy's), and where all queries
    share one pass through memory, what memory can stream. Options take turns, each round beginning with another; the
    median of each counts, for the least of many would favour faiss, which has more options and so more draws.
-3. Inverted lists: queries per CPU second beside flat, recall@10, build.
+3. Inverted lists, searched as far as recall@10 of 0.99 needs on a sample: rates beside flat and beside faiss's own
+   index of the kind (its factory's defaults, as many lists, probes and re-ranked candidates); what `auto` takes, by the
+   queries of an index's life. The data are those of bench-mining.
 4. Peak memory (RssAnon: mapped files do not count) of ``demur index build`` by number of generated documents, with an
    encoder that costs nothing and, for fewer of them, with the offline one; dense and BM25 parts included.
 
@@ -35,8 +37,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import faiss
 import numpy as np
+from mining import make
 
 from demur.indexing import ivf
+from demur.indexing.choose import BATCH, choose
 from demur.indexing.exact import Found, exact_top, merge, unit
 from demur.indexing.indexes import Dense
 
@@ -44,6 +48,10 @@ NORM = 1.0001
 ASKED = (1, 2, 16, 64, 249, 250, 1024, 4096)
 """Numbers of queries."""
 K = 10
+SAMPLE = 128
+"""Queries that the number of lists is tuned on."""
+LIVES = (100, 1000, 10_000, 100_000, 1_000_000)
+"""Queries in the life of an index, for `auto`."""
 
 
 def clustered(n: int, d: int, q: int) -> tuple[np.ndarray, np.ndarray]:
@@ -176,24 +184,74 @@ def rates(vectors: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
     return result
 
 
-def kinds(vectors: np.ndarray, queries: np.ndarray, folder: Path) -> dict[str, Any]:
-    """Every kind of inverted lists: build, rate beside flat, recall@10 after exact re-ranking, size on disk."""
-    queries = queries[:500]
-    right = exact_top(queries, vectors, 10, largest_norm=NORM).rows
-    flat = len(queries) / cpu(lambda: exact_top(queries, vectors, 10, largest_norm=NORM))
-    rows: dict[str, Any] = {"flat": {"rate": flat, "x_flat": 1.0, "recall": 1.0}}
-    base = {"dims": vectors.shape[1], "count": len(vectors), "largest_norm": NORM}
+def share(found: np.ndarray, right: np.ndarray) -> float:
+    """Recall."""
+    return float(np.mean([np.isin(a, b).mean() for a, b in zip(right, found, strict=True)]))
+
+
+def asked(search: Callable[[np.ndarray], object], queries: np.ndarray) -> dict[str, float]:
+    """Queries per CPU second, asked one by one and in blocks."""
+    rates = {}
+    for batch, many in ((1, 200), (BATCH, len(queries))):
+        some = [queries[i : min(i + batch, many)] for i in range(0, many, batch)]
+        rates["singly" if batch == 1 else "in_batches"] = many / cpu(lambda some=some: [search(q) for q in some])
+    return rates
+
+
+def faiss_own(kind: ivf.Kind, vectors: np.ndarray, lists: int, probes: int) -> Any:
+    """The index of that kind that faiss's factory makes, re-ranking as many candidates as ours does."""
+    codes = {"ivf-flat": "Flat", "ivf-sq8": "SQ8", "ivf-sqfp16": "SQfp16", "ivf-rabitq": "RaBitQ"}
+    made = codes.get(kind, f"PQ{vectors.shape[1] // 4}x4fs")
+    refine = ivf.REFINE[kind]
+    name = f"IVF{lists},{made}" + (",RFlat" if refine > 1 else "")
+    index = faiss.index_factory(vectors.shape[1], name, faiss.METRIC_INNER_PRODUCT)
+    index.train(vectors)
+    index.add(vectors)
+    if refine > 1:
+        index.k_factor = refine
+    faiss.extract_index_ivf(index).nprobe = probes
+    return index
+
+
+def kinds(n: int, d: int, folder: Path) -> dict[str, Any]:
+    """Every kind: build, rates, recall@10 at lists tuned on other queries; faiss's own; and what `auto` takes."""
+    make(folder, n, max(ASKED), d)
+    vectors, queries = np.load(folder / "vectors.npy"), np.load(folder / "queries.npy")
+    tuned, queries = queries[:SAMPLE], queries[SAMPLE:]
+    right = exact_top(queries, vectors, K, largest_norm=NORM).rows
+    rows: dict[str, Any] = {"flat": {"recall": 1.0, "build_s": 0.0, "mb": vectors.nbytes / 1e6}}
+    rows["flat"] |= asked(lambda some: exact_top(some, vectors, K, largest_norm=NORM), queries)
+    plain = faiss.IndexFlatIP(vectors.shape[1])
+    plain.add(vectors)
+    rows["flat"]["faiss"] = asked(lambda some: plain.search(some, K), queries) | {"recall": 1.0, "build_s": 0.0}
+    base = {"dims": d, "count": n, "largest_norm": NORM}
     for kind in ivf.KINDS[1:]:
         start = time.process_time()
         entry = base | ivf.build_ivf(kind, vectors, folder / "index.faiss")
-        build = time.process_time() - start
+        row: dict[str, Any] = {"build_s": time.process_time() - start, "lists": entry["lists"]}
         index = Dense.open(folder, entry)
-        found = index.search(queries, 10).rows
-        rate = len(queries) / cpu(lambda index=index: index.search(queries, 10))
-        recall = float(np.mean([np.isin(a, b).mean() for a, b in zip(right, found, strict=True)]))
-        size = (folder / "index.faiss").stat().st_size / 1e6
-        rows[kind] = {"rate": rate, "x_flat": rate / flat, "recall": recall, "build_s": build, "mb": size}
-    return rows
+        row["nprobe"] = index.nprobe = index.probes_for(tuned, K)
+        row |= asked(lambda some, index=index: index.search(some, K), queries)
+        row["recall"] = share(index.search(queries, K).rows, right)
+        row["mb"] = (folder / "index.faiss").stat().st_size / 1e6
+        start = time.process_time()
+        own = faiss_own(kind, vectors, row["lists"], row["nprobe"])
+        row["faiss"] = {"build_s": time.process_time() - start, "recall": share(own.search(queries, K)[1], right)}
+        row["faiss"] |= asked(lambda some, own=own: own.search(some, K), queries)
+        rows[kind] = row
+    return {"kinds": rows, "auto": [auto(rows, vectors.shape, n) for n in LIVES]}
+
+
+def auto(rows: dict[str, Any], shape: tuple[int, ...], queries: int) -> dict[str, Any]:
+    """What is chosen for that many queries in an index's life, and CPU seconds of every kind, building included.
+
+    Of the kinds at which `auto` looks where memory is no matter.
+    """
+    cost = {
+        kind: rows[kind]["build_s"] + queries / rows[kind]["in_batches"] for kind in ("flat", "ivf-flat", "ivf-sq8")
+    }
+    kind, why = choose(*shape, queries=queries, memory=1 << 50)
+    return {"queries": queries, "kind": kind, "why": why, "of_cheapest": cost[kind] / min(cost.values()), "cpu_s": cost}
 
 
 class Free:
@@ -313,13 +371,28 @@ def main() -> None:
                     f"{row['faiss_way']}"
                 )
         if "kinds" in parts:
-            result["kinds"] = kinds(vectors, queries, folder)
-            print(f"\n{'kind':<12} {'q/CPU s':>9} {'x flat':>7} {'recall@10':>10} {'build CPU s':>12} {'MB':>7}")
+            result |= kinds(args.vectors, args.dims, folder)
+            print(
+                f"\nlists tuned to recall 0.99 on {SAMPLE} other queries; per CPU second one by one | in {BATCH}s\n"
+                f"{'kind':<12} {'lists':>6} {'probed':>6} {'ours':>15} {'x flat':>13} {'recall':>7} {'build s':>8} "
+                f"{'MB':>6}   faiss's own: {'q/s':>13} {'recall':>7} {'build s':>8}"
+            )
+            first = result["kinds"]["flat"]
             for key, row in result["kinds"].items():
-                build, size = row.get("build_s", 0.0), row.get("mb", vectors.nbytes / 1e6)
+                ours, theirs = row, row["faiss"]
+                ratios = f"{ours['singly'] / first['singly']:.1f} | {ours['in_batches'] / first['in_batches']:.1f}"
                 print(
-                    f"{key:<12} {row['rate']:>9.0f} {row['x_flat']:>7.1f} {row['recall']:>10.4f} {build:>12.1f} "
-                    f"{size:>7.0f}"
+                    f"{key:<12} {row.get('lists', '-'):>6} {row.get('nprobe', '-'):>6} "
+                    f"{ours['singly']:>7.0f} | {ours['in_batches']:>5.0f} {ratios:>13} {ours['recall']:>7.4f} "
+                    f"{ours['build_s']:>8.1f} {ours['mb']:>6.0f}   {'':<12} "
+                    f"{theirs['singly']:>5.0f} | {theirs['in_batches']:>5.0f} {theirs['recall']:>7.4f} "
+                    f"{theirs['build_s']:>8.1f}"
+                )
+            for row in result["auto"]:
+                costs = ", ".join(f"{kind} {cost:.1f}" for kind, cost in row["cpu_s"].items())
+                print(
+                    f"auto, {row['queries']:>9,} queries: {row['kind']:<9} {row['of_cheapest']:.2f} of the cheapest "
+                    f"({costs} CPU s)"
                 )
         if "memory" in parts:
             result["memory"] = memory(args.documents, args.offline, folder)
