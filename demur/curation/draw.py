@@ -139,7 +139,11 @@ def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path,
             shutil.rmtree(place)
         if not place.is_dir():
             work = folder / f".making-{key}"
-            build(opened, work, documents=True, skip_bad=True, for_release=True)
+            try:
+                build(opened, work, documents=True, skip_bad=True, for_release=True)
+            except BaseException:
+                shutil.rmtree(work, ignore_errors=True)  # what a full disk cannot hold should not stay on it
+                raise
             with storage_errors(place):
                 work.rename(place)
     return place

@@ -263,15 +263,11 @@ def build(
 
 
 def _write(path: Path, lines: Iterable[bytes]) -> None:
-    with storage_errors(path):
-        handle = path.open("wb")
-    with handle:
+    with storage_errors(path), path.open("wb") as handle:  # a full disk refuses to close it, too
         for line in lines:
-            with storage_errors(path):
-                handle.write(line)
-        with storage_errors(path):
-            handle.flush()
-            os.fsync(handle.fileno())
+            handle.write(line)
+        handle.flush()
+        os.fsync(handle.fileno())
 
 
 class LeftOut(Record):
