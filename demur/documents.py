@@ -98,7 +98,8 @@ class Column:
     def close(self) -> None:
         """Give the file back, unless it is mapped still."""
         del self._buffer[:]
-        self._file.close()
+        with storage_errors(self._folder):  # a full disk refuses what the file has not written yet
+            self._file.close()
 
 
 def by_key(keys: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
