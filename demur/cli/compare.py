@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
             f"{len(data.runs)} runs were found in {args.first} and {args.second}", cure="name two run folders"
         )
     first, second = data.runs
-    found = compare(first, second, data.samples, None if args.every else headline(data.runs))
+    most = None if args.json else max(args.items, 0)
+    found = compare(first, second, data.samples, None if args.every else headline(data.runs), most)
     if args.json:
         sys.stdout.write(json.dumps(as_json(found, args.see / 100), indent=1, ensure_ascii=False) + "\n")
     else:

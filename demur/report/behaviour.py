@@ -7,7 +7,7 @@ from typing import Any
 from demur.judge.measures.behaviour import behaviour
 from demur.judge.measures.risk import RiskCoverage, risk_coverage
 from demur.records import Measure, Scenario
-from demur.report.cells import SCENARIOS, Headline, grouped
+from demur.report.cells import SCENARIOS, Headline
 from demur.report.data import ReportData
 from demur.report.figures import Curve, Panel, Point, curves, series_legend
 from demur.report.tables import Column, Count, Table, counted
@@ -31,11 +31,12 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
     rows: list[tuple[Any, ...]] = []
     gaps = []
     for run in data.runs:
-        asked = {r.scenario for r in run.rows if head.holds(r)}
-        lacks = [s.value for s in head.recipes if s not in asked]
+        mine = head.where(run.rows)
+        asked = set(mine.coded("scenario").labels)
+        lacks = [s.value for s in head.recipes if s.value not in asked]
         if lacks:
             gaps.append(f"{run.name} was not asked these contexts in: {', '.join(lacks)}; its line is over the others.")
-        one = behaviour(r for r in run.rows if head.holds(r))
+        one = behaviour(mine)
         balanced = (
             None
             if one.balanced is None
@@ -57,10 +58,9 @@ def _risks(data: ReportData, head: Headline) -> dict[Scenario, dict[str, RiskCov
     """Scenario -> system -> curve, where the evidence suffices and the system states confidences that differ."""
     found: dict[Scenario, dict[str, RiskCoverage]] = {}
     for run in data.runs:
-        for scenario, rows in grouped(filter(head.holds, run.rows), lambda r: r.scenario).items():
-            if scenario not in (Scenario.ORACLE, Scenario.REALISTIC) or all(r.confidence is None for r in rows):
-                continue
-            one = risk_coverage(rows)
+        mine = head.where(run.rows)
+        for scenario in (Scenario.ORACLE, Scenario.REALISTIC):
+            one = risk_coverage(mine.where(mine.is_in("scenario", [scenario.value])))
             if len(one.coverage) > 1:
                 found.setdefault(scenario, {})[run.name] = one
     return {scenario: found[scenario] for scenario in SCENARIOS if scenario in found}

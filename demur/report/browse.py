@@ -114,7 +114,7 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     """Everything the browser shows, as JSON-safe columns.
 
     Args:
-        data: runs and, where there is one, their release.
+        data: runs and, where there is one, their release; of large ones the samples in ``data.shown`` alone.
         head: which asks the headline numbers are taken from: the browser shows them first.
         image_budget: bytes that thumbnails may take.
 
@@ -122,20 +122,24 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         ``items`` (sample, scenario, condition, recipe, context: parallel arrays), ``verdicts`` (per system: a string
         of one letter per item, and indices into ``pool``), ``samples``, ``contexts``, ``evidence``, ``images``.
     """
-    scenarios = [s.value for s in Scenario if any(r.scenario is s for run in data.runs for r in run.rows)]
-    conditions = _Pool(sorted({r.condition for run in data.runs for r in run.rows}))
-    recipes = _Pool(sorted({r.recipe for run in data.runs for r in run.rows}))
-    sources = _Pool(sorted({r.source for run in data.runs for r in run.rows}))
-    topics = _Pool(sorted({r.topic for run in data.runs for r in run.rows}))
+    rows = [
+        list(run.rows if data.shown is None else run.rows.where(run.rows.is_in("sample", data.shown)))
+        for run in data.runs
+    ]
+    every = [row for mine in rows for row in mine]
+    scenarios = [s.value for s in Scenario if any(r.scenario is s for r in every)]
+    conditions = _Pool(sorted({r.condition for r in every}))
+    recipes = _Pool(sorted({r.recipe for r in every}))
+    sources = _Pool(sorted({r.source for r in every}))
+    topics = _Pool(sorted({r.topic for r in every}))
     pool = _Pool([""])
     pictures = _Pictures()
 
     of_sample: dict[str, Row] = {}
     asked: dict[tuple[str, str], Row] = {}
-    for run in data.runs:
-        for row in run.rows:
-            asked.setdefault((row.context, row.condition), row)
-            of_sample.setdefault(row.sample, row)
+    for row in every:
+        asked.setdefault((row.context, row.condition), row)
+        of_sample.setdefault(row.sample, row)
     order = {s: i for i, s in enumerate(Scenario)}
     keys = sorted(asked, key=lambda k: (asked[k].sample, order[asked[k].scenario], asked[k].recipe, k[1], k[0]))
 
@@ -197,8 +201,8 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         items["main"].append(int(head.holds(row)))
 
     verdicts = []
-    for run in data.runs:
-        draws = by_item(run.rows)
+    for mine in rows:
+        draws = by_item(mine)
         said = [majority(draws[key]) if key in draws else None for key in keys]
         told = [told_draws(draws.get(key, ())) for key in keys]
         verdicts.append(

@@ -8,11 +8,15 @@ and named in every caption; nothing is averaged over recipes or conditions.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from demur.errors import UsageError
-from demur.judge.measures.rates import rates
+from demur.judge.measures.breakdown import groups
+from demur.judge.measures.rates import rates, rates_where
+from demur.judge.measures.table import Flags, Table
 from demur.records import Measure, Row, Scenario
 from demur.report.data import ReportData, Run
 from demur.report.tables import Count, counted
@@ -56,6 +60,10 @@ class Headline(NamedTuple):
         """Whether a row is part of the headline numbers."""
         return row.condition == self.condition and self.recipes.get(row.scenario) == row.recipe
 
+    def where(self, rows: Table) -> Table:
+        """The rows that are part of the headline numbers."""
+        return rows.where(among(rows, {(s.value, text, self.condition) for s, text in self.recipes.items()}))
+
     def told(self) -> str:
         """One line for the notes under a table."""
         recipes = "; ".join(text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC)
@@ -64,9 +72,26 @@ class Headline(NamedTuple):
         return f"Prompt: {self.condition}. Contexts: {recipes or 'none shown'}.{repeats}"
 
 
-def cell(rows: Iterable[Row]) -> Cell:
-    """The three rates of some rows, with intervals clustered by what samples share."""
-    return Cell(*rates(tuple(rows)))
+def cell(rows: Table, place: Flags | None = None) -> Cell:
+    """The three rates of some rows (bool [rows]; all when None), with intervals clustered by what samples share."""
+    return Cell(*(rates(rows) if place is None else rates_where(rows, place)))
+
+
+def among(rows: Table, asked: Collection[tuple[str, str, str]]) -> Flags:
+    """Bool [rows]: (scenario, recipe, condition) is one of ``asked``."""
+    columns = [rows.coded(name) for name in ("scenario", "recipe", "condition")]
+    grid = np.zeros([max(1, len(c.labels)) for c in columns], dtype=np.bool_)
+    for texts in asked:
+        if all(text in c.labels for text, c in zip(texts, columns, strict=True)):
+            grid[tuple(c.labels.index(text) for text, c in zip(texts, columns, strict=True))] = True
+    found: Flags = grid[columns[0].codes, columns[1].codes, columns[2].codes]
+    return found
+
+
+def recipes_of(rows: Table, scenario: Scenario, condition: str) -> dict[str, int]:
+    """Recipe -> rows, of one scenario under one condition, in order of first appearance."""
+    found = rows.tally("scenario", "condition", "recipe")
+    return {text: n for (s, c, text), n in found.items() if (s, c) == (scenario.value, condition)}
 
 
 def by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
@@ -110,8 +135,8 @@ def headline(runs: Sequence[Run]) -> Headline:
     conditions: Counter[str] = Counter()
     shared: Counter[str] = Counter()
     for run in runs:
-        for condition, rows in grouped(run.rows, lambda r: r.condition).items():
-            conditions[condition] += len(rows)
+        for (condition,), n in run.rows.tally("condition").items():
+            conditions[condition] += n
             shared[condition] += 1
     condition = min(conditions, key=lambda c: (-shared[c], c != DEFAULT_CONDITION, -conditions[c], c))
     candidates = {scenario: _shared_recipes(runs, scenario, condition) for scenario in SCENARIOS}
@@ -125,7 +150,7 @@ def headline(runs: Sequence[Run]) -> Headline:
     matching = [(r, a) for r, a in twins if a in candidates[Scenario.ADVERSARIAL]]
     if matching:
         chosen[Scenario.REALISTIC], chosen[Scenario.ADVERSARIAL] = matching[0]
-    return Headline(condition, chosen, 1 + max((r.draw for run in runs for r in run.rows), default=0))
+    return Headline(condition, chosen, max((run.rows.draws for run in runs), default=1))
 
 
 def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> list[str]:
@@ -133,7 +158,7 @@ def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> 
     asked: Counter[str] = Counter()
     systems: Counter[str] = Counter()
     for run in runs:
-        mine = Counter(r.recipe for r in run.rows if r.scenario is scenario and r.condition == condition)
+        mine = recipes_of(run.rows, scenario, condition)
         asked.update(mine)
         systems.update(mine.keys())
     default, most = str(recipe(scenario.value)), max(systems.values(), default=0)
@@ -144,17 +169,19 @@ def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], C
     """(system, scenario) -> the headline cell, for every pair that was asked."""
     found: dict[tuple[str, Scenario], Cell] = {}
     for run in data.runs:
-        for scenario, rows in grouped(filter(head.holds, run.rows), lambda r: r.scenario).items():
-            found[run.name, scenario] = cell(rows)
+        rows = head.where(run.rows)
+        for (scenario,), place in groups(rows, "scenario"):
+            found[run.name, Scenario(scenario)] = cell(rows, place)
     return found
 
 
-def part_cells(data: ReportData, head: Headline, part: Callable[[Row], str]) -> dict[tuple[str, str, Scenario], Cell]:
-    """(system, part, scenario) -> headline cell of one part (source, topic, modality)."""
+def part_cells(data: ReportData, head: Headline, part: str) -> dict[tuple[str, str, Scenario], Cell]:
+    """(system, part, scenario) -> headline cell of one part (``source``, ``topic``, or another column)."""
     found: dict[tuple[str, str, Scenario], Cell] = {}
     for run in data.runs:
-        for (name, scenario), rows in grouped(filter(head.holds, run.rows), lambda r: (part(r), r.scenario)).items():
-            found[run.name, name, scenario] = cell(rows)
+        rows = head.where(run.rows)
+        for (name, scenario), place in groups(rows, part, "scenario"):
+            found[run.name, name, Scenario(scenario)] = cell(rows, place)
     return found
 
 
@@ -170,15 +197,14 @@ def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Cell]]:
         return {}
     found: dict[str, dict[int, Cell]] = {}
     for run in data.runs:
-        rows = [r for r in run.rows if r.condition == head.condition]
         points: dict[int, Cell] = {}
-        for text, mine in grouped((r for r in rows if r.scenario is Scenario.REALISTIC), lambda r: r.recipe).items():
+        for text in recipes_of(run.rows, Scenario.REALISTIC, head.condition):
             one = parsed(text)
             if one is not None and one._replace(k=base.k) == base:
-                points[one.k] = cell(mine)
-        oracle = [r for r in rows if r.scenario is Scenario.ORACLE and r.recipe == head.recipes.get(Scenario.ORACLE)]
-        if points and 0 not in points and oracle:
-            points[0] = cell(oracle)
+                points[one.k] = cell(run.rows, among(run.rows, {("realistic", text, head.condition)}))
+        oracle = among(run.rows, {("oracle", head.recipes.get(Scenario.ORACLE, ""), head.condition)})
+        if points and 0 not in points and oracle.any():
+            points[0] = cell(run.rows, oracle)
         if len(points) > 1:
             found[run.name] = dict(sorted(points.items()))
     return {name: points for name, points in found.items() if set(points) - {0, base.k}}
@@ -191,16 +217,19 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Cell
     """
     found: dict[str, dict[int, Cell]] = {}
     for run in data.runs:
-        families: defaultdict[Recipe, dict[int, list[Row]]] = defaultdict(dict)
-        mine = (r for r in run.rows if r.scenario is Scenario.REALISTIC and r.condition == head.condition)
-        for text, rows in grouped(mine, lambda r: r.recipe).items():
+        families: defaultdict[Recipe, dict[int, str]] = defaultdict(dict)
+        mine = recipes_of(run.rows, Scenario.REALISTIC, head.condition)
+        for text in mine:
             one = parsed(text)
             if one is not None and one.order.startswith("gold@"):
-                families[one._replace(order="gold@0")][int(one.order.removeprefix("gold@"))] = rows
+                families[one._replace(order="gold@0")][int(one.order.removeprefix("gold@"))] = text
         if families:
-            largest = max(families.values(), key=lambda places: sum(map(len, places.values())))
+            largest = max(families.values(), key=lambda places: sum(mine[text] for text in places.values()))
             if len(largest) > 1:
-                found[run.name] = {at: cell(rows) for at, rows in sorted(largest.items())}
+                found[run.name] = {
+                    at: cell(run.rows, among(run.rows, {("realistic", text, head.condition)}))
+                    for at, text in sorted(largest.items())
+                }
     return found
 
 
@@ -208,14 +237,15 @@ def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, S
     """(system, strictness level, scenario) -> cell, headline recipes, for systems asked at two levels or more."""
     found: dict[tuple[str, str, Scenario], Cell] = {}
     for run in data.runs:
-        mine = [r for r in run.rows if r.condition in STRICTNESS and head.recipes.get(r.scenario) == r.recipe]
-        if len({r.condition for r in mine}) < 2:
+        asked = {(s.value, text, level) for s, text in head.recipes.items() for level in STRICTNESS}
+        mine = run.rows.where(among(run.rows, asked))
+        if len(mine.tally("condition")) < 2:
             continue
-        by = grouped(mine, lambda r: (r.condition, r.scenario))
+        by = dict(groups(mine, "condition", "scenario"))
         for level in STRICTNESS:
             for scenario in SCENARIOS:
-                if (level, scenario) in by:
-                    found[run.name, level, scenario] = cell(by[level, scenario])
+                if (level, scenario.value) in by:
+                    found[run.name, level, scenario] = cell(mine, by[level, scenario.value])
     return found
 
 
@@ -223,11 +253,9 @@ def grid_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, str], C
     """(system, modality of gold, modality of distractors) -> Realistic cell, from recipes that fix both sides."""
     found: dict[tuple[str, str, str], Cell] = {}
     for run in data.runs:
-        for text, rows in grouped(
-            (r for r in run.rows if r.scenario is Scenario.REALISTIC and r.condition == head.condition),
-            lambda r: r.recipe,
-        ).items():
+        for text in recipes_of(run.rows, Scenario.REALISTIC, head.condition):
             one = parsed(text)
             if one is not None and one.gold != "any" and one.negatives != "any":
-                found[run.name, one.gold, one.negatives] = cell(rows)
+                place = among(run.rows, {("realistic", text, head.condition)})
+                found[run.name, one.gold, one.negatives] = cell(run.rows, place)
     return found

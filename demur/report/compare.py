@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 
+from demur.judge.measures.draws import gather
 from demur.judge.measures.paired import Paired, holm, of_means
 from demur.judge.measures.power import paired
-from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags, Floats
+from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Codes, Flags, Floats
 from demur.judge.measures.table import Table as Columns
 from demur.records import Outcome, Row, Sample, Scenario
-from demur.report.cells import SCENARIOS, Headline, by_item, majority
+from demur.report.cells import SCENARIOS, Headline
 from demur.report.data import Run
 from demur.report.tables import Column, Table, plain, to_rich
 
@@ -48,14 +49,6 @@ def _flags(rows: Columns) -> dict[str, Flags]:
     }
 
 
-def _means(items: Sequence[Sequence[Row]]) -> dict[str, Floats]:
-    """Measure name -> float64 [items]: the share of an item's draws that count for it."""
-    sizes = np.array([len(draws) for draws in items])
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    flags = _flags(Columns(r for draws in items for r in draws))
-    return {name: np.add.reduceat(hit.astype(np.float64), starts) / sizes for name, hit in flags.items()}
-
-
 _SIGN = {PRIMARY: 1, "accuracy": 1, "hallucination": -1}
 """+1 where more is better, -1 where less is; deflection depends on the scenario."""
 
@@ -76,6 +69,7 @@ class Difference(NamedTuple):
         lost: pairs where only the first has it.
         p: exact McNemar, two-sided; None when no pair is discordant.
         p_holm: corrected over its family (right behaviour, or the three rates).
+        spread: mean square of the pairs' differences; with one draw each the share of pairs that differ.
     """
 
     scenario: Scenario
@@ -90,6 +84,7 @@ class Difference(NamedTuple):
     lost: int
     p: float | None
     p_holm: float | None
+    spread: float
 
     @property
     def significant(self) -> bool:
@@ -151,8 +146,13 @@ class Comparison(NamedTuple):
     gained: tuple[Changed, ...]
     slices: tuple[Slice, ...]
     """Worst first."""
+    lost_in_all: int
+    """How many were lost; ``lost`` may hold the worst of them alone."""
+    gained_in_all: int
     draws: int = 1
     """Draws per ask, at most; an ask's draws are one pair, with their mean."""
+    answers: tuple[int, int] = (0, 0)
+    """Graded draws behind the pairs, of each run."""
 
     @property
     def test(self) -> str:
@@ -183,8 +183,49 @@ class Comparison(NamedTuple):
         return f"{self.second} {' and '.join(parts)}."
 
 
+class _Side(NamedTuple):
+    """One run's graded items among those that both were asked; arrays over its items."""
+
+    rows: Columns
+    key: Codes
+    """int64: equal for the same context set and condition on both sides."""
+    stands: Codes
+    """int64: the row that stands for the item: the first draw of its most frequent outcome."""
+    draws: Codes
+    """int64: its graded draws."""
+    means: Mapping[str, Floats]
+    """Measure name -> the share of its draws that count."""
+    right: Flags
+    """bool: whether the row that stands for it shows the right behaviour."""
+
+
+def _side(rows: Columns, key: Codes, shared: Codes) -> _Side:
+    kept = np.flatnonzero(rows.graded & np.isin(key, shared))
+    items = gather(key, rows.graded & np.isin(key, shared))
+    flags = {name: hit[kept] for name, hit in _flags(rows).items()}
+    stands = items.first
+    if items.of is not None and items.n < len(kept):
+        place = items.of * 3 + rows.result[kept]
+        often = np.bincount(place, minlength=3 * items.n)[place]
+        order = np.lexsort((rows.numbers("draw")[kept], -often, items.of))
+        stands = order[np.unique(items.of[order], return_index=True)[1]]
+    means = {name: items.mean(hit) for name, hit in flags.items()}
+    return _Side(rows, key[kept][items.first], kept[stands], items.size, means, flags[PRIMARY][stands])
+
+
+def _keys(first: Columns, second: Columns) -> tuple[Codes, Codes]:
+    """int64 [rows] of each side: equal for the same context set under the same condition."""
+    one, other = first.coded_with(second, "context"), first.coded_with(second, "condition")
+    many = 1 + max((int(c.max(initial=0)) for c in other), default=0)
+    return one[0] * many + other[0], one[1] * many + other[1]
+
+
 def compare(
-    first: Run, second: Run, samples: Mapping[str, Sample] | None = None, head: Headline | None = None
+    first: Run,
+    second: Run,
+    samples: Mapping[str, Sample] | None = None,
+    head: Headline | None = None,
+    most: int | None = None,
 ) -> Comparison:
     """Compare two runs over the asks they share.
 
@@ -193,70 +234,95 @@ def compare(
         second: the one that may be better or worse.
         samples: sample id -> sample, for the questions of the items that changed; ids are shown without.
         head: count the asks of these recipes and this prompt alone; None takes every shared ask, sweeps and all.
+        most: items told one by one, of those lost and of those gained, the worst first; None: all.
 
     Returns:
         The comparison; without a shared ask it has no differences.
     """
-    left = by_item(r for r in first.rows if head is None or head.holds(r))
-    right = by_item(r for r in second.rows if head is None or head.holds(r))
-    shared = sorted(set(left) & set(right))
-    both = [
-        ([r for r in left[k] if r.outcome is not None], [r for r in right[k] if r.outcome is not None]) for k in shared
-    ]
-    items = [(a, b) for a, b in both if a and b]
-    graded = [(majority(a), majority(b)) for a, b in items]
-    raw: list[tuple[Scenario, Paired]] = []
-    for scenario in SCENARIOS:
-        mine = [(a, b) for a, b in items if a[0].scenario is scenario]
-        if not mine:
+    left, right = (run.rows if head is None else head.where(run.rows) for run in (first, second))
+    keys = _keys(left, right)
+    asked = np.unique(keys[0]), np.unique(keys[1])
+    shared = np.intersect1d(*asked, assume_unique=True)
+    one, other = _side(left, keys[0], shared), _side(right, keys[1], shared)
+    _, a, b = np.intersect1d(one.key, other.key, assume_unique=True, return_indices=True)
+    place, cluster = left.coded("scenario"), left.cluster
+    scenario = place.codes[one.stands[a]]
+    raw: list[tuple[Scenario, Paired, float]] = []
+    for which in SCENARIOS:
+        mine = scenario == (place.labels.index(which.value) if which.value in place.labels else -1)
+        if not mine.any():
             continue
-        one, other = _means([a for a, _ in mine]), _means([b for _, b in mine])
-        cluster = Columns(a[0] for a, _ in mine).cluster
-        for name, means in one.items():
-            raw.append((scenario, of_means(means, other[name], cluster, measure=name)))
+        for name in one.means:
+            shares = one.means[name][a[mine]], other.means[name][b[mine]]
+            found = of_means(*shares, cluster[one.stands[a[mine]]], measure=name)
+            raw.append((which, found, float(((shares[1] - shares[0]) ** 2).mean())))
     # Two families: the behaviour that is asked for decides; the three rates behind it explain.
     corrected: list[float | None] = [None] * len(raw)
     for first_question in (True, False):
-        family = [i for i, (_, one) in enumerate(raw) if (one.measure == PRIMARY) is first_question]
+        family = [i for i, (_, found, _) in enumerate(raw) if (found.measure == PRIMARY) is first_question]
         for i, p in zip(family, holm([raw[i][1].p_exact for i in family]), strict=True):
             corrected[i] = p
     differences = tuple(
         Difference(
-            scenario, one.measure, one.n, one.first or 0.0, one.second or 0.0, one.difference or 0.0, one.low, one.high,
-            one.only_second, one.only_first, one.p_exact, p,
+            which, found.measure, found.n, found.first or 0.0, found.second or 0.0, found.difference or 0.0, found.low,
+            found.high, found.only_second, found.only_first, found.p_exact, p, spread,
         )
-        for (scenario, one), p in zip(raw, corrected, strict=True)
+        for (which, found, spread), p in zip(raw, corrected, strict=True)
     )  # fmt: skip
-
-    def changed(a: Row, b: Row) -> Changed:
-        sample = (samples or {}).get(a.sample)
-        return Changed(
-            a.sample, a.context, a.condition, a.scenario.value, a.source, sample.question if sample else a.sample,
-            _word(a), _word(b), a.answer, b.answer,
-        )  # fmt: skip
-
-    order = {Outcome.INCORRECT: 0, Outcome.DEFLECTED: 1, Outcome.CORRECT: 2}
-    gravity = (Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL, Scenario.PARAMETRIC)
-
-    def grave(a: Row, wrong: Row) -> tuple[int, int, str, str]:
-        """Made up before deflected, and with gold evidence in sight before without."""
-        return order[wrong.outcome or Outcome.CORRECT], gravity.index(a.scenario), a.sample, a.context
-
-    lost = sorted(((a, b) for a, b in graded if is_right(a) and not is_right(b)), key=lambda p: grave(p[0], p[1]))
-    gained = sorted(((a, b) for a, b in graded if is_right(b) and not is_right(a)), key=lambda p: grave(p[0], p[0]))
+    gone = one.right[a] & ~other.right[b]
+    come = other.right[b] & ~one.right[a]
+    pairs = one.stands[a], other.stands[b]
     return Comparison(
         first=first.name,
         second=second.name,
-        pairs=len(graded),
-        only_first=len(left) - len(shared),
-        only_second=len(right) - len(shared),
-        ungraded=len(shared) - len(graded),
+        pairs=len(a),
+        only_first=len(asked[0]) - len(shared),
+        only_second=len(asked[1]) - len(shared),
+        ungraded=len(shared) - len(a),
         differences=differences,
-        lost=tuple(changed(a, b) for a, b in lost),
-        gained=tuple(changed(a, b) for a, b in gained),
-        slices=_slices(graded),
-        draws=max((len(draws) for pair in items for draws in pair), default=1),
+        lost=_changed(left, right, pairs[0][gone], pairs[1][gone], samples or {}, most, wrong=1),
+        gained=_changed(left, right, pairs[0][come], pairs[1][come], samples or {}, most, wrong=0),
+        slices=_slices(left, pairs[0], one.means[PRIMARY][a], other.means[PRIMARY][b]),
+        lost_in_all=int(gone.sum()),
+        gained_in_all=int(come.sum()),
+        draws=max((int(s.draws[i].max(initial=1)) for s, i in ((one, a), (other, b))), default=1),
+        answers=(int(one.draws[a].sum()), int(other.draws[b].sum())),
     )
+
+
+_GRAVE = {INCORRECT: 0, DEFLECTED: 1, CORRECT: 2}
+_GRAVITY = (Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL, Scenario.PARAMETRIC)
+
+
+def _changed(
+    left: Columns,
+    right: Columns,
+    before: Codes,
+    after: Codes,
+    samples: Mapping[str, Sample],
+    most: int | None,
+    *,
+    wrong: Literal[0, 1],
+) -> tuple[Changed, ...]:
+    """Items that changed (rows of each side): made up before deflected, with gold in sight before without."""
+    outcome = (left.result[before], right.result[after])[wrong]
+    columns = [left.texts(name, before) for name in ("scenario", "sample", "context", "condition")]
+    gravity = {s.value: i for i, s in enumerate(_GRAVITY)}
+    order = sorted(
+        range(len(before)),
+        key=lambda i: (_GRAVE[int(outcome[i])], gravity[columns[0][i]], *(c[i] for c in columns[1:])),
+    )[:most]
+    found = []
+    for start in range(0, len(order), 1024):
+        part = order[start : start + 1024]
+        for a, b in zip(left.take(before[part]), right.take(after[part]), strict=True):
+            sample = samples.get(a.sample)
+            question = sample.question if sample else a.sample
+            found.append(
+                Changed(a.sample, a.context, a.condition, a.scenario.value, a.source, question, _word(a), _word(b),
+                        a.answer, b.answer)
+            )  # fmt: skip
+    return tuple(found)
 
 
 def _word(row: Row) -> str:
@@ -265,29 +331,30 @@ def _word(row: Row) -> str:
     ]
 
 
-def _slices(graded: Sequence[tuple[Row, Row]]) -> tuple[Slice, ...]:
-    """Sources and topics by scenario, those that lost most pairs on balance first."""
-    found: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
-    for a, b in graded:
-        verdicts = (is_right(a), is_right(b))
-        for part in (f"source {a.source}", f"topic {a.topic}" if a.topic else ""):
-            if part:
-                found.setdefault((part, a.scenario.value), []).append(verdicts)
-    slices = [
-        Slice(
-            part, scenario, len(pairs),
-            sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs),
-            sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs),
-        )
-        for (part, scenario), pairs in found.items()
-    ]  # fmt: skip
+def _slices(rows: Columns, place: Codes, first: Floats, second: Floats) -> tuple[Slice, ...]:
+    """Sources and topics by scenario, those that lost most pairs on balance first; shares are means over draws."""
+    slices = []
+    scenario = rows.coded("scenario")
+    for kind in ("source", "topic"):
+        part = rows.coded(kind)
+        joint = part.codes[place] * max(1, len(scenario.labels)) + scenario.codes[place]
+        for code in np.unique(joint):
+            label, which = divmod(int(code), max(1, len(scenario.labels)))
+            if not part.labels[label]:
+                continue
+            one, other = first[joint == code], second[joint == code]
+            slices.append(
+                Slice(
+                    f"{kind} {part.labels[label]}", scenario.labels[which], len(one), float(one.sum()) / len(one),
+                    float(other.sum()) / len(one), int((one > other).sum()), int((other > one).sum()),
+                )
+            )  # fmt: skip
     return tuple(sorted(slices, key=lambda s: (s.gained - s.lost, -s.n, s.part, s.scenario)))
 
 
 def needed(difference: Difference, seen: float) -> int | None:
     """Pairs it takes to see ``seen`` (a share, 0.05 is 5 points) with 80 % power, from how often these two differ."""
-    discordant = (difference.lost + difference.gained) / difference.n if difference.n else 0.0
-    return paired(seen, min(1.0, max(discordant, seen)))
+    return paired(seen, min(1.0, max(difference.spread, seen)))
 
 
 def _enough(main: Sequence[Difference], seen: float) -> str:
@@ -327,9 +394,10 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
              d.lost, d.gained, p, d.verdict)
         )  # fmt: skip
     main = [d for d in found.differences if d.measure == PRIMARY]
+    draws = " (with {:,} and {:,} draws)".format(*found.answers) if found.draws > 1 else ""
     notes = (
         _enough(main, seen),
-        f"{found.pairs:,} asks graded in both; {found.ungraded:,} shared but not graded in one of them; "
+        f"{found.pairs:,} asks graded in both{draws}; {found.ungraded:,} shared but not graded in one of them; "
         f"asked of one alone: {found.only_first:,} and {found.only_second:,}.",
         f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals: paired bootstrap over "
         f"clusters, 95 %. p: {found.test}, corrected by Holm over {len(main)} tests of right behaviour and "
@@ -395,9 +463,12 @@ def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, 
     parts = [table(found, seen)]
     if found.differences:
         parts.append(slices_table(found))
-    for gone, name in ((found.lost, "lost"), (found.gained, "gained")):
+    for gone, name, all_ in (
+        (found.lost, "lost", found.lost_in_all),
+        (found.gained, "gained", found.gained_in_all),
+    ):
         if gone and items:
-            caption = f"{name.capitalize()} by {found.second}: {min(items, len(gone))} of {len(gone)} items"
+            caption = f"{name.capitalize()} by {found.second}: {min(items, len(gone))} of {all_} items"
             parts.append(changed_table(found, gone[:items], name, caption))
     for one in parts:
         if one.missing:
@@ -421,6 +492,7 @@ def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
         "only_second": found.only_second,
         "ungraded": found.ungraded,
         "draws": found.draws,
+        "answers": list(found.answers),
         "test": found.test,
         "worse": found.worse,
         "sentence": found.sentence,

@@ -1,22 +1,33 @@
 """What a report is made from: run folders and, where there is one, the release they were asked from.
 
-Everything is read from files and checked here, so that tables, figures and pages only arrange it.
+Everything is read from files and checked here, so that tables, figures and pages only arrange it. Rows are held as
+columns, never as a record each; what is shown one by one is bounded by `MOST_ITEMS` and drawn by hash.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 from pydantic import ValidationError
 
 from demur.errors import DataError, UsageError
+from demur.judge.measures.table import Table, table
 from demur.records import ContextSet, Drop, Outcome, Row, Sample
-from demur.store import Problems, read_json, read_jsonl, read_records, storage_errors, why_invalid
+from demur.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
 
 ROWS = "rows.parquet"
+MOST_ITEMS = 50_000
+"""Asks that the sample browser holds; of larger runs it shows samples drawn by the hash of their id, each whole."""
+_REPEATED = (
+    "source", "topic", "cluster", "query_modality", "gold_modality", "negative_modality", "scenario", "condition",
+    "recipe", "expected", "status", "outcome", "reason", "error",
+)  # fmt: skip
+"""Columns whose texts occur again and again: kept as numbers into their distinct texts."""
 
 
 class ReleaseView(Protocol):
@@ -52,8 +63,8 @@ class Run:
         name: the system: its folder's name, made unique among the runs of a report.
         path: the folder.
         manifest: as the run wrote it.
-        rows: every graded ask, in file order.
-        contexts: context id -> context set; empty when the folder holds none.
+        rows: every ask, in file order; given as rows or as a `Table`.
+        contexts: context id -> context set of the samples shown one by one; empty when the folder holds none.
         judges: judge ids of its verdicts, sorted; from the manifest when there is no verdicts file.
         prompts: SHA-256 of the judge prompts used, sorted.
         usage: tokens and seconds, summed over the responses.
@@ -63,12 +74,15 @@ class Run:
     name: str
     path: Path
     manifest: Mapping[str, Any]
-    rows: tuple[Row, ...]
+    rows: Table
     contexts: Mapping[str, ContextSet] = field(default_factory=dict)
     judges: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     usage: Mapping[str, float] = field(default_factory=dict)
     labels: Mapping[str, Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", table(self.rows))
 
     @property
     def note(self) -> str:
@@ -84,6 +98,8 @@ class ReportData:
     release: ReleaseView | None = None
     samples: Mapping[str, Sample] = field(default_factory=dict)
     """Sample id -> sample, of the release; empty without one."""
+    shown: frozenset[str] | None = None
+    """Samples that are shown one by one; None: all."""
 
 
 def is_run(path: Path) -> bool:
@@ -126,8 +142,8 @@ def _why_not_a_run(path: Path) -> tuple[str]:
     return (f"not a run: it has no {' and no '.join(lacks)}",)
 
 
-def read_rows(path: Path) -> tuple[Row, ...]:
-    """The rows of a run, every one checked.
+def read_rows(path: Path) -> Table:
+    """The rows of a run as columns, every row checked.
 
     Args:
         path: ``rows.parquet``, with exactly the columns of `Row`.
@@ -141,10 +157,10 @@ def read_rows(path: Path) -> tuple[Row, ...]:
 
     try:
         with storage_errors(path):
-            table = pq.read_table(path)
+            rows = pq.read_table(path, read_dictionary=list(_REPEATED))
     except pa.ArrowInvalid as error:
         raise DataError(f"not a Parquet file: {error}", item=str(path), cure="run the system again") from error
-    expected, present = set(Row.model_fields), set(table.column_names)
+    expected, present = set(Row.model_fields), set(rows.column_names)
     if present | {"draw"} != expected:  # a run from before there were draws has no such column
         differences = [f"lacks {c}" for c in sorted(expected - present)] + [
             f"has {c}" for c in sorted(present - expected)
@@ -153,25 +169,51 @@ def read_rows(path: Path) -> tuple[Row, ...]:
             f"the columns are not those of a run: {', '.join(differences)}", item=str(path), cure="run the system again"
         )
     problems = Problems()
-    rows: list[Row] = []
-    for batch in table.to_batches():
+    number = 0
+    for batch in rows.to_batches(max_chunksize=4096):
         for values in batch.to_pylist():
+            number += 1
             try:
-                rows.append(Row.model_validate(values))
+                Row.model_validate(values)
             except ValidationError as error:
-                problems.add(f"{path.name}:{len(rows) + len(problems) + 1} ({values.get('ask')})", why_invalid(error))
+                problems.add(f"{path.name}:{number} ({values.get('ask')})", why_invalid(error))
     problems.settle()
-    if not rows:
+    if not number:
         raise DataError("the run has no rows", item=str(path), cure="let it finish: run the same command again")
-    return tuple(rows)
+    return Table(rows)
 
 
-def read_run(path: Path, name: str = "") -> Run:
+def drawn_samples(runs: Sequence[Table], most: int) -> frozenset[str] | None:
+    """Samples to be shown one by one: all (None) while they were asked at most ``most`` things.
+
+    Else those whose ids hash lowest, as many as fit, each with everything that any run asked of it.
+    """
+    asks: Counter[str] = Counter()
+    for rows in runs:
+        first = np.unique(rows.asked, return_index=True)[1]
+        samples = rows.coded("sample")
+        for code, n in zip(*np.unique(samples.codes[first], return_counts=True), strict=True):
+            asks[samples.labels[code]] = max(asks[samples.labels[code]], int(n))
+    if sum(asks.values()) <= most:
+        return None
+    chosen: list[str] = []
+    room = most
+    for sample in sorted(asks, key=lambda s: seed_of("shown", s)):
+        room -= asks[sample]
+        if room < 0 and chosen:
+            break
+        chosen.append(sample)
+    return frozenset(chosen)
+
+
+def read_run(path: Path, name: str = "", *, rows: Table | None = None, shown: frozenset[str] | None = None) -> Run:
     """Read one run folder.
 
     Args:
         path: the folder.
         name: what to call the system; the folder's name when empty.
+        rows: its rows, where they were read already.
+        shown: samples whose context sets are wanted; None: all.
 
     Raises:
         DataError: a file of it is broken; names the file and the line.
@@ -184,7 +226,8 @@ def read_run(path: Path, name: str = "") -> Run:
     problems = Problems()
     contexts: dict[str, ContextSet] = {}
     if (path / "contexts.jsonl").is_file():
-        contexts = {c.id: c for c in read_records(path / "contexts.jsonl", ContextSet, problems)}
+        sets = read_records(path / "contexts.jsonl", ContextSet, problems)
+        contexts = {c.id: c for c in sets if shown is None or c.sample in shown}
     judges: set[str] = set()
     prompts: set[str] = set()
     if (path / "verdicts.jsonl").is_file():
@@ -209,7 +252,7 @@ def read_run(path: Path, name: str = "") -> Run:
         name=name or path.resolve().name,
         path=path,
         manifest=manifest,
-        rows=read_rows(path / ROWS),
+        rows=read_rows(path / ROWS) if rows is None else rows,
         contexts=contexts,
         judges=tuple(sorted(judges - {""})),
         prompts=tuple(sorted(prompts - {""})),
@@ -272,20 +315,23 @@ def load(runs: Sequence[Path], release: Path | None = None) -> ReportData:
     paths = find_runs(runs)
     if not paths:
         raise UsageError("no run was named", cure="give a folder such as demo-out/runs/SYSTEM")
-    read = tuple(read_run(path, name) for path, name in zip(paths, _unique_names(paths), strict=True))
+    rows = [read_rows(path / ROWS) for path in paths]
+    shown = drawn_samples(rows, MOST_ITEMS)
+    names = _unique_names(paths)
+    read = tuple(read_run(p, n, rows=r, shown=shown) for p, n, r in zip(paths, names, rows, strict=True))
     folder = release or beside(paths[0])
     if folder is None:
-        return ReportData(read)
+        return ReportData(read, shown=shown)
     from demur.curation.release import Release
 
     opened = Release.open(folder)
     samples = {s.id: s for s in opened.samples()}
     for run in read:
-        strange = sorted({row.sample for row in run.rows} - set(samples))
+        strange = sorted(set(run.rows.coded("sample").labels) - set(samples))
         if strange:
             raise DataError(
                 f"the run asks {len(strange)} sample(s) that the release {folder} does not have, such as {strange[0]}",
                 item=str(run.path),
                 cure="give the release it was run on with --release",
             )
-    return ReportData(read, opened, samples)
+    return ReportData(read, opened, samples, shown)

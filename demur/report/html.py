@@ -34,6 +34,8 @@ from demur.report.tables import Column, Table, plain, shown, spans
 from demur.report.terminal import results_table
 from demur.store import canonical, write_atomic
 
+MOST_CHANGED = 12
+"""Questions named under a comparison."""
 IMAGE_BUDGET = 12_000_000
 """Bytes that thumbnails may take in the page."""
 
@@ -193,7 +195,7 @@ def _header(data: ReportData, head: Headline, title: str) -> str:
     asks = sum(len(run.rows) for run in data.runs)
     judges = sorted({j for run in data.runs for j in run.judges})
     facts = [
-        ("Samples", f"{len({r.sample for run in data.runs for r in run.rows}):,}"),
+        ("Samples", f"{len({s for run in data.runs for s in run.rows.coded('sample').labels}):,}"),
         ("Answers judged", f"{asks:,}"),
         ("Systems", ", ".join(run.name for run in data.runs)),
         ("Judge", ", ".join(judges) or "not stated"),
@@ -234,7 +236,7 @@ def _sentences(data: ReportData, head: Headline) -> str:
         return ""
     lines = []
     for run in data.runs:
-        one = behaviour(r for r in run.rows if head.holds(r))
+        one = behaviour(head.where(run.rows))
         name, parts = f"<strong>{text(run.name)}</strong>", []
         if one.answered.value is not None and one.over_deflection.value is not None:
             parts.append(
@@ -348,8 +350,8 @@ def _modality(data: ReportData, head: Headline) -> str:
 
 
 def _parts(data: ReportData, head: Headline) -> str:
-    sources = {r.source for run in data.runs for r in run.rows}
-    topics = {r.topic for run in data.runs for r in run.rows} - {""}
+    sources = {s for run in data.runs for s in run.rows.coded("source").labels}
+    topics = {t for run in data.runs for t in run.rows.coded("topic").labels} - {""}
     if len(sources) < 2 and len(topics) < 2:
         return ""
     parts = [table_html(paper.table8(data, head, interval=False))] if len(sources) > 1 else []
@@ -365,7 +367,7 @@ def _parts(data: ReportData, head: Headline) -> str:
 
 def topic_table(data: ReportData, head: Headline) -> Table:
     """Headline rates by topic, as Table 8 has them by source."""
-    cells = part_cells(data, head, lambda r: r.topic)
+    cells = part_cells(data, head, "topic")
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     columns = [Column("System", align="left"), Column("Topic", align="left")]
     for scenario in scenarios:
@@ -402,15 +404,15 @@ def _compare(data: ReportData, head: Headline) -> str:
     if len(data.runs) < 2:
         return ""
     # Against the run that was asked most: a system tried on a handful of samples compares with nothing.
-    first = max(data.runs, key=lambda run: sum(head.holds(r) and r.outcome is not None for r in run.rows))
+    first = max(data.runs, key=lambda run: int(head.where(run.rows).graded.sum()))
     parts = []
     for number, other in enumerate([run for run in data.runs if run is not first][:6]):
-        found = compare.compare(first, other, data.samples, head)
+        found = compare.compare(first, other, data.samples, head, most=MOST_CHANGED)
         body = (
             f"<p>{text(found.sentence)}</p>"
             + table_html(replace(compare.table(found), name=f"compare-{number}"))
             + table_html(replace(compare.slices_table(found), name=f"regressions-{number}"))
-            + _changed(found)
+            + _changed(found, data.shown)
         )
         title = f"{first.name} against {other.name}"
         parts.append(f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>")
@@ -424,14 +426,15 @@ def _compare(data: ReportData, head: Headline) -> str:
     )
 
 
-def _changed(found: compare.Comparison) -> str:
-    """The questions that the second system lost, each a link that opens it in the browser below."""
-    lost = found.lost[:12]
+def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
+    """The questions that the second system lost, each a link that opens it in the browser below, where it is there."""
+    lost = found.lost
     if not lost:
         return ""
     rows = []
     for item in lost:
         link = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{text(item.question)}</a>'
+        link = link if shown_ is None or item.sample in shown_ else text(item.question)
         said = [
             f"{text(word)}<br>{text(_short(answer))}"
             for word, answer in ((item.before, item.said_before), (item.after, item.said_after))
@@ -440,7 +443,7 @@ def _changed(found: compare.Comparison) -> str:
         rows.append(
             "<tr>" + "".join(f'<td class="l{" long" if len(c) > 28 else ""}">{c}</td>' for c in cells) + "</tr>"
         )
-    more = f" (first {len(lost)} of {len(found.lost)})" if len(found.lost) > len(lost) else ""
+    more = f" (first {len(lost)} of {found.lost_in_all})" if found.lost_in_all > len(lost) else ""
     caption = f"Right with {found.first}, not with {found.second}{more}"
     heads = "".join(
         f'<th class="l" scope="col">{text(h)}</th>' for h in ("Question", "Scenario", found.first, found.second)

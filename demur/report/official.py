@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import numpy as np
 
 from demur.errors import UnknownPart
+from demur.judge.measures.draws import gather
 from demur.judge.official import METRICS, metric
 from demur.judge.official.infoseek import final
 from demur.records import Sample, Status
-from demur.report.cells import by_item
 from demur.report.data import ReportData, Run
 from demur.report.tables import Cell, Column, Count, Table, counted
 
@@ -68,44 +68,35 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     )
 
 
-class _Item(NamedTuple):
-    """One item's score: the mean over the draws that the metric defines."""
-
-    score: float | None
-    draws: int
-    failed: int
-    unseen: bool
-
-
 def _rows(run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]) -> list[tuple[Cell, ...]]:
-    scores: dict[tuple[str, str, str, str], list[_Item]] = defaultdict(list)
-    repeated = any(row.draw for row in run.rows)
-    for draws in by_item(run.rows).values():
-        row = draws[0]
+    """One line per source, metric, recipe and condition: answers are scored as they are read, none is kept."""
+    keys: dict[tuple[str, str, str, str], int] = {}
+    found = np.full(len(run.rows), np.nan)
+    group = np.full(len(run.rows), -1)
+    failed, unseen = np.zeros(len(run.rows), bool), np.zeros(len(run.rows), bool)
+    for at, row in enumerate(run.rows):
         sample = samples.get(row.sample)
         rule = rule_of(sample, chosen) if sample else ""
         if sample is None or not rule:
             without.add(row.source)
             continue
-        failed = [r.status is Status.FAILED for r in draws]
-        values = [
-            v
-            for r, lost in zip(draws, failed, strict=True)
-            if (v := metric(rule)(sample.answers, "" if lost else r.answer)) is not None
-        ]
-        unseen_question = sample.split.endswith("unseen_question")
-        key = (row.source, rule.partition(":")[0], row.recipe, row.condition)
-        mean = sum(values) / len(values) if values else None
-        scores[key].append(_Item(mean, len(values), sum(failed), unseen_question))
+        failed[at] = row.status is Status.FAILED
+        score = metric(rule)(sample.answers, "" if failed[at] else row.answer)
+        found[at] = np.nan if score is None else score
+        unseen[at] = sample.split.endswith("unseen_question")
+        group[at] = keys.setdefault((row.source, rule.partition(":")[0], row.recipe, row.condition), len(keys))
     out: list[tuple[Cell, ...]] = []
-    for (source, rule, recipe, condition), found in sorted(scores.items()):
-        defined = [i.score for i in found if i.score is not None]
-        mean = sum(defined) / len(defined) if defined else None
-        parts = [[i.score for i in found if i.unseen is side and i.score is not None] for side in (True, False)]
-        name = rule
-        if rule == "infoseek" and all(parts):
-            mean, name = final(*(sum(p) / len(p) for p in parts)), "infoseek (harmonic mean of its splits)"
-        undefined = len(found) - len(defined)
-        n = counted(len(defined), sum(i.draws for i in found) if repeated else 0)
-        out.append((run.name, source, name, recipe, condition, mean, n, undefined, sum(i.failed for i in found)))
+    for (source, rule, recipe, condition), number in sorted(keys.items()):
+        mine = group == number
+        scored = mine & ~np.isnan(found)
+        items, every = gather(run.rows.item, scored), gather(run.rows.item, mine)
+        scores, side = items.mean(found[scored]), unseen[scored][items.first]
+        mean, name = (float(scores.mean()) if items.n else None), rule
+        if rule == "infoseek" and side.any() and not side.all():
+            mean, name = (
+                final(*(float(scores[s].mean()) for s in (side, ~side))),
+                "infoseek (harmonic mean of its splits)",
+            )
+        n = counted(items.n, items.draws)
+        out.append((run.name, source, name, recipe, condition, mean, n, every.n - items.n, int(failed[mine].sum())))
     return out

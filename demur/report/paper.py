@@ -248,7 +248,8 @@ def table7(data: ReportData) -> Table:
     rows: list[tuple[Any, ...]] = []
     unknown = 0
     for run in data.runs:
-        judged = {r.ask: r for r in run.rows if r.outcome is not None and r.ask in run.labels}
+        labelled = run.rows.where(run.rows.is_in("ask", run.labels)) if run.labels else ()
+        judged = {r.ask: r for r in labelled if r.outcome is not None}
         both = [(judged[ask], label.value) for ask, label in sorted(run.labels.items()) if ask in judged]
         unknown += len(run.labels) - len(both)
         if both:
@@ -279,7 +280,7 @@ def table7(data: ReportData) -> Table:
 
 def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
     """Per-source breakdown, with totals computed over all samples (not the mean of the rows)."""
-    parts = part_cells(data, head, lambda r: r.source)
+    parts = part_cells(data, head, "source")
     wholes = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     sources = sorted({k[1] for k in parts})

@@ -33,9 +33,15 @@ def caveats(data: ReportData) -> list[str]:
                 )
     notes += [f"{run.name}: {run.note}" for run in data.runs if run.note]
     for run in data.runs:
-        lost = sum(r.outcome is None for r in run.rows)
+        lost = int((~run.rows.graded).sum())
         if lost:
             notes.append(f"{run.name}: {lost:,} of {len(run.rows):,} answers were not graded; they are in no rate.")
+    if data.shown is not None:
+        every = {s for run in data.runs for s in run.rows.coded("sample").labels}
+        notes.append(
+            f"The sample browser shows {len(data.shown):,} of {len(every):,} samples, drawn by the hash of their ids; "
+            "every number is over all of them."
+        )
     return list(dict.fromkeys(notes))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,6 +54,15 @@ class Table:
             self._arrow = None
             self._rows = tuple(rows)
         self._coded: dict[str, Column] = {}
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows as records, made a few thousand at a time."""
+        if self._arrow is None:
+            yield from self._rows
+            return
+        for batch in self._arrow.to_batches(max_chunksize=4096):
+            for values in batch.to_pylist():
+                yield Row.model_validate(values)
 
     def __len__(self) -> int:
         return int(self._arrow.num_rows) if self._arrow is not None else len(self._rows)
@@ -138,15 +147,25 @@ class Table:
         """
         if not self.has_draws:
             return None
-        context, condition = self.coded("context"), self.coded("condition")
-        return context.codes * max(1, len(condition.labels)) + condition.codes
+        return self.asked
 
     @cached_property
+    def asked(self) -> Codes:
+        """int64 [rows]: equal for rows of one context set under one condition."""
+        (context, _, _), (condition, count, _) = self._codes("context"), self._codes("condition")
+        return context * max(1, count) + condition
+
+    @cached_property
+    def draws(self) -> int:
+        """How often anything was asked, at most."""
+        if self._arrow is not None and "draw" not in self._arrow.column_names:
+            return 1
+        return 1 + int(np.nan_to_num(self.numbers("draw")).max(initial=0.0))
+
+    @property
     def has_draws(self) -> bool:
         """Whether anything was asked more than once."""
-        if self._arrow is None:
-            return any(r.draw for r in self._rows)
-        return "draw" in self._arrow.column_names and bool(np.nan_to_num(self.numbers("draw")).any())
+        return self.draws > 1
 
     @cached_property
     def should_deflect(self) -> Flags:
@@ -170,6 +189,42 @@ class Table:
 
         codes, labels = _encoded(self._column(name))
         return codes, len(labels), pc.index(labels, "").as_py() if len(labels) else -1
+
+    def tally(self, *by: str) -> dict[tuple[str, ...], int]:
+        """How many rows have each combination of texts that occurs, in order of first appearance."""
+        columns = [self.coded(name) for name in by]
+        joint: Codes = np.zeros(len(self), dtype=np.int64)
+        for column in columns:
+            joint = joint * max(1, len(column.labels)) + column.codes
+        _, first, counts = np.unique(joint, return_index=True, return_counts=True)
+        return {
+            tuple(c.labels[c.codes[first[i]]] for c in columns): int(counts[i])
+            for i in np.argsort(first, kind="stable")
+        }
+
+    def is_in(self, name: str, labels: Collection[str]) -> Flags:
+        """Bool [rows]: the text of a column is one of ``labels``."""
+        if self._arrow is None:
+            wanted = set(labels)
+            return np.array([getattr(r, name) in wanted for r in self._rows], dtype=np.bool_)
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pc.is_in(self._column(name).cast(pa.string()), value_set=pa.array(list(labels), pa.string()))
+        return np.asarray(found.to_numpy(), dtype=np.bool_)
+
+    def texts(self, name: str, places: Codes) -> list[str]:
+        """The texts of a column at those places, in that order; None reads as ""."""
+        if self._arrow is None:
+            column = [getattr(self._rows[i], name) for i in places]
+            return ["" if v is None else str(getattr(v, "value", v)) for v in column]
+        return ["" if v is None else str(v) for v in self._column(name).take(places).to_pylist()]
+
+    def take(self, places: Codes) -> list[Row]:
+        """The rows at those places, as records, in that order."""
+        if self._arrow is None:
+            return [self._rows[i] for i in places]
+        return [Row.model_validate(values) for values in self._arrow.take(places).to_pylist()]
 
     def where(self, keep: Flags) -> Table:
         """The rows where ``keep`` (bool [rows]) is true."""
