@@ -18,11 +18,14 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from demur.indexing.encoders import space_of
 
 BATCH = 64
 SECONDS = "DEMUR_BENCH_SECONDS"
@@ -32,7 +35,7 @@ class OneSecond:
     """A model that takes its time and no processor."""
 
     name, note, similarity = "on_ray:opened", "waits as an accelerator would compute", "dot"
-    dims = {"text": 512}  # noqa: RUF012 - read only
+    dims: Mapping[str, int] = {"text": 512}
     batch = BATCH
 
     def __init__(self, seconds: float) -> None:
@@ -48,8 +51,8 @@ class OneSecond:
         return np.full((len(texts), 512), len(texts[0]), np.float32)
 
     def images(self, images: Any, space: str = "text") -> NDArray[np.float32]:
-        """It takes texts alone."""
-        raise NotImplementedError
+        """Refused: ``text`` takes texts alone."""
+        return np.ones((len(images), space_of(self, space, "images")), np.float32)
 
 
 def opened(argument: str = "", *, allow_random: bool = False, device: str | None = None) -> OneSecond:

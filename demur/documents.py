@@ -25,9 +25,6 @@ from demur.errors import IndexFileError
 from demur.records import Document
 from demur.store import storage_errors
 
-FILES = ("documents.jsonl", "ends.npy", "ids.bin", "id_ends.npy", "keys.npy", "key_rows.npy")
-"""JSON lines and where each ends, ids and where each ends, sorted id hashes and their rows."""
-
 
 def key_of(id: str) -> int:
     """64 bits of BLAKE2b of an id."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -114,11 +114,6 @@ class Convergence(Record):
     forecasts: tuple[Forecast, ...]
     first_knew: dict[str, int]
     """Gate -> samples that it was the first to know; "" -> those that none knows."""
-
-
-class _Order(NamedTuple):
-    names: tuple[str, ...]
-    strength: dict[str, float]
 
 
 def strength(table: Table, gate: str) -> float:
