@@ -316,7 +316,9 @@ class RayEngine:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=True)
-        return self._ray.remote(num_cpus=0, scheduling_strategy=here)(Tally).remote()
+        # Asked again where a call is lost with the node it came from; a tally that had to move begins to count anew.
+        lasting = {"max_restarts": -1, "max_task_retries": -1}
+        return self._ray.remote(num_cpus=0, scheduling_strategy=here, **lasting)(Tally).remote()
 
     def _one_pass(self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float, tally: Any) -> Iterator[Any]:
         from ray.data import ActorPoolStrategy, from_items

@@ -13,7 +13,7 @@ cannot be opened, and `IN_A_ROW` deaths with nothing done between them end the r
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,11 +57,11 @@ class Tally:
     """What workers begin and end; lives where it outlives them."""
 
     def __init__(self) -> None:
-        self._runs: dict[Piece, _History] = {}
+        self._runs: defaultdict[Piece, _History] = defaultdict(_History)
 
     def begin(self, run: Piece) -> Told:
         """A worker takes a run; if it was taken before and never let go, that worker ended."""
-        one = self._runs.setdefault(run, _History())
+        one = self._runs[run]
         if one.busy:
             one.deaths[one.doing] += 1
             one.in_a_row += 1
