@@ -33,11 +33,6 @@ SEEN = 0.05
 """The difference for which the number of pairs needed is told: 5 points."""
 
 
-def is_right(row: Row) -> bool:
-    """Whether a graded row shows the behaviour its scenario asks for: a right answer, or a deflection."""
-    return row.outcome is (Outcome.CORRECT if row.expected == "answer" else Outcome.DEFLECTED)
-
-
 def _flags(rows: Columns) -> dict[str, Flags]:
     """Measure name -> bool [rows]: which rows count for it."""
     right = np.where(rows.should_deflect, rows.result == DEFLECTED, rows.result == CORRECT)

@@ -34,6 +34,10 @@ class Items(NamedTuple):
         """Rows behind them; 0 where nothing was asked twice."""
         return 0 if self.of is None else len(self.of)
 
+    def once(self, values: Codes) -> Codes:
+        """int64 [items]: of ``values`` ([rows]) each item's first."""
+        return values if self.of is None else values[self.first]
+
     def mean(self, values: Floats | Flags) -> Floats:
         """float64 [items]: the mean of ``values`` ([rows]) over each item's draws."""
         if self.of is None:

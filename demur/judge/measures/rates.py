@@ -60,7 +60,7 @@ def rates_where(found: Table, place: Flags, method: str | Interval = "auto") -> 
 def _rates(found: Table, place: Flags, method: str | Interval) -> Rates:
     kept, how = place & found.graded, interval(method)
     result, items = found.result[kept], gather(found.item, kept)
-    cluster = np.arange(items.n) if isinstance(how, Wilson) else found.cluster[kept][items.first]
+    cluster = np.arange(items.n) if isinstance(how, Wilson) else items.once(found.cluster[kept])
     hits = [items.mean(result == code) for code in (CORRECT, DEFLECTED, INCORRECT)]
     counts = np.bincount(found.result[place], minlength=FAILED + 1)
     absent = int(counts[UNGRADED]), int(counts[FAILED])
@@ -88,6 +88,6 @@ def share(name: str, hit: Flags, among: Flags, found: Table, method: str | Inter
     result, kept = found.result, among & found.graded
     items = gather(found.item, kept)
     hits = items.mean(hit[kept])
-    ends = of_shares([hits], found.cluster[kept][items.first], interval(method))[0]
+    ends = of_shares([hits], items.once(found.cluster[kept]), interval(method))[0]
     ungraded, failed = int((result[among] == UNGRADED).sum()), int((result[among] == FAILED).sum())
     return _measure(name, hits, items, ungraded, failed, ends)
