@@ -25,11 +25,22 @@ EPILOG = """examples:
   $ demur index search index --text "Which river is the longest?" --mode fused -k 5
   $ demur index search index --image photo.jpg --text "Who built it?" --mode image-to-title/text-to-text
 
-corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: datasets: (READER:PATH?option=value), a bare
-path read by its ending, a pool folder, or NAME=FOLDER for the knowledge base of a source ('demur sources list').
+corpora, encoders: 'demur index build --help'"""
+
+BUILD = """corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: datasets: as READER:PATH?key=value
+or a bare path read by its ending; a pool folder; NAME=FOLDER for the knowledge base of a source ('demur sources list'):
+  jsonl:kb.jsonl?id=doc_id&text=body  evqa:kb.zip?images=map.csv  kilt:kb.json?images=folder  datasets:org/set?split=dev
 
 encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (code from the hub, when asked for);
-options such as ?precision=fp16&batch=256 follow a question mark (half precision is the default on a GPU)."""
+options such as ?precision=fp16&batch=256 follow a question mark (half precision is the default on a GPU).
+
+A build that was killed goes on when the same command is given again. --skip-bad lists what it leaves out in
+skipped.jsonl; without it all bad documents are named in one error."""
+
+SEARCH = """modes: image-to-title (T), image-to-title+summary (T+S) and text-to-title find pages; image-to-image and
+text-to-image find images; text-to-text (dense), lexical (BM25) and fused (both) find passages; FIRST/text-to-text and
+FIRST/lexical open the pages that FIRST finds and rank their passages by the text. Without --mode: fused for a text,
+image-to-image for an image, image-to-title/text-to-text for both."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,10 +49,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = EPILOG
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|info|search")
-    build = verbs.add_parser("build", help="documents to an index folder")
-    build.add_argument("corpora", nargs="+", metavar="CORPUS", help="see the end of 'demur index --help'")
+    raw = argparse.RawDescriptionHelpFormatter
+    build = verbs.add_parser("build", help="documents to an index folder", epilog=BUILD, formatter_class=raw)
+    build.add_argument("corpora", nargs="+", metavar="CORPUS", help="what to read, see below")
     build.add_argument("--out", type=Path, required=True, help="the index folder")
-    build.add_argument("--encoder", default="offline", help="(default: %(default)s)")
+    build.add_argument("--encoder", default="offline", help="see below (default: %(default)s)")
     build.add_argument("--text-encoder", help="another encoder for passages")
     build.add_argument("--image-root", type=Path, help="folder that relative image paths start from")
     build.add_argument("--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (the paper: 250:32)")
@@ -59,7 +71,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     info.add_argument("folder", type=Path)
     info.add_argument("--verify", action="store_true", help="check the hash of every file")
     info.add_argument("--json", action="store_true", help="print the manifest")
-    search = verbs.add_parser("search", help="ask an index with a text, an image or both")
+    search = verbs.add_parser(
+        "search", help="ask an index with a text, an image or both", epilog=SEARCH, formatter_class=raw
+    )
     search.add_argument("folder", type=Path)
     search.add_argument("--text", default="", help="the question")
     search.add_argument("--image", type=Path, help="the query image")
@@ -125,10 +139,13 @@ def open_searcher(
 
 
 def _build(args: argparse.Namespace) -> int:
+    from demur.errors import UsageError
     from demur.indexing.build import build_index
     from demur.indexing.encoders import open_encoder
     from demur.store import Problems
 
+    if args.tokenizer and not args.chunk:
+        raise UsageError("--tokenizer without --chunk: nothing is cut", cure="add --chunk 250:32, or leave it out")
     problems = Problems()
     documents, root = _documents(args.corpora, problems)
     chunker = None
@@ -176,6 +193,8 @@ def _documents(corpora: list[str], problems: Problems) -> tuple[Iterator[Documen
 
     streams, roots = [], []
     for text in corpora:
+        if not text.strip():
+            raise UsageError("a corpus without a name", cure="give READER:PATH; see 'demur index build --help'")
         name, equals, folder = text.partition("=")
         if equals and "?" not in name and ":" not in name:
             source = open_source(name, Path(folder), problems)

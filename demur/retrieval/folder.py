@@ -39,6 +39,11 @@ def checked_manifest(folder: Path, *, verify: bool = False) -> dict[str, Any]:
             item=str(folder),
             cure="build it again",
         )
+    lacks = [key for key in ("id", "encoders", "counts", "parts", "files") if not manifest.get(key)]
+    if lacks:
+        raise IndexFileError(
+            f"its manifest does not say {', '.join(lacks)}", item=str(path), cure="build the index again"
+        )
     for name, entry in manifest["files"].items():
         file = folder / name
         size = file.stat().st_size if file.is_file() else -1

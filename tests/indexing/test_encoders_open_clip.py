@@ -211,6 +211,18 @@ def test_foreign_torn_and_hostile_weights_are_refused(folder, tmp_path):
             open_encoder(f"open_clip:tiny-eva02/{tmp_path}/{name}")
 
 
+def test_a_configuration_of_another_image_size_is_told(folder, tmp_path):
+    whole = tmp_path / "other"
+    whole.mkdir()
+    for file in (folder / "whole").iterdir():
+        (whole / file.name).write_bytes(file.read_bytes())
+    config = json.loads((whole / "open_clip_config.json").read_text())
+    config["model_cfg"]["vision_cfg"]["image_size"] = 48
+    (whole / "open_clip_config.json").write_text(json.dumps(config))
+    with pytest.raises(DataError, match="images of its own configuration"):
+        open_encoder(f"open_clip:local-dir:{whole}").images(pictures(1))
+
+
 def test_hostile_weights_run_nothing(folder, tmp_path, capfd):
     import torch
 

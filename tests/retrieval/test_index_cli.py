@@ -195,6 +195,8 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
     [
         (["index", "search", "index", "--text", "x"], "may not choose what is imported"),
         (["index", "search", "index"], "nothing to ask with"),
+        (["index", "build", "documents.jsonl", "--tokenizer", "t.json", "--out", "y", *ENCODER], "without --chunk"),
+        (["index", "build", "documents.jsonl", "", "--out", "y", *ENCODER], "a corpus without a name"),
         (["index", "search", "nowhere", "--text", "x"], "not an index folder"),
         (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not say"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
@@ -214,3 +216,11 @@ def test_errors_are_one_line(kb, capsys, words, says):
 
 def test_pictures_differ():
     assert picture(1).tobytes() != picture(2).tobytes()
+
+
+@pytest.mark.parametrize("lacks", ["files", "encoders", "parts"])
+def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
+    path = kb / "index" / "manifest.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != lacks}))
+    assert main(["index", "info", "index"]) == 1
+    assert f"its manifest does not say {lacks}" in capsys.readouterr().err

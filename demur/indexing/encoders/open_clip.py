@@ -142,7 +142,14 @@ class OpenClipEncoder:
 
         with torch.inference_mode():
             pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._dtype)
-            return _unit(self._model.encode_image(pixels))
+            try:
+                return _unit(self._model.encode_image(pixels))
+            except AssertionError as error:  # so a tower of timm says that images have another size than it takes
+                raise DataError(
+                    f"the model does not take images of its own configuration: {error}",
+                    item=self.name,
+                    cure="mend image_size in its open_clip_config.json",
+                ) from error
 
 
 def _unit(rows: Any) -> NDArray[np.float32]:
@@ -225,7 +232,7 @@ def _load(source: _Source, precision: str, device: Any, item: str) -> tuple[Any,
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         if isinstance(error, OSError) or any(sign in reason for sign in _NOT_HAD):
             raise UsageError(
-                f"its files cannot be had: {reason}",
+                f"its files cannot be had: {reason.partition('. Last error:')[0]}",
                 item=item,
                 cure="check the name and the network, or give local files: open_clip:local-dir:PATH",
             ) from error
