@@ -7,6 +7,7 @@ old file or the new one, and at worst one torn last line that the next run drops
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import io
 import json
@@ -23,7 +24,7 @@ from typing import IO, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from demur.errors import BadInput, DataError, StorageError
+from demur.errors import BadInput, DataError, StorageError, UsageError
 from demur.records import ImageRef
 
 R = TypeVar("R", bound=BaseModel)
@@ -77,6 +78,44 @@ def storage_errors(path: Path | str) -> Iterator[None]:
             "ENOENT": "check the path",
         }.get(__import__("errno").errorcode.get(error.errno or 0, ""), "check the path and the disk")
         raise StorageError(error.strerror or str(error), item=str(path), cure=cure) from error
+
+
+@contextmanager
+def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
+    """Keep other processes out while this one works; the operating system lets go of it however the process ends.
+
+    Args:
+        place: a file made for it, and removed at the end.
+        busy: what another process that holds it is doing, said when it does.
+        wait: wait for the other instead.
+
+    Raises:
+        UsageError: another process holds it.
+        StorageError: the file cannot be made.
+    """
+    while True:
+        with storage_errors(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle = place.open("wb")
+        with handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UsageError(
+                    f"another process is {busy}", item=str(place), cure="wait for it, or choose another folder"
+                ) from error
+            except OSError:  # a file system without locks: two processes are then the user's to avoid
+                pass
+            try:
+                if not os.path.samestat(place.stat(), os.fstat(handle.fileno())):
+                    continue  # removed by its last holder and made anew by another since it was opened
+            except FileNotFoundError:
+                continue
+            try:
+                yield
+            finally:
+                place.unlink(missing_ok=True)
+            return
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from strategies import png, sample
 
-from demur.errors import BadInput, DataError, StorageError
+from demur.errors import BadInput, DataError, StorageError, UsageError
 from demur.records import Drop, Sample
 from demur.store import (
     JsonlLog,
@@ -20,6 +21,7 @@ from demur.store import (
     canonical,
     digest,
     image_ref,
+    locked,
     read_image,
     read_json,
     read_records,
@@ -141,3 +143,31 @@ def test_images_are_read_where_they_lie_and_checked(tmp_path):
         read_image(ref, tmp_path)
     with pytest.raises(StorageError):
         read_image(ref.model_copy(update={"uri": "none.png"}), tmp_path)
+
+
+def test_one_process_at_a_time_holds_a_lock_and_nothing_is_left_of_it(tmp_path):
+    place = tmp_path / "work" / "lock"
+    with locked(place, "writing"):
+        held = place.stat()
+        with pytest.raises(UsageError, match="another process is writing"), locked(place, "writing"):
+            pass
+        assert place.stat() == held  # who was refused took nothing away
+    assert not place.exists()
+    with locked(place, "writing"):
+        pass
+
+
+def test_who_waits_for_a_lock_comes_after_whoever_took_it_anew(tmp_path):
+    place, inside, most = tmp_path / "lock", [0], []
+
+    def work(_: int) -> None:
+        for _ in range(50):
+            with locked(place, "writing", wait=True):
+                inside[0] += 1
+                most.append(inside[0])
+                inside[0] -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert most == [1] * 200
+    assert not place.exists()

@@ -10,7 +10,6 @@ Memory: the drawn samples; of the others of a source that is cut down, 8 bytes e
 
 from __future__ import annotations
 
-import fcntl
 import inspect
 import json
 import os
@@ -20,7 +19,6 @@ import time
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -34,7 +32,7 @@ from demur.curation.recipe import SourceSpec
 from demur.curation.sources import Source, open_source
 from demur.errors import DataError, StorageError
 from demur.records import Document, Sample
-from demur.store import Problems, digest, file_digest, read_json, read_records, seed_of, storage_errors
+from demur.store import Problems, digest, file_digest, locked, read_json, read_records, seed_of, storage_errors
 
 
 class Documents:
@@ -128,7 +126,8 @@ def draw(
 
 def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, tidy: bool) -> Path:
     """The folder of the pool; made under another name first, so that it is whole wherever the making was stopped."""
-    with _alone(folder):  # taken before the files are looked at: who waited finds what the other made
+    # Taken before the files are looked at: who waited finds what the other made.
+    with locked(folder / "lock", "reading the sources", wait=True):
         key = _state(opened, sources)
         place = folder / key
         with storage_errors(folder):
@@ -147,17 +146,6 @@ def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path,
             with storage_errors(place):
                 work.rename(place)
     return place
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process makes a pool there."""
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = (folder / "lock").open("wb")
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _whole(place: Path) -> bool:

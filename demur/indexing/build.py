@@ -20,10 +20,8 @@ A build that was killed goes on where it stopped: documents are read again, vect
 
 from __future__ import annotations
 
-import fcntl
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +34,7 @@ from demur.indexing.ivf import KINDS, Kind
 from demur.indexing.parts import DENSE_PARTS, Engine, Here, build_dense, passage_text
 from demur.indexing.tables import Progress, Table, counting, read_documents, save, write_pages
 from demur.records import Document, Drop
-from demur.store import Problems, digest, file_digest, read_json, storage_errors, write_json, write_records
+from demur.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
 
 FORMAT = "demur-index"
 VERSION = 1
@@ -99,7 +97,7 @@ def build_index(
     options = {"kind": kind, "lexical": lexical} | ({"queries": queries} if kind == "auto" else {})
     complaints = problems if problems is not None else Problems()
     work = out.with_name(f".{out.name}.building")
-    with _alone(work):
+    with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
         _clear(work, makers)
         table = read_documents(documents, work / "documents", progress)
         give_back()
@@ -210,28 +208,6 @@ def _manifest(
             if path.is_file()
         },
     }
-
-
-@contextmanager
-def _alone(work: Path) -> Iterator[None]:
-    """Keep a second build of the same folder out while this one runs."""
-    place = work.with_name(work.name + ".lock")
-    with storage_errors(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        handle = place.open("w")
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(
-                "another process is building this index", item=str(work), cure="wait for it, or choose another --out"
-            ) from error
-        except OSError:  # a file system without locks: two builders are then the user's to avoid
-            pass
-        try:
-            yield
-        finally:
-            place.unlink(missing_ok=True)
 
 
 def _clear(work: Path, makers: dict[str, list[str]]) -> None:

@@ -16,10 +16,10 @@ from demur.curation.funnel import Gate, Life, Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe
 from demur.indexing.encoders import Encoder
-from demur.pipeline.curate import LifeStory, alone, ask_all, gates_of, opened
+from demur.pipeline.curate import LifeStory, ask_all, gates_of, opened
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Record
-from demur.store import Problems, read_records, write_json, write_records
+from demur.store import Problems, locked, read_records, write_json, write_records
 
 if TYPE_CHECKING:
     from demur.calls import Budget
@@ -96,7 +96,7 @@ def convergence(
             write_json(out / FILE, found.model_dump(mode="json") | {"name": plan.name, "version": plan.version})
             return found
 
-    with alone(out / "build"):
+    with locked(out / "build" / "lock", "building there"):
         return asyncio.run(work())
 
 

@@ -11,12 +11,11 @@ of the unneeded questions were asked: a lazy, an exhaustive, a resumed and a reb
 from __future__ import annotations
 
 import asyncio
-import fcntl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
@@ -45,7 +44,7 @@ from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit, System, open_system
 from demur.scenarios.systems.model import ModelSystem
-from demur.store import digest, read_image, seed_of, storage_errors, write_json, write_records
+from demur.store import digest, locked, read_image, seed_of, write_json, write_records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,28 +154,8 @@ def curate(
                 plan, out, shop, steps, skip_bad=skip_bad, exhaustive=exhaustive, learn=learn, hurry=hurry
             )
 
-    with alone(out / "build"):
+    with locked(out / "build" / "lock", "building there"):
         return asyncio.run(work())
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold a build folder for this process; the operating system lets go of it however the process ends.
-
-    Raises:
-        UsageError: another process holds it.
-    """
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle: IO[bytes] = (folder / "lock").open("wb")
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UsageError(
-                "another build is at work there", item=str(folder), cure="wait for it, or choose another --out"
-            ) from error
-        yield
 
 
 @asynccontextmanager

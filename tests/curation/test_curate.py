@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from demur.cli import main
 from demur.curation.recipe import parse_recipe
 from demur.errors import BadInput, StorageError, TransientError, UsageError
-from demur.pipeline.curate import alone, curate
+from demur.pipeline.curate import curate
 from demur.pipeline.rebuild import carry_over, enlarge
-from demur.store import JsonlLog, storage_errors
+from demur.store import JsonlLog, locked, storage_errors
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_a_full_disk_is_told_and_the_build_goes_on_afterwards(source, built, tmp
 
 
 def test_two_builds_in_one_folder_are_refused(source, tmp_path):
-    with alone(tmp_path / "build"), pytest.raises(UsageError, match="another build"):
+    with locked(tmp_path / "build" / "lock", "building"), pytest.raises(UsageError, match="another process"):
         build(source, tmp_path)
 
 

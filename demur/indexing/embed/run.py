@@ -12,8 +12,9 @@ from demur.indexing.embed.embedder import Embedder
 from demur.indexing.embed.folder import FORMAT, Embedded
 from demur.indexing.embed.items import Item, input_digest
 from demur.indexing.embed.progress import Watching, shown
-from demur.indexing.embed.shards import MadeShard, ShardWriter, locked
+from demur.indexing.embed.shards import MadeShard, ShardWriter
 from demur.indexing.encoders import Role
+from demur.store import locked
 
 if TYPE_CHECKING:
     from demur.indexing.encoders import Encoder
@@ -78,7 +79,7 @@ def embed(
     }
     total = len(items) if isinstance(items, Sized) else None
     with (
-        locked(out),
+        locked(out / "lock", f"writing {out.name}"),
         ShardWriter.open(out, plan, shard) as folder,
         Embedder(encoder, space, role, workers, distinct=distinct) as work,
         shown(f"{encoder.name} {space}", total, progress) as bar,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from demur.errors import IndexFileError, UsageError
+from demur.errors import IndexFileError
 from demur.indexing.embed.folder import HEADER, npy_header
 from demur.store import canonical, digest, file_digest, storage_errors, write_atomic, write_json
 
@@ -175,25 +174,3 @@ def _whole(path: Path, done: list[_Shard]) -> int:
                     done = done[:number]
                     break
     return len(done)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other processes from writing the folder; the lock goes with this process, however it ends."""
-    import fcntl
-
-    with storage_errors(path):
-        path.mkdir(parents=True, exist_ok=True)
-        place = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(
-                "another process is writing this folder", item=str(path), cure="wait for it, or choose another"
-            ) from error
-        except OSError:  # a file system without locks: two writers are then the user's to avoid
-            pass
-        yield
-    finally:
-        os.close(place)
