@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from demur.store import Problems
 
 EPILOG = """examples:
-  $ demur index build atlas=demur/sample/atlas --out index
+  $ demur index build atlas --out index
   $ demur index build wiki6m:Wiki6M_ver_1_0.jsonl.gz --chunk 250:32 --queries 30000 --skip-bad --out wiki \\
       --encoder open_clip:EVA02-L-14-336/merged2b_s6b_b61k --text-encoder sentence-transformers:facebook/contriever
   $ demur index info index --verify
@@ -28,7 +28,8 @@ EPILOG = """examples:
 corpora, encoders: 'demur index build --help'"""
 
 BUILD = """corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: datasets: as READER:PATH?key=value
-or a bare path read by its ending; a pool folder; NAME=FOLDER for the knowledge base of a source ('demur sources list'):
+or a bare path read by its ending; a pool folder; NAME=FOLDER for the knowledge base of a source ('demur sources
+list'), 'atlas' alone for the sample that ships:
   jsonl:kb.jsonl?id=doc_id&text=body  evqa:kb.zip?images=map.csv  kilt:kb.json?images=folder  datasets:org/set?split=dev
 
 encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (code from the hub, when asked for);
@@ -190,14 +191,16 @@ def _documents(corpora: list[str], problems: Problems) -> tuple[Iterator[Documen
     from demur.curation.sources import open_source
     from demur.errors import UsageError
     from demur.indexing.corpora import read_corpus
+    from demur.plugins import names
 
     streams, roots = [], []
     for text in corpora:
         if not text.strip():
             raise UsageError("a corpus without a name", cure="give READER:PATH; see 'demur index build --help'")
         name, equals, folder = text.partition("=")
-        if equals and "?" not in name and ":" not in name:
-            source = open_source(name, Path(folder), problems)
+        alone = not equals and not Path(text).exists() and text in names("sources")
+        if alone or (equals and "?" not in name and ":" not in name):
+            source = open_source(name, Path(folder) if equals else None, problems)
             streams.append(source.documents())
             roots.append(source.root)
         elif (Path(text) / "pool.json").is_file():

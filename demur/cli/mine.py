@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 EPILOG = """examples:
   $ demur mine pool --index index --encoder offline --out mined
-  $ demur mine atlas=demur/sample/atlas --index index --text 10 --lexical 5 --relative-margin 0.05 --out mined
+  $ demur mine atlas --index index --text 10 --lexical 5 --relative-margin 0.05 --out mined
   $ demur mine pool --index index --modes image-to-title+summary,text-to-text --pages 5 --per-page 2 --out mined
 
 The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json."""
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from demur.cli.sources import positive
 
     parser.epilog = EPILOG
-    parser.add_argument("samples", help="a pool folder, or NAME=FOLDER: a source and its folder")
+    parser.add_argument("samples", help="a pool folder, NAME=FOLDER (a source and its folder), or atlas")
     parser.add_argument("--index", type=Path, required=True, help="an index folder ('demur index build')")
     parser.add_argument("--encoder", help="the encoder that made it (default: the one its manifest names)")
     parser.add_argument("--text-encoder", help="the encoder of its passages, where that is another")
@@ -171,9 +171,12 @@ def _pages(text: str) -> dict[str, int]:
 def _source(text: str) -> Any:
     from demur.curation.pool import Pool
     from demur.curation.sources import open_source
+    from demur.plugins import names
 
     name, equals, folder = text.partition("=")
-    return open_source(name, Path(folder)) if equals else Pool(Path(text))
+    if equals or (not Path(text).exists() and text in names("sources")):
+        return open_source(name, Path(folder) if equals else None)
+    return Pool(Path(text))
 
 
 def recall_json(choice: Choice) -> dict[str, Any]:

@@ -88,6 +88,8 @@ def build_index(
     """
     if kind != "auto" and kind not in KINDS:
         raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
+    if out.exists() and not out.is_dir():
+        raise UsageError("this is a file, not a folder", item=str(out), cure="choose another --out")
     if out.exists() and not (out / "manifest.json").is_file() and any(out.iterdir()):
         raise UsageError("the folder is not empty and not an index", item=str(out), cure="choose another --out")
     encoders = {space: encoder for space in encoder.dims}

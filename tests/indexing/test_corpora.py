@@ -2,6 +2,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import tracemalloc
 
 import pyarrow as pa
@@ -203,3 +204,42 @@ def test_errors_name_the_cure(tmp_path):
     with pytest.raises(UsageError, match="READER:PATH"):
         read(tmp_path / "kb.bin")
     assert {"wiki6m", "evqa", "kilt", "dpr", "beir", "images", "datasets"} <= set(READERS)
+
+
+def test_plain_rows_take_numbers_as_ids_and_obey_options(tmp_path):
+    rows = [{"id": 1, "title": "A", "text": "x"}, {"id": 2, "title": None, "text": "y"}]
+    documents, problems = read(lines(tmp_path / "kb.jsonl", rows))
+    assert [(d.id, d.title) for d in documents] == [("1", "A"), ("2", "")]
+    assert not problems
+    rows = [{"id": "1", "title": "A", "text": "x"}, {"id": "2", "title": "A", "text": "y"}]
+    documents, _ = read(f"jsonl:{lines(tmp_path / 'pages.jsonl', rows)}?page=title&licence=CC0")
+    assert {(d.page, d.licence) for d in documents} == {("A", "CC0")}
+
+
+def test_a_set_saved_to_disk(tmp_path):
+    import datasets
+
+    whole = datasets.Dataset.from_list([{"id": "1", "text": "t", "title": "T"}])
+    whole.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": whole}).save_to_disk(tmp_path / "many")
+    for name in ("one", "many"):
+        documents, _ = read(f"datasets:{tmp_path / name}")
+        assert [(d.id, d.text) for d in documents] == [("1", "t")]
+    with pytest.raises(StorageError, match="datasets:"):
+        read(f"datasets:{tmp_path / 'many'}?split=nowhere")
+
+
+def test_pipes_and_folders_named_like_images_hold_nothing_up(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "folder.png" / "in it.png").write_bytes(png())
+    documents, problems = read(f"images:{tmp_path}", 1)
+    assert [d.id for d in documents] == ["folder.png/in it.png"]
+    assert problems == ["pipe.png: this is not a file"]
+
+
+def test_repeated_articles_are_told(tmp_path, caplog):
+    row = {"wikidata_id": "Q1", "wikipedia_title": "T", "wikipedia_content": "C", "wikipedia_summary": "S"}
+    documents, _ = read(f"wiki6m:{lines(tmp_path / 'wiki.jsonl', [row, row, row])}")
+    assert [d.id for d in documents] == ["Q1"]
+    assert "2 later rows" in caplog.text

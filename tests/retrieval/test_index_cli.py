@@ -224,3 +224,11 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
     path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != lacks}))
     assert main(["index", "info", "index"]) == 1
     assert f"its manifest does not say {lacks}" in capsys.readouterr().err
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
+    (tmp_path / "kb.jsonl").write_text('{"id": "1", "title": "A", "text": "x"}\n')
+    (tmp_path / "taken").write_text("mine")
+    assert main(["index", "build", str(tmp_path / "kb.jsonl"), "--out", str(tmp_path / "taken")]) != 0
+    assert "this is a file, not a folder" in capsys.readouterr().err
+    assert (tmp_path / "taken").read_text() == "mine"

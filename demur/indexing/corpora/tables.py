@@ -1,8 +1,8 @@
 """JSON Lines, CSV, TSV, Parquet and `datasets`: rows with columns by name.
 
-A column that is not named is looked for under its usual names (``id``, ``_id``, ``doc_id``, ...). Rows that are
-`demur.records.Document` already are taken as they are. An image column holds a path (relative to the table, or to
-``root``), or, in Parquet, the bytes themselves.
+A column that is not named is looked for under its usual names (``id``, ``_id``, ``doc_id``, ...). Rows that demur wrote
+(a `demur.records.Document` that says its source) are taken as they are, unless columns are named. An image column holds
+a path (relative to the table, or to ``root``), or, in Parquet, the bytes themselves.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
     file = Path(path)
     root = Path(options.get("root", file.parent))
     columns: dict[str, str] | None = None
+    as_written = reader in ("json", "jsonl") and not options.keys() - {"root"}
     for place, number, row in _rows(reader, path, problems, options):
-        if reader in ("json", "jsonl") and {"id", "title"} <= row.keys() <= Document.model_fields.keys():
+        if as_written and {"id", "title", "source"} <= row.keys() <= Document.model_fields.keys():
             document = make(problems, place, **row)
         else:
             columns = columns or _columns(row, options, path)
@@ -73,8 +74,14 @@ def _dataset_rows(path: str, options: Mapping[str, str]) -> Iterator[tuple[str, 
     import datasets
 
     split = options.get("split", "train")
+    saved = Path(path)
     try:
-        loaded = datasets.load_dataset(path, options.get("name"), split=split, streaming=True)
+        if (saved / "dataset_dict.json").is_file():  # written by save_to_disk
+            loaded = datasets.load_from_disk(str(saved / split))
+        elif (saved / "state.json").is_file():
+            loaded = datasets.load_from_disk(path)
+        else:
+            loaded = datasets.load_dataset(path, options.get("name"), split=split, streaming=True)
     except (OSError, ValueError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise StorageError(why, item=f"datasets:{path}", cure="check its name and split, and the network") from error

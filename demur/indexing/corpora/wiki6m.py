@@ -1,12 +1,13 @@
 """Wiki6M, InfoSeek's Wikipedia: ``wikidata_id``, ``wikipedia_title``, ``wikipedia_content``, ``wikipedia_summary``.
 
-One document per article, its summary among its attributes. Later rows of an entity are passed over and counted
-(the set is known to hold several for some); memory holds 11 to 22 bytes per entity. With ``images=FOLDER`` the
-picture of an article is looked for as ``<first 4 characters of the id>/<id>.jpg``.
+One document per article, its summary among its attributes. Later rows of an entity are passed over, and their number
+is told on the log (the set is known to hold several for some); memory holds 11 to 22 bytes per entity. With
+``images=FOLDER`` the picture of an article is looked for as ``<first 4 characters of the id>/<id>.jpg``.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from demur.knowledge_bases import wiki6m_article
 from demur.records import Document, ImageRef
 from demur.store import Problems, image_ref, storage_errors
 
+log = logging.getLogger("demur.indexing")
+
 OPTIONS = {"images": "folder of the articles' pictures, <first 4 characters of the id>/<id>.jpg"}
 
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
     """Articles in the order of the file."""
-    seen = Seen()
+    seen, repeated = Seen(), 0
     for place, row in json_lines(Path(path), problems):
         try:
             article = wiki6m_article(row)
@@ -31,6 +34,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
             continue
         qid = article.id
         if not seen.add(qid):
+            repeated += 1
             continue
         image: ImageRef | None = None
         if "images" in options:
@@ -44,6 +48,8 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         )  # fmt: skip
         if document is not None:
             yield document
+    if repeated:
+        log.warning("%s: %d later rows of entities that came before were passed over", path, repeated)
 
 
 def _picture(folder: Path, qid: str) -> ImageRef | None:
