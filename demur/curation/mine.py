@@ -58,7 +58,7 @@ class Mined(NamedTuple):
     sample: str
     negatives: tuple[Evidence, ...]
     """Distractors by rank (with `Diversity`: as they were picked), ``origin="mined"``, each with its hit's index, mode,
-    rank and score."""
+    rank and score (its dense score where that was given)."""
     drops: tuple[Drop, ...]
     """Hits left out, in their order, each with its reason."""
 
@@ -77,6 +77,7 @@ def mine_text(
     cross_encoder: CrossEncoder | None = None,
     diversity: Diversity | None = None,
     looks: Callable[[ImageRef], Look | None] | None = None,
+    dense_scores: Mapping[str, float] | None = None,
 ) -> Mined:
     """Text distractors from hits on passages, best first.
 
@@ -94,6 +95,8 @@ def mine_text(
         cross_encoder: scores (question, passages); a passage that scores no lower than gold evidence does is left out.
         diversity: pick by maximal marginal relevance instead of by rank, for variety.
         looks: as for `mine_visual`, for passages that carry a picture; without it their bytes alone are compared.
+        dense_scores: document -> the score that ``selection`` is about, for hits whose own is another (reciprocal
+            ranks, BM25). A hit that is missing is left out. None takes the hits' own.
     """
     has_answer = answers or (lambda text: holds(sample.answers, text))
     gold = {e.id for e in sample.gold}
@@ -128,7 +131,7 @@ def mine_text(
         return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
-    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity)
+    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity, dense_scores)
 
 
 def _scored_like_gold(
@@ -241,6 +244,7 @@ def mine(
     cross_encoder: CrossEncoder | None = None,
     diversity: Mapping[Pool, Diversity] | None = None,
     gold_scores: Mapping[Pool, float] | None = None,
+    dense_scores: Mapping[str, float] | None = None,
 ) -> Mined:
     """Distractors of several kinds for one sample, each kind up to its quota, none twice.
 
@@ -255,6 +259,7 @@ def mine(
         cross_encoder: as for `mine_text`.
         diversity: kind -> how to pick by maximal marginal relevance; a kind that is missing is picked by rank.
         gold_scores: kind -> ``gold_score`` of `mine_text` and `mine_visual`.
+        dense_scores: of `mine_text`, for the kind ``text``.
 
     Returns:
         Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
@@ -294,6 +299,7 @@ def mine(
                 cross_encoder=cross_encoder,
                 diversity=various,
                 looks=looks,
+                dense_scores=dense_scores if pool == "text" else None,
             )
         negatives += mined.negatives
         drops += mined.drops
@@ -310,15 +316,15 @@ def _mine(
     gold_score: float | None,
     per_page: int | None,
     diversity: Diversity | None,
+    dense_scores: Mapping[str, float] | None = None,
 ) -> Mined:
     if selection is None:
         return Mined(sample.id, (), ())
     if diversity is not None and selection.sampling != "top":
         raise UsageError("distractors are picked at random or for diversity, not both", cure="leave one out")
     gold = {e.id for e in sample.gold}
-    positive = (
-        gold_score if gold_score is not None else min((h.score for h in hits if h.document in gold), default=None)
-    )
+    scores = {hit.document: hit.score for hit in reversed(hits)} if dense_scores is None else dense_scores
+    positive = gold_score if gold_score is not None else min((scores[id] for id in gold if id in scores), default=None)
     most = selection.range_max
     if (
         selection.sampling == "top"
@@ -338,9 +344,12 @@ def _mine(
         seen.add(hit.document)
         document = documents.get(hit.document)
         reason, detail = objection(hit, document)
-        if not reason:
-            reason = selection.objection(hit.score, positive)
-            detail = f"{hit.score:.6g}" if reason else ""
+        score = scores.get(hit.document)
+        if not reason and score is None:
+            reason = "no dense score"
+        elif not reason and score is not None:
+            reason = selection.objection(score, positive)
+            detail = f"{score:.6g}" if reason else ""
         if not reason and document is not None and per_page is not None and on_page[document.page] >= per_page:
             reason, detail = "page is full", document.page
         if reason or document is None:
@@ -353,8 +362,8 @@ def _mine(
     if diversity is None:
         places = selection.pick(len(ranked), sample.id)
     else:
-        ids, scores = [hit.document for hit, _ in ranked], [hit.score for hit, _ in ranked]
-        places = [pick.place for pick in diversity.pick(ids, scores, selection.num_negatives)]
+        ids, relevance = [hit.document for hit, _ in ranked], [hit.score for hit, _ in ranked]
+        places = [pick.place for pick in diversity.pick(ids, relevance, selection.num_negatives)]
     picked = [ranked[place] for place in places]
     chosen = {hit.document for hit, _ in picked}
     drops += [(hit, "rank", "") for hit, _ in left[: selection.range_min]]
@@ -369,7 +378,7 @@ def _mine(
             index_id=hit.index_id,
             mode=hit.mode if diversity is None else f"{hit.mode} {diversity}",
             rank=hit.rank,
-            score=hit.score,
+            score=scores[hit.document],
         )
         for hit, document in picked
     )

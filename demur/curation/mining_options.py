@@ -40,7 +40,7 @@ class MiningOptions(Record):
     range_max: int | None = None
     """Rank behind which no candidate is taken; None for as far as hits go."""
     max_score: float | None = Field(default=None, allow_inf_nan=False)
-    """Leave out what scores higher."""
+    """Leave out what scores higher; this and the next three are about dense scores, however the hits were found."""
     min_score: float | None = Field(default=None, allow_inf_nan=False)
     """Leave out what scores lower."""
     absolute_margin: float | None = Field(default=None, allow_inf_nan=False)

@@ -63,6 +63,11 @@ class Selection:
         """Whether the score of gold can remove a candidate."""
         return self.absolute_margin is not None or self.relative_margin is not None
 
+    @property
+    def by_score(self) -> bool:
+        """Whether any score can remove a candidate."""
+        return self.by_margin or self.max_score is not None or self.min_score is not None
+
     def last_rank(self, most_positives: int, *, rescored: bool = False) -> int:
         """`range_max`, or what stands for it: ten times as many as wanted where a score can remove some on top.
 

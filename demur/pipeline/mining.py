@@ -253,7 +253,11 @@ def choose_routes(
         root: folder that relative image paths start from.
         plan: its modes are compared, as far as the index can be asked in them.
         steps: told how far it is.
+
+    Raises:
+        UsageError: the plan has limits of score for texts, and the index has no dense vectors that give scores.
     """
+    _can_score(plan, searcher)
     found: dict[tuple[str, str], dict[str, list[list[str]]]] = {}
     gold: dict[tuple[str, str], list[set[str]]] = {}
     own: Counter[tuple[str, str]] = Counter()
@@ -329,7 +333,11 @@ def mine_samples(
     Yields:
         (sample with native negatives, where they stay, then mined ones; what was mined). A sample whose image cannot be
         read gets none that need it, with a `Drop` of the sample that says so.
+
+    Raises:
+        UsageError: as `choose_routes`; or diversity is wanted of passages that have no vectors.
     """
+    _can_score(plan, searcher)
     looks = looks_of(root)
     diversity = _diversity(plan, searcher)
     done = 0
@@ -354,6 +362,7 @@ def mine_samples(
                 cross_encoder=plan.cross_encoder,
                 diversity=diversity,
                 gold_scores=case.golds,
+                dense_scores=case.dense,
             )
             if plan.selection.by_margin and not _margin_holds(case):
                 why = Drop(sample=sample.id, stage="mine", reason="no margin: the score of gold is not known")
@@ -366,6 +375,17 @@ def mine_samples(
             if done % READ == 0:
                 steps.count("samples mined", done, 0)
     steps.count("samples mined", done, 0)
+
+
+def _can_score(plan: MiningPlan, searcher: Searcher) -> None:
+    """Limits of score are about dense scores: without vectors of passages they say nothing of passages by words."""
+    by_words = "lexical" in plan.modes and "lexical" in searcher.modes
+    if plan.selection.by_score and plan.quotas.get("text") and by_words and "text->text" not in searcher.modes:
+        raise UsageError(
+            "margins and limits of score compare dense scores, and the index has no vectors of passages",
+            item=str(searcher.folder),
+            cure="build it with a --text-encoder, ask for no text distractors (--text 0), or leave the limits out",
+        )
 
 
 def _diversity(plan: MiningPlan, searcher: Searcher) -> dict[Pool, Diversity]:
@@ -398,7 +418,9 @@ class _Case:
     """What neighbours of its image are sought with: that image, or that of its gold evidence."""
     hits: dict[Pool, Sequence[Hit]] = field(default_factory=dict)
     golds: dict[Pool, float] = field(default_factory=dict)
-    """The lowest score of its gold evidence in the search that found the hits, found among them or not."""
+    """The lowest dense score of its gold evidence, by what the hits were sought with, found among them or not."""
+    dense: Mapping[str, float] | None = None
+    """Document -> dense score of the text hits, where the score they were found by is another."""
     unread: str = ""
     """Why an image of it cannot be read."""
 
@@ -458,8 +480,11 @@ def _ask_passages(cases: Sequence[_Case], pool: Pool, searcher: Searcher, plan: 
         found = searcher.search([query for _, query in asked], mode, plan.hits(pool), pages=pages)
         for (case, _), line in zip(asked, found, strict=True):
             case.hits[pool] = line
-        if pool == "text" and plan.selection.by_margin and mode.endswith("text->text"):
-            _score_gold([(case, query) for case, query in asked if case.hits[pool]], pool, "text->text", searcher)
+        if pool == "text" and plan.selection.by_score:
+            if not mode.endswith("text->text"):
+                _score_hits(asked, pool, searcher)
+            if plan.selection.by_margin:
+                _score_gold([(case, query) for case, query in asked if case.hits[pool]], pool, "text->text", searcher)
 
 
 def _ask_looks(cases: Sequence[_Case], searcher: Searcher, plan: MiningPlan) -> None:
@@ -470,6 +495,14 @@ def _ask_looks(cases: Sequence[_Case], searcher: Searcher, plan: MiningPlan) -> 
         case.hits["visual"] = line
     if plan.selection.by_margin:
         _score_gold(asked, "visual", "image->image", searcher)
+
+
+def _score_hits(asked: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Searcher) -> None:
+    """Dense scores for hits found by words or fused: no margin is to be measured in reciprocal ranks."""
+    lists = [[hit.document for hit in case.hits[pool]] for case, _ in asked]
+    found = searcher.rerank([query for _, query in asked], lists, max(map(len, lists)) or 1)
+    for (case, _), line in zip(asked, found, strict=True):
+        case.dense = {hit.document: hit.score for hit in line}
 
 
 def _score_gold(asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searcher: Searcher) -> None:
