@@ -87,17 +87,17 @@ class BadInput(DataError):
 
     Args:
         problems: one line each, already naming file, line and id.
+        more: problems beside them, of which no line is held.
         cure: what to do about them all.
     """
 
-    def __init__(self, problems: Iterable[str], *, cure: str = "mend them, or allow --skip-bad") -> None:
+    def __init__(self, problems: Iterable[str], *, more: int = 0, cure: str = "mend them, or allow --skip-bad") -> None:
         self.problems = tuple(problems)
         shown = "\n  ".join(self.problems[:20])
-        more = len(self.problems) - 20
+        total = len(self.problems) + more
+        more = total - len(self.problems[:20])
         super().__init__(
-            f"{len(self.problems)} problem(s) in the input:\n  {shown}"
-            + (f"\n  ... and {more} more" if more > 0 else "")
-            + "\n",
+            f"{total} problem(s) in the input:\n  {shown}" + (f"\n  ... and {more} more" if more > 0 else "") + "\n",
             cure=cure,
         )
 

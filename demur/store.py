@@ -173,8 +173,12 @@ def why_invalid(error: ValidationError) -> str:
     return "; ".join(parts)
 
 
+PROBLEMS_KEPT = 1_000
+"""Lines of problems that are held; those behind them are counted: a file may hold millions of bad rows."""
+
+
 class Problems:
-    """Gathers what is wrong with an input, so that all of it is told at once.
+    """Gathers what is wrong with an input, so that all of it is told at once; its length is the number of problems.
 
     >>> problems = Problems()
     >>> problems.add("pool.jsonl:3", "answer is missing")
@@ -184,20 +188,43 @@ class Problems:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        """The first `PROBLEMS_KEPT`."""
         self.skipped: int = 0
+        self._count = 0
 
     def add(self, item: str, message: str) -> None:
         """Note one problem: where it is, and what is wrong."""
-        self.lines.append(f"{item}: {message}")
+        self.note(f"{item}: {message}")
+
+    def note(self, line: str) -> None:
+        """Note one problem whose line says where it is."""
+        self._count += 1
+        if len(self.lines) < PROBLEMS_KEPT:
+            self.lines.append(line)
+
+    def count(self, more: int) -> None:
+        """Count problems whose lines nobody holds any more."""
+        self._count += more
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return self._count
+
+    @property
+    def more(self) -> int:
+        """Problems that are counted and stand in no line."""
+        return self._count - len(self.lines)
+
+    def told(self, most: int = PROBLEMS_KEPT) -> list[str]:
+        """At most so many of the lines, and one that says how many more there were."""
+        shown = self.lines[:most]
+        more = self._count - len(shown)
+        return [*shown, f"... and {more:,} more"] if more else shown
 
     def settle(self, *, skip_bad: bool = False) -> None:
         """Raise `BadInput` with all of them, unless the user allowed bad records to be skipped (then count)."""
-        if self.lines and not skip_bad:
-            raise BadInput(self.lines)
-        self.skipped = len(self.lines)
+        if self._count and not skip_bad:
+            raise BadInput(self.lines, more=self.more)
+        self.skipped = self._count
 
 
 def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:

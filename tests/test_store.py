@@ -16,6 +16,7 @@ from strategies import png, sample
 from demur.errors import BadInput, DataError, StorageError, UsageError
 from demur.records import Drop, Sample
 from demur.store import (
+    PROBLEMS_KEPT,
     JsonlLog,
     Problems,
     canonical,
@@ -24,6 +25,7 @@ from demur.store import (
     locked,
     read_image,
     read_json,
+    read_jsonl,
     read_records,
     seed_of,
     write_atomic,
@@ -80,6 +82,24 @@ def test_all_bad_records_of_a_file_are_told_at_once_with_their_place(tmp_path):
     assert "question is empty" in str(caught.value)
     problems.settle(skip_bad=True)
     assert problems.skipped == 3
+
+
+def test_millions_of_bad_rows_are_counted_and_the_first_are_kept(tmp_path):
+    path, bad = tmp_path / "pool.jsonl", 3 * PROBLEMS_KEPT + 7
+    path.write_text("[]\n" * bad)
+    problems = Problems()
+    assert list(read_jsonl(path, problems)) == []
+    assert problems.lines == [f"pool.jsonl:{n}: expected a JSON object, got list" for n in range(1, PROBLEMS_KEPT + 1)]
+    assert (len(problems), problems.more) == (bad, 2 * PROBLEMS_KEPT + 7)
+    assert problems.told()[-1] == "... and 2,007 more"
+    assert problems.told(2) == [*problems.lines[:2], "... and 3,005 more"]
+    with pytest.raises(BadInput, match=r"^3007 problem\(s\) in the input:(?s:.*)\.\.\. and 2987 more\n"):
+        problems.settle()
+    problems.settle(skip_bad=True)
+    assert problems.skipped == bad
+    few = Problems()
+    few.note("a:1: bad")
+    assert (few.told(), few.more) == (["a:1: bad"], 0)
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):

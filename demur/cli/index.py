@@ -177,7 +177,7 @@ def _build(args: argparse.Namespace) -> int:
         sys.stderr.write(
             f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence\n"
         )
-    for line in problems.lines[:20]:
+    for line in problems.told(20):
         sys.stderr.write(f"skipped: {line}\n")
     _print(args.out, manifest)
     return 0

@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
         "left_out": dict(sorted(reasons.items())),
         "probes": [probes._asdict() for probes in searcher.probes.values()],
         "recall": [recall_json(choice) for choice in routes.choices],
-        "skipped": source.problems.lines,
+        "skipped": source.problems.told(),
     }
     write_json(args.out / "mining.json", summary)
     if args.json:

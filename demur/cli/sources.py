@@ -139,7 +139,9 @@ def _check(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(_text(checked))
         if checked.findings:
-            sys.stderr.write(f"demur: {args.path}: {len(checked.findings)} finding(s) would change a benchmark\n")
+            sys.stderr.write(
+                f"demur: {args.path}: {len(checked.findings) + checked.untold} finding(s) would change a benchmark\n"
+            )
     return 1 if checked.findings else 0
 
 
@@ -171,11 +173,11 @@ def _text(checked: Checked) -> str:
         out += [f"    gold      {line}" for line in item.gold] + [f"    negative  {line}" for line in item.negatives]
     if checked.findings:
         kinds = checked.problems or {"of the whole": len(checked.findings)}
-        out += ["", f"findings ({len(checked.findings):,}; {_counted(kinds)}):"] + [
-            f"  {line}" for line in checked.findings[:50]
-        ]
-        if len(checked.findings) > 50:
-            out.append(f"  ... and {len(checked.findings) - 50} more (--json prints all)")
+        kinds = kinds | ({"of no kind told": checked.untold} if checked.untold else {})
+        total = len(checked.findings) + checked.untold
+        out += ["", f"findings ({total:,}; {_counted(kinds)}):"] + [f"  {line}" for line in checked.findings[:50]]
+        if total > 50:
+            out.append(f"  ... and {total - 50:,} more (--json prints {len(checked.findings):,})")
     else:
         out += ["", "sound: nothing found that would silently change a benchmark"]
     return "\n".join(out) + "\n"
@@ -188,6 +190,6 @@ def _unpack(args: argparse.Namespace) -> int:
     problems = Problems()
     written = unpack(args.archive, args.folder, problems)
     sys.stdout.write(f"{written} files in {args.folder}\n")
-    for line in problems.lines:
+    for line in problems.told():
         sys.stderr.write(f"demur: {line}\n")
-    return 1 if problems.lines else 0
+    return 1 if problems else 0

@@ -99,7 +99,8 @@ def draw(
         for spec in sources
     ]
     place = _made(opened, sources, folder, tidy)
-    parts = read_json(place / "pool.json")["parts"]
+    held = read_json(place / "pool.json")
+    parts = held["parts"]
     sizes: dict[str, int] = {}
     hashes: dict[str, str] = {}
     specs: dict[str, SourceSpec] = {}
@@ -110,7 +111,8 @@ def draw(
         hashes[name] = digest([hashes.get(name, ""), part["sha256_of_documents"], part["sha256_of_samples"]])
     problems = Problems()
     for row in read_records(place / "left-out.jsonl", LeftOut, Problems()):
-        problems.lines.append(f"{row.source}: {row.reason}" if len(sources) > 1 else row.reason)
+        problems.note(f"{row.source}: {row.reason}" if len(sources) > 1 else row.reason)
+    problems.count(sum(row["bad"] for row in held["counts"]["sources"]) - len(problems))
     problems.settle(skip_bad=skip_bad)
     if not any(sizes.values()):
         raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")

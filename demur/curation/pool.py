@@ -23,6 +23,7 @@ from demur import __version__
 from demur.answers import holds, normalise
 from demur.curation.near import Look, look, same_look
 from demur.curation.sources import DEFECT, Source
+from demur.curation.sources.native import OnceEach
 from demur.errors import BadInput, DataError, StorageError, UsageError
 from demur.formats import Seen
 from demur.records import Document, Evidence, ImageRef, Modality, Record, Sample
@@ -230,9 +231,11 @@ def build(
         _write(drafts["samples.jsonl"], (line for part in parts for line in writer.samples(part)))
         if documents:
             _write(drafts["documents.jsonl"], (line for part in parts for line in writer.documents(part)))
-        problems = [f"{name}: {line}" for name in names for line in writer.problems[name]]
-        if problems and not skip_bad:
-            raise BadInput(problems)
+        if any(map(len, writer.problems.values())) and not skip_bad:
+            raise BadInput(
+                [f"{name}: {line}" for name in names for line in writer.problems[name].lines],
+                more=sum(noted.more for noted in writer.problems.values()),
+            )
         with storage_errors(out):
             for name, draft in drafts.items():
                 draft.replace(out / name)
@@ -244,7 +247,7 @@ def build(
     write_records(out / "duplicates.jsonl", writer.twins_found)
     left_out = [
         *writer.left_out,
-        *(LeftOut(source=name, reason=line) for name in names for line in writer.problems[name]),
+        *(LeftOut(source=name, reason=line) for name in names for line in writer.problems[name].told()),
     ]
     write_records(out / "left-out.jsonl", left_out)
     counts = writer.counts(names)
@@ -372,7 +375,9 @@ class _Part:
         self.samples = self.documents = 0
         self.hashes = {"documents": sha256(), "samples": sha256()}
         self.noted = 0
-        """Problems of the adapter that were taken over."""
+        """Lines of the adapter's problems that were taken over."""
+        self.counted = 0
+        """Problems of it without a line that were taken over."""
 
     def told(self) -> dict[str, Any]:
         """For ``pool.json``."""
@@ -402,7 +407,7 @@ class _Writer:
         self.fit_only = fit_only
         self.drop_duplicates = drop_duplicates
         self.limit = limit
-        self.problems: dict[str, dict[str, None]] = {}
+        self.problems: dict[str, OnceEach] = {}
         self.left_out: list[LeftOut] = []
         self.twins_found: list[DuplicateOf] = []
         self._twins = twins
@@ -418,30 +423,31 @@ class _Writer:
     def samples(self, part: _Part) -> Iterator[bytes]:
         source = part.source
         tally = self._tallies.setdefault(source.name, _Tally())
-        noted = self.problems.setdefault(source.name, {})
+        noted = self.problems.setdefault(source.name, OnceEach())
         self.images.begin(source)
         for sample in islice(source.samples(), self.limit):
             self._note(part)
             self._read[source.name] += 1
             place = f"{sample.source_ref} ({sample.id})"
             if not self._sample_ids.add(f"{source.name}:{sample.id}"):
-                noted[f"{place}: two samples have this id"] = None
+                noted.add(place, "two samples have this id")
                 continue
             try:
                 pooled = self._pooled(sample, source)
                 line = _line(pooled)
             except (DataError, StorageError, ValueError) as error:
-                noted[f"{place}: {error}"] = None
+                noted.add(place, str(error))
                 continue
             if defect := sample.attributes.get(DEFECT, ""):
                 self._defective[source.name] += 1
                 if self.fit_only:
-                    noted.update((f"{place}: {statement}", None) for statement in defect.split("; "))
+                    for statement in defect.split("; "):
+                        noted.add(place, statement)
                 else:
                     self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
                 continue
             if self.fit_only and (why := unfit(sample)):
-                noted[f"{place}: {why}"] = None
+                noted.add(place, why)
                 continue
             if self._is_twin(pooled):
                 self._dropped[source.name] += 1
@@ -482,7 +488,7 @@ class _Writer:
         for document in islice(source.documents(), self.limit):
             self._note(part)
             if not self._document_ids.add(f"{source.name}:{document.id}"):
-                noted[f"document {document.id}: two documents have this id"] = None
+                noted.add(f"document {document.id}", "two documents have this id")
                 continue
             change: dict[str, object] = {"id": f"{prefix}{document.id}"}
             if document.page:
@@ -492,7 +498,7 @@ class _Writer:
                     change["image"] = self.images.take(document.image, source)
                 line = _line(document.model_copy(update=change))
             except (DataError, StorageError, ValueError) as error:
-                noted[f"document {document.id}: {error}"] = None
+                noted.add(f"document {document.id}", str(error))
                 continue
             self._documents[source.name] += 1
             part.documents += 1
@@ -502,10 +508,11 @@ class _Writer:
 
     def _note(self, part: _Part) -> None:
         """Take over what the adapter has noted since."""
-        lines = part.source.problems.lines
-        if len(lines) > part.noted:
-            self.problems[part.source.name].update(dict.fromkeys(lines[part.noted :]))
-            part.noted = len(lines)
+        theirs, ours = part.source.problems, self.problems[part.source.name]
+        for line in theirs.lines[part.noted :]:
+            ours.note(line)
+        ours.count(theirs.more - part.counted)
+        part.noted, part.counted = len(theirs.lines), theirs.more
 
     def _prefix(self, source: Source) -> str:
         return f"{source.name}:" if self.prefixed else ""

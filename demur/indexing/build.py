@@ -112,7 +112,8 @@ def build_index(
             shutil.rmtree(work)
             finished: dict[str, Any] = read_json(out / "manifest.json")
             return finished
-        drops = [Drop(sample="", stage="read", reason=line) for line in complaints.lines]
+        drops = [Drop(sample="", stage="read", reason=line) for line in complaints.told()]
+        untold = max(0, complaints.more - 1)  # their number stands in the last of those lines
         for row, reason in table.bad:
             complaints.add(table.shelf.id(row), reason)
             drops.append(Drop(sample="", evidence=table.shelf.id(row), stage="index", reason=reason))
@@ -156,7 +157,7 @@ def build_index(
             "pages": len(pages),
             "texts": len(table.texts),
             "images": len(table.images),
-            "skipped": len(drops),
+            "skipped": len(drops) + untold,
         }
         manifest = _manifest(work, inputs, encoders, counts, options, parts)
         write_json(work / "manifest.json", manifest)

@@ -11,7 +11,7 @@ from demur.indexing.build import build_index
 from demur.indexing.corpora import read_corpus
 from demur.records import Document
 from demur.retrieval.search import MODES, Query, Searcher, canonical_mode
-from demur.store import Problems, image_ref
+from demur.store import PROBLEMS_KEPT, Problems, image_ref
 
 
 def picture(seed):
@@ -183,6 +183,18 @@ def test_bad_rows_of_the_reader_are_listed_too(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()]
     assert [(row["stage"], row["reason"].partition(" not")[0]) for row in rows] == [("read", "kb.jsonl:2:")]
     assert manifest["counts"]["skipped"] == 1
+
+
+def test_an_index_counts_bad_rows_that_it_does_not_list(tmp_path):
+    bad = PROBLEMS_KEPT + 5
+    (tmp_path / "kb.jsonl").write_text('{"id": "a", "title": "A", "text": "y"}\n' + "{broken\n" * bad)
+    problems = Problems()
+    rows = read_corpus(str(tmp_path / "kb.jsonl"), problems)
+    manifest = build_index(rows, StubEncoder(), tmp_path / "index", problems=problems, skip_bad=True)
+    listed = (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()
+    assert manifest["counts"]["skipped"] == problems.skipped == bad
+    assert len(listed) == PROBLEMS_KEPT + 1
+    assert json.loads(listed[-1])["reason"] == "... and 5 more"
 
 
 def test_a_document_without_an_id_is_named_by_its_line(tmp_path):

@@ -5,14 +5,18 @@ import json
 
 import mini_sources as mini
 import pytest
+from curation_world import N, folder
 from PIL import Image
 
 from demur.cli import main
+from demur.curation.draw import draw
 from demur.curation.pool import Pool, build
+from demur.curation.recipe import SourceSpec
 from demur.curation.sources import open_source
+from demur.curation.sources.check import check
 from demur.errors import BadInput, UsageError
 from demur.records import Sample
-from demur.store import Problems, digest, read_image
+from demur.store import PROBLEMS_KEPT, Problems, digest, read_image
 
 SIX = ("webqa", "mrag", "infoseek", "evqa", "viquae", "mmdocrag")
 
@@ -97,6 +101,34 @@ def photo(seed, kind):
     out = io.BytesIO()
     image.save(out, kind, **({"quality": 70} if kind == "JPEG" else {}))
     return out.getvalue()
+
+
+@pytest.mark.parametrize("for_release", [False, True])
+def test_bad_rows_behind_the_first_thousand_are_counted(tmp_path, for_release):
+    towns, bad = folder(tmp_path / "towns"), PROBLEMS_KEPT + 9
+    with (towns / "questions.jsonl").open("a") as handle:
+        handle.writelines(f'{{"id": "b{n}"}}\n' for n in range(bad))
+    with pytest.raises(BadInput, match=f"^{bad} problem"):
+        build([open_source("generic", towns)], tmp_path / "refused", for_release=for_release)
+    source = open_source("generic", towns)
+    counts = build([source], tmp_path / "pool", skip_bad=True, for_release=for_release)
+    assert (counts.samples, counts.sources[0].bad) == (N, bad)
+    list(source.samples())  # told once, however often it is read
+    assert len(source.problems) == bad
+    left = [json.loads(line) for line in (tmp_path / "pool/left-out.jsonl").read_text().splitlines()]
+    assert (len(left), left[-1]["reason"]) == (PROBLEMS_KEPT + 1, "... and 9 more")
+
+
+def test_a_draw_and_a_check_count_all_bad_rows(tmp_path):
+    towns, bad = folder(tmp_path / "towns"), PROBLEMS_KEPT + 9
+    with (towns / "questions.jsonl").open("a") as handle:
+        handle.writelines(f'{{"id": "b{n}"}}\n' for n in range(bad))
+    spec = SourceSpec(name="generic", path=str(towns))
+    assert draw([spec], tmp_path / "draws", seed=1, skip_bad=True).skipped == bad
+    with pytest.raises(BadInput, match=f"^{bad} problem"):
+        draw([spec], tmp_path / "draws", seed=1)
+    checked = check(open_source("generic", towns))
+    assert sum(checked.problems.values()) + checked.untold == bad
 
 
 def test_duplicates_across_sources_by_question_and_picture(tmp_path):

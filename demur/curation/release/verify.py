@@ -239,7 +239,7 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
         if key in said:
             yield f"gates.jsonl: {' '.join(key).rstrip()} appears twice"
         said[key] = v
-    yield from (f"gates.jsonl: {line}" for line in problems.lines)
+    yield from (f"gates.jsonl: {line}" for line in problems.told())
     for v in said.values():
         if "correct" in v.labels.values():
             yield f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"

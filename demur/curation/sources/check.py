@@ -70,7 +70,9 @@ class Checked(Record):
     problems: dict[str, int]
     """Problems by kind."""
     findings: tuple[str, ...]
-    """Everything that would silently change a benchmark; empty when the source is sound."""
+    """What would silently change a benchmark; empty when the source is sound."""
+    untold: int = 0
+    """Problems behind the first thousand: counted under no kind, and in no finding."""
     notes: dict[str, int]
     """Harmless peculiarities, counted."""
     shown: tuple[Rendered, ...]
@@ -144,6 +146,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         defective=defective,
         problems=dict(Counter(kind_of(line) for line in problems).most_common()),
         findings=tuple(problems + findings + mismatches(Path(source.root), pins)),
+        untold=source.problems.more,
         notes=dict(notes),
         shown=tuple(rendered(sample) for _, _, sample in sorted(shown, reverse=True)),
     )

@@ -93,19 +93,19 @@ class Images:
 
 
 class OnceEach(Problems):
-    """Writes to another's list, each line once: a file read for samples and for documents tells its faults once."""
+    """Each line once, here and in another's: a file read for samples and for documents tells its faults once."""
 
-    def __init__(self, target: Problems) -> None:
+    def __init__(self, target: Problems | None = None) -> None:
         super().__init__()
-        self.lines = target.lines
-        self._told: set[str] = set()
+        self._target = target
+        self._told = Seen()
 
-    def add(self, item: str, message: str) -> None:
+    def note(self, line: str) -> None:
         """Note one problem that was not noted before."""
-        line = f"{item}: {message}"
-        if line not in self._told:
-            self._told.add(line)
-            self.lines.append(line)
+        if self._told.add(line):
+            super().note(line)
+            if self._target is not None:
+                self._target.note(line)
 
 
 class NativeSource:
