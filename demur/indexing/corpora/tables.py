@@ -124,7 +124,7 @@ def _document(
         value = row.get(columns.get(what, ""))
         return "" if value is None else str(value)
 
-    id = text_of("id") or f"{file.stem}:{number}"
+    id = text_of("id") if "id" in columns else f"{file.stem}:{number}"
     image = None
     if "image" in columns and row.get(columns["image"]) is not None:
         try:
