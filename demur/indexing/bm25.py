@@ -17,7 +17,6 @@ compiled kernel is used for large indexes.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -26,7 +25,6 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -36,6 +34,7 @@ from numpy.typing import NDArray
 
 from demur.errors import IndexFileError, UsageError
 from demur.indexing.exact import MARGIN, Found
+from demur.indexing.memory import give_back
 from demur.store import storage_errors
 
 if TYPE_CHECKING:
@@ -159,12 +158,6 @@ def _invert(
         rows[place] = row
         data[place] = idf[word] * (tf / (tf + k1 * (1 - b + b * lengths[row] / average)))
         free[word[first]] += sizes
-
-
-def give_back() -> None:
-    """Hand back what glibc holds for reuse: the next stage wants other sizes, and the peak would be that of all."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

@@ -27,10 +27,11 @@ from typing import Any, Literal
 
 from demur import __version__
 from demur.errors import DataError, UsageError
-from demur.indexing.bm25 import Method, build_bm25, give_back
+from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.bm25_reference import build_rank_bm25
 from demur.indexing.encoders import Encoder
 from demur.indexing.ivf import KINDS, Kind
+from demur.indexing.memory import give_back
 from demur.indexing.parts import DENSE_PARTS, Engine, Here, build_dense, passage_text
 from demur.indexing.tables import Progress, Table, counting, read_documents, save, write_pages
 from demur.records import Document, Drop

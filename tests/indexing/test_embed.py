@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -544,3 +545,13 @@ def test_a_bad_source_of_one_image_is_a_data_error_not_the_end(tmp_path):
 
     made = run([Item("a", image=changed), Item("b", image=png(1))], tmp_path / "e", space="look")
     assert list(made.errors()) == [("a", "the image changed")]
+
+
+def test_a_shard_is_held_once(tmp_path):
+    encoder = StubEncoder(dims={"text": 512})
+    run(texts(64), tmp_path / "warm", encoder)
+    tracemalloc.start()
+    run(texts(4096), tmp_path / "out", encoder, shard=2048)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.7 * 2048 * 512 * 4  # its vectors, their ids, and a batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -97,7 +98,7 @@ class Embedder:
     def shard(self, tasks: Iterator[Task], size: int, bar: Watching | None) -> MadeShard | None:
         """Embed the next ``size`` tasks, in batches that start anew with each shard; None when there are none left."""
         marks: list[bytes] = []
-        rows: list[NDArray[np.float32]] = []
+        vectors = io.BytesIO()  # of the whole shard, once
         ids: list[str] = []
         errors: list[str] = []
         while batch := list(islice(tasks, min(self._step, size - len(marks)))):
@@ -107,16 +108,16 @@ class Embedder:
                 if row is None:
                     errors.append(canonical({"id": task.item.id, "error": why}))
                 else:
-                    rows.append(row)
+                    vectors.write(row.astype("<f4", copy=False).tobytes())
                     ids.append(json.dumps(task.item.id))
             if bar:
                 bar.advance(len(batch), len(errors) - before)
         if not marks:
             return None
-        vectors = np.stack(rows).astype("<f4").tobytes() if rows else b""
         return MadeShard(
-            hashlib.sha256(b"".join(marks)).hexdigest(), len(marks), len(errors), vectors, lines(ids), lines(errors)
-        )
+            hashlib.sha256(b"".join(marks)).hexdigest(), len(marks), len(errors), vectors.getvalue(), lines(ids),
+            lines(errors),
+        )  # fmt: skip
 
     def _embedded(self, batch: list[Task]) -> Iterator[tuple[Task, NDArray[np.float32] | None, str]]:
         """Each task of a batch with its row, or with the reason why it has none."""

@@ -14,6 +14,7 @@ from demur.indexing.embed.items import Item, input_digest
 from demur.indexing.embed.progress import Watching, shown
 from demur.indexing.embed.shards import MadeShard, ShardWriter
 from demur.indexing.encoders import Role
+from demur.indexing.memory import give_back
 from demur.store import locked
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def embed(
             tasks = work.tasks(stream)
             while here := work.shard(tasks, folder.shard, bar):
                 folder.append(here)
+                del here
+                give_back()
         folder.finish()
     return Embedded.open(out)
 
