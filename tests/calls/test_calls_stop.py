@@ -136,7 +136,11 @@ async def test_a_call_that_hangs_does_not_hold_up_the_end_of_a_run_that_failed(a
 
 
 def child(release, server, out):
-    code = "import sys; from demur.cli import main; sys.exit(main(sys.argv[1:]))"
+    # A shell lets its background jobs ignore Ctrl-C, and their children inherit that.
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from demur.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", code, *words(release, server, out)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OPENAI_API_KEY": ""},
