@@ -155,7 +155,12 @@ def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) 
         vectors: (n, d) float32, C-contiguous, mapped or not.
         k: neighbours wanted, at least 1; at most n come back.
         largest_norm: an upper bound of the norms of ``vectors``.
+
+    Raises:
+        ValueError: queries and vectors have other dimensions than each other.
     """
+    if queries.shape[1] != vectors.shape[1]:  # faiss is handed pointers, and would read past the end
+        raise ValueError(f"queries of {queries.shape[1]} dimensions, vectors of {vectors.shape[1]}")
     n = len(vectors)
     k = min(k, n)
     if k < 1 or not len(queries):

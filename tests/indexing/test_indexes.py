@@ -427,3 +427,12 @@ def test_a_gpu_proposes_where_there_is_one(data, monkeypatch):
     monkeypatch.undo()
     assert calls
     assert (found.rows == exact_top(queries[:70], vectors, 10, largest_norm=1.000001).rows).all()
+
+
+@pytest.mark.parametrize("queries", [1, 100])
+def test_dimensions_that_differ_are_refused_before_memory_is_read(queries):
+    with pytest.raises(ValueError, match="queries of 8 dimensions, vectors of 16"):
+        exact.exact_top(np.ones((queries, 8), np.float32), np.ones((50, 16), np.float32), 3, largest_norm=4)
+    half = np.ones((50, 32), np.float32)[:, ::2]  # not in one piece
+    with pytest.raises(ValueError, match="contiguous"):
+        exact._candidates(np.ones((1, 16), np.float32), half, 3)
