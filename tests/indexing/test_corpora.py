@@ -114,7 +114,7 @@ def test_evqa(tmp_path):
     assert "broken" in problems[0]
     documents, _ = read(f"evqa:{tmp_path / 'kb.json'}?images={tmp_path / 'map.jsonl'}&which=all", 1)
     assert sum(d.image is not None for d in documents) == 2
-    with pytest.raises(UsageError, match="known: first, all"):
+    with pytest.raises(UsageError, match=r"which='none' is not known - which=first .* or all"):
         read(f"evqa:{tmp_path / 'kb.json'}?which=none")
 
 

@@ -18,7 +18,17 @@ from stub_encoder import StubEncoder
 
 from demur import plugins
 from demur.errors import DataError, MissingExtra, UnknownPart, UsageError
-from demur.indexing.encoders import Encoder, Preparing, named, offline, open_encoder, space_of, torch_file, weights
+from demur.indexing.encoders import (
+    Encoder,
+    Option,
+    Preparing,
+    named,
+    offline,
+    open_encoder,
+    space_of,
+    torch_file,
+    weights,
+)
 from demur.indexing.encoders import efficientnet_lite0 as lite0
 from demur.indexing.encoders.offline import OfflineEncoder
 
@@ -101,6 +111,25 @@ def test_wrong_options_are_refused_with_those_that_exist(text, why):
         named("e", text, {"batch": "items per batch"})
     assert caught.value.item == f"e:{text}"
     assert caught.value.cure == "batch=items per batch"
+
+
+OPTIONS = {
+    "batch": Option("items per batch", range(1, 1_000_001)),
+    "similarity": Option("cosine or dot", ("cosine", "dot")),
+}
+
+
+@pytest.mark.parametrize("batch", ["0", "x", "-1", "1.5", "²", "", "1000001", "9" * 5000])
+def test_a_value_out_of_an_options_range_is_refused(batch):
+    with pytest.raises(UsageError, match=r"is not a whole number from 1 to 1,000,000") as caught:
+        named("e", f"m?similarity=dot&batch={batch}", OPTIONS)
+    assert caught.value.cure == "batch=items per batch"
+
+
+def test_a_word_that_an_option_does_not_take_is_refused():
+    with pytest.raises(UsageError, match=r"similarity='l2' is not known - similarity=cosine or dot$"):
+        named("e", "m?batch=4&similarity=l2", OPTIONS)
+    assert named("e", "m?batch=1000000&similarity=dot", OPTIONS).options == {"batch": "1000000", "similarity": "dot"}
 
 
 def test_a_space_says_what_it_holds():
@@ -255,9 +284,9 @@ def test_float32_products_are_close_to_int8_and_of_another_fingerprint(encoder):
     ("argument", "why"),
     [
         ("small", "no argument"),
-        ("?precision=int4", "int8 or float32"),
-        ("?threads=0", "cores"),
-        ("?threads=x", "cores"),
+        ("?precision=int4", r"precision='int4' is not known - .*int8 .*or float32"),
+        ("?threads=0", "from 1 to 1,024 - .*cores"),
+        ("?threads=x", "from 1 to 1,024 - .*cores"),
     ],
 )
 def test_wrong_arguments_are_refused(argument, why):

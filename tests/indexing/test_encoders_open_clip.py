@@ -175,7 +175,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_remembered(folder, encoder, mon
         ("hf-hub:timm/not-there", UsageError, r"cannot be had.*check the name and the network"),
         ("tiny-eva02?size=1", UsageError, "'size' is not known"),
         ("tiny-eva02?batch=0", UsageError, "batch='0'"),
-        ("tiny-eva02?precision=int8", UsageError, "precision 'int8'"),
+        ("tiny-eva02?precision=int8", UsageError, "precision='int8'.*bf16"),
     ],
 )
 def test_what_cannot_be_opened_says_why_and_what_to_do(folder, argument, kind, why):

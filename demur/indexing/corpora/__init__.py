@@ -26,7 +26,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from demur.errors import StorageError, UnknownPart, UsageError
-from demur.indexing.encoders import named
+from demur.indexing.options import named
 from demur.records import Document
 from demur.store import Problems, why_invalid
 
@@ -46,7 +46,7 @@ READERS = {
     "beir": "beir",
     "images": "folder",
 }
-"""Reader -> module of this package; each has ``OPTIONS`` and ``read(reader, path, problems, options)``."""
+"""Reader -> module of this package, with ``OPTIONS`` (see `named`) and ``read(reader, path, problems, options)``."""
 
 
 def read_corpus(text: str, problems: Problems) -> Iterator[Document]:

@@ -13,14 +13,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from demur.errors import DataError, StorageError, UsageError
+from demur.errors import DataError, StorageError
 from demur.formats import Seen, csv_rows, inside, json_items, json_lines
 from demur.indexing.corpora import make
+from demur.indexing.options import Option
 from demur.knowledge_bases import evqa_pictures, evqa_sections, picture_id, section_id
 from demur.records import Document
 from demur.store import Problems, image_ref, storage_errors
 
-OPTIONS = {"images": "JSON Lines or CSV that maps image_url to path", "which": "first (image of a page) or all"}
+OPTIONS = {
+    "images": Option("JSON Lines or CSV that maps image_url to path"),
+    "which": Option("first (image of a page) or all", ("first", "all")),
+}
 SUMMARY = 600
 """Characters of the first section that stand for a page's summary."""
 
@@ -28,8 +32,6 @@ SUMMARY = 600
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
     """Sections and pictures, page by page; a page's URL that comes again is a problem."""
     which = options.get("which", "first")
-    if which not in ("first", "all"):
-        raise UsageError(f"which={which!r}; known: first, all", item=path, cure="choose one of them")
     pictures = _map(Path(options["images"]), problems) if "images" in options else {}
     seen = Seen()
     for place, url, page in json_items(Path(path), problems):

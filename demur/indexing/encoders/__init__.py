@@ -8,16 +8,17 @@ An encoder is named by text that parses back, and that same text stands in manif
     evaclip:BAAI/EVA-CLIP-8B?trust_remote_code=yes    code from the hub, only when asked for
 
 Options follow a question mark, as in an address: ``NAME:ARGUMENT?key=value&key=value``. Each encoder's file
-says which it knows; an unknown one is an error that lists them.
+says which it knows (`demur.indexing.options`); an unknown one is an error that lists them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from demur import plugins
 from demur.errors import UsageError
+from demur.indexing.options import Option, named
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     """(n, d) float32, one row per item."""
 
-__all__ = ["Encoder", "Named", "Preparing", "Role", "named", "open_encoder", "space_of"]
+__all__ = ["Encoder", "Option", "Preparing", "Role", "named", "open_encoder", "space_of"]
 
 Role = Literal["passage", "query"]
 """What a text is for: models such as e5 put a different prefix before each; most make no difference."""
@@ -79,44 +80,6 @@ class Preparing(Protocol):
     def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> Vectors:
         """``images`` of what `prepared` gave: the same rows."""
         ...
-
-
-class Named(NamedTuple):
-    """The two halves of an encoder's argument: ``EVA02-B-16/tag`` and its options."""
-
-    argument: str
-    options: dict[str, str]
-
-
-def named(part: str, text: str, known: Mapping[str, str]) -> Named:
-    """Split ``ARGUMENT?key=value&key=value``.
-
-    Values are taken as they stand (no percent or plus escapes), so that prefixes such as ``query: `` keep their blanks.
-
-    Args:
-        part: the encoder's name, for errors.
-        text: what followed the encoder's name and colon.
-        known: option -> what it means.
-
-    Raises:
-        UsageError: an option is unknown, given twice or has no value.
-
-    >>> named("e", "org/model?query=query: &passage=passage: ", {"query": "", "passage": ""})
-    Named(argument='org/model', options={'query': 'query: ', 'passage': 'passage: '})
-    """
-    argument, _, tail = text.partition("?")
-    options: dict[str, str] = {}
-    for pair in tail.split("&") if tail else ():
-        key, equals, value = pair.partition("=")
-        if key not in known or not equals or key in options:
-            why = "is given twice" if key in options else "has no value" if key in known else "is not known"
-            raise UsageError(
-                f"option {key!r} {why}",
-                item=f"{part}:{text}",
-                cure="; ".join(f"{name}={meaning}" for name, meaning in sorted(known.items())) or "it takes no options",
-            )
-        options[key] = value
-    return Named(argument, options)
 
 
 def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> int:

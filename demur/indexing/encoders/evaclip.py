@@ -20,21 +20,25 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.errors import DataError, MissingExtra, UsageError
-from demur.indexing.encoders import Role, named, space_of
+from demur.indexing.encoders import Option, named
 from demur.indexing.encoders.torch_models import (
-    Batches,
-    pick_device,
+    BATCH,
+    PRECISION,
+    PROBE,
+    JointModel,
+    refuse_random,
     require_torch,
-    together,
+    running,
+    unit,
     weights_digest,
 )
 from demur.store import digest
@@ -51,19 +55,16 @@ STD = (0.26862954, 0.26130258, 0.27577711)
 """Of CLIP's training pictures, per channel in [0, 1] (Radford et al. 2021); EVA-CLIP keeps them."""
 
 _OPTIONS = {
-    "trust_remote_code": "yes, to run the repository's own Python files",
-    "revision": "the commit to take, so that its code cannot change behind you",
-    "precision": "fp16 (default on CUDA) or fp32 (default elsewhere)",
-    "batch": "items per batch to begin with; halved when memory runs out",
+    "trust_remote_code": Option("yes, to run the repository's own Python files"),
+    "revision": Option("the commit to take, so that its code cannot change behind you"),
+    "precision": PRECISION,
+    "batch": BATCH,
 }
-_PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
 _CONTEXT = 77
 
 
-class EvaClipEncoder:
-    """A model that comes with its own code; ``joint``, ``text`` and ``look`` are one space."""
-
-    similarity: Literal["cosine", "dot"] = "cosine"
+class EvaClipEncoder(JointModel):
+    """A model that comes with its own code. Texts are cut at 77 tokens."""
 
     def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
         """Load the model.
@@ -93,14 +94,7 @@ class EvaClipEncoder:
                 "open_clip:EVA02-E-14-plus/laion2b_s9b_b144k needs no foreign code",
             )
         require_torch("the evaclip encoder")
-        self._device = pick_device(device, self.name)
-        on_gpu = self._device.type == "cuda"
-        precision = options.get("precision", "fp16" if on_gpu else "fp32")
-        size = options.get("batch", "64" if on_gpu else "8")
-        if precision not in ("fp16", "fp32"):
-            raise UsageError(f"precision={precision!r} is not known", item=self.name, cure=_OPTIONS["precision"])
-        if not size.isdecimal() or int(size) < 1:
-            raise UsageError(f"batch={size!r} is not a number of items", item=self.name, cure="give 1 or more")
+        self._device, precision, self._batches = running(options, device, self.name, batch=8, batch_on_gpu=64)
         warnings.warn(
             f"running Python code from {source}"
             + (
@@ -111,23 +105,11 @@ class EvaClipEncoder:
             stacklevel=2,
         )
         self._model, self._tokenizer, missing = _load(source, options.get("revision"), precision, self.name)
-        if missing and not allow_random:
-            raise UsageError(
-                f"the checkpoint lacks {len(missing)} of the model's weights, which are now random: {missing[0]} ...",
-                item=self.name,
-                cure="check that it is a checkpoint of this very model",
-            )
+        refuse_random(missing, self.name, allowed=allow_random)
         self._model.to(self._device).eval()
         self._side = int(self._model.config.vision_config.image_size)
-        self._batches = Batches(int(size), self.name)
         self.note = f"{source} by its own code, {precision}" + (", RANDOM weights" if missing else "")
-        width = self._texts(["a"]).shape[1]
-        self.dims: Mapping[str, int] = {"joint": width, "text": width, "look": width}
-
-    @property
-    def batch(self) -> int:
-        """Items that it likes to be given at once."""
-        return self._batches.size
+        self.dims = self._serves()
 
     def fingerprint(self) -> str:
         """Hash of weights, the repository's model code, preprocessing, tokenizer and this file's version."""
@@ -136,18 +118,9 @@ class EvaClipEncoder:
     @cached_property
     def _identity(self) -> str:
         code = digest(inspect.getsource(type(self._model)).encode())
-        tokens = self._tokenizer(_PROBE)["input_ids"]
+        tokens = self._tokenizer(PROBE)["input_ids"]
         preprocessing = [self._side, MEAN, STD]
         return digest(["evaclip", VERSION, weights_digest(self._model.state_dict()), code, preprocessing, list(tokens)])
-
-    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> NDArray[np.float32]:
-        """Unit rows, (n, d) float32; texts are cut at 77 tokens; ``role`` makes no difference.
-
-        Raises:
-            UsageError: no such space.
-        """
-        width = space_of(self, space, "texts")
-        return together(self._batches.run(list(texts), self._texts), width)
 
     def _texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import torch
@@ -156,15 +129,7 @@ class EvaClipEncoder:
             list(texts), return_tensors="pt", padding="max_length", truncation=True, max_length=_CONTEXT
         )
         with torch.inference_mode():
-            return _unit(self._model.encode_text(tokens["input_ids"].to(self._device)))
-
-    def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
-        """Unit rows, (n, d) float32.
-
-        Raises:
-            UsageError: no such space.
-        """
-        return self.images_prepared([self.prepared(image, space) for image in images], space)
+            return unit(self._model.encode_text(tokens["input_ids"].to(self._device)))
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
         """CLIP's preprocessing: shorter side to the model's, middle square, normalised; (3, side, side) float32."""
@@ -179,24 +144,12 @@ class EvaClipEncoder:
         normal: NDArray[Any] = (pixels - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
         return normal.transpose(2, 0, 1)
 
-    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
-        """`images` of what `prepared` gave."""
-        width = space_of(self, space, "images")
-        return together(self._batches.run(prepared, self._images), width)
-
     def _images(self, prepared: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
         import torch
 
         with torch.inference_mode():
             pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._model.dtype)
-            return _unit(self._model.encode_image(pixels))
-
-
-def _unit(rows: Any) -> NDArray[np.float32]:
-    import torch
-
-    unit: NDArray[np.float32] = torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
-    return unit
+            return unit(self._model.encode_image(pixels))
 
 
 def _load(source: str, revision: str | None, precision: str, item: str) -> tuple[Any, Any, list[str]]:

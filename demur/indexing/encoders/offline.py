@@ -17,13 +17,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.errors import UsageError
-from demur.indexing.encoders import Role, minilm, named, space_of
+from demur.indexing.encoders import Option, Role, minilm, named, space_of
 from demur.indexing.encoders import efficientnet_lite0 as lite0
 from demur.indexing.encoders.weights import Pin, cached, pinned
 from demur.store import digest
@@ -47,12 +47,9 @@ REMEMBERED = 4096
 """Images whose network outputs are kept (5 kB each), so that ``joint`` and ``look`` of one image cost one run."""
 
 _OPTIONS = {
-    "precision": "int8 (default) or float32 products in the sentence encoder",
-    "threads": "how many cores to use (all by default); the vectors are the same",
+    "precision": Option("int8 (default) or float32 products in the sentence encoder", get_args(minilm.Precision)),
+    "threads": Option("how many cores to use (all by default); the vectors are the same", range(1, 1025)),
 }
-
-
-_PRECISIONS: dict[str, minilm.Precision] = {"int8": "int8", "float32": "float32"}
 
 
 class _Glance(NamedTuple):
@@ -84,22 +81,15 @@ class OfflineEncoder:
             MissingExtra: the packages of the extra ``demo`` are not installed.
         """
         rest, options = named("offline", argument, _OPTIONS)
-        threads = options.get("threads", "")
-        precision = _PRECISIONS.get(options.get("precision", "int8"))
         if rest:
             raise UsageError("it takes no argument, only options", item=f"offline:{argument}", cure="write 'offline'")
-        if precision is None:
-            raise UsageError(
-                f"precision {options['precision']!r} is not known", item="offline", cure=" or ".join(_PRECISIONS)
-            )
-        if threads and not (threads.isdecimal() and 0 < int(threads) < 1025):
-            raise UsageError(f"threads={threads!r} is not a number of cores", item="offline", cure="give 1 or more")
         if device not in (None, "cpu"):
             raise UsageError(f"it runs on the cpu, not on {device!r}", item="offline", cure="drop the device")
+        precision: minilm.Precision = "float32" if options.get("precision") == "float32" else "int8"
         self.name = "offline" if precision == "int8" else f"offline:?precision={precision}"
         self.dims: Mapping[str, int] = {"joint": minilm.DIMENSIONS, "text": minilm.DIMENSIONS, "look": lite0.FEATURES}
         self._precision = precision
-        self._threads = int(threads) if threads else _cores()
+        self._threads = int(options["threads"]) if "threads" in options else _cores()
         self._tokenizer = minilm.tokenizer()
         self._sentences = minilm.MiniLM.open(precision)
         self._network = lite0.EfficientNetLite0.open()

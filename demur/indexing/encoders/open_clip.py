@@ -12,21 +12,23 @@ Options: ``?precision=fp32`` and ``?batch=64``. Texts are cut at the model's con
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.errors import DataError, MissingExtra, UnknownPart, UsageError
-from demur.indexing.encoders import Role, named, space_of
+from demur.indexing.encoders import Option, named
 from demur.indexing.encoders.torch_models import (
-    Batches,
-    pick_device,
+    BATCH,
+    PROBE,
+    JointModel,
     require_torch,
-    together,
+    running,
+    unit,
     weights_digest,
 )
 from demur.store import digest
@@ -39,17 +41,13 @@ VERSION = "1"
 """Changes whenever this file makes other vectors from the same weights."""
 
 _OPTIONS = {
-    "precision": "fp16 (default on CUDA), bf16 or fp32 (default elsewhere)",
-    "batch": "items per batch to begin with; halved when memory runs out",
+    "precision": Option("fp16 (default on CUDA), bf16 or fp32 (default elsewhere)", ("fp16", "bf16", "fp32")),
+    "batch": BATCH,
 }
-_PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
-"""Its tokens stand for the tokenizer in the fingerprint."""
 
 
-class OpenClipEncoder:
-    """A model of open_clip. Rows are of length 1; ``joint``, ``text`` and ``look`` are one space."""
-
-    similarity: Literal["cosine", "dot"] = "cosine"
+class OpenClipEncoder(JointModel):
+    """A model of open_clip."""
 
     def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
         """Load the model.
@@ -65,6 +63,7 @@ class OpenClipEncoder:
             MissingExtra: open_clip is not installed.
         """
         self.name = f"open_clip:{argument}"
+        source, options = named("open_clip", argument, _OPTIONS)
         require_torch("the open_clip encoder")
         ensure_torchvision()
         try:
@@ -72,27 +71,12 @@ class OpenClipEncoder:
         except ModuleNotFoundError as error:
             raise MissingExtra("the open_clip encoder", extra="clip", module="open_clip") from error
 
-        source, options = named("open_clip", argument, _OPTIONS)
-        self._device = pick_device(device, self.name)
-        on_gpu = self._device.type == "cuda"
-        precision = options.get("precision", "fp16" if on_gpu else "fp32")
-        if precision not in ("fp16", "bf16", "fp32"):
-            raise UsageError(f"precision {precision!r} is not known", item=self.name, cure=_OPTIONS["precision"])
-        size = options.get("batch", "256" if on_gpu else "32")
-        if not size.isdecimal() or int(size) < 1:
-            raise UsageError(f"batch={size!r} is not a number of items", item=self.name, cure="give 1 or more")
+        self._device, precision, self._batches = running(options, device, self.name)
         parsed = _parsed(source, self.name, allow_random=allow_random)
         self._model, self._preprocess, self._tokenizer = _load(parsed, precision, self._device, self.name)
         self._dtype = open_clip.get_input_dtype(precision)
-        self._batches = Batches(int(size), self.name)
         self.note = f"open_clip {source}, {precision}" + ("" if parsed.trained else ", RANDOM weights: not trained")
-        width = self._texts(["a"]).shape[1]
-        self.dims: Mapping[str, int] = {"joint": width, "text": width, "look": width}
-
-    @property
-    def batch(self) -> int:
-        """Items that it likes to be given at once."""
-        return self._batches.size
+        self.dims = self._serves()
 
     def fingerprint(self) -> str:
         """Hash of weights, preprocessing, tokenizer and this file's version; fp16 and fp32 are one, bf16 is another."""
@@ -101,41 +85,19 @@ class OpenClipEncoder:
     @cached_property
     def _identity(self) -> str:
         preprocessing = dict(self._model.visual.preprocess_cfg)
-        tokens = self._tokenizer([_PROBE]).tolist()
+        tokens = self._tokenizer([PROBE]).tolist()
         return digest(["open_clip", VERSION, weights_digest(self._model.state_dict()), preprocessing, tokens])
-
-    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> NDArray[np.float32]:
-        """Unit rows, (n, d) float32; ``role`` makes no difference.
-
-        Raises:
-            UsageError: no such space.
-        """
-        width = space_of(self, space, "texts")
-        return together(self._batches.run(list(texts), self._texts), width)
 
     def _texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import torch
 
         with torch.inference_mode():
-            return _unit(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
-
-    def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
-        """Unit rows, (n, d) float32.
-
-        Raises:
-            UsageError: no such space.
-        """
-        return self.images_prepared([self.prepared(image, space) for image in images], space)
+            return unit(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
         """The image resized and normalised as the model was trained, (3, h, w) float32."""
         pixels: NDArray[Any] = self._preprocess(image).numpy()
         return pixels
-
-    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
-        """`images` of what `prepared` gave."""
-        width = space_of(self, space, "images")
-        return together(self._batches.run(prepared, self._images), width)
 
     def _images(self, prepared: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
         import torch
@@ -143,21 +105,13 @@ class OpenClipEncoder:
         with torch.inference_mode():
             pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._dtype)
             try:
-                return _unit(self._model.encode_image(pixels))
+                return unit(self._model.encode_image(pixels))
             except AssertionError as error:  # so a tower of timm says that images have another size than it takes
                 raise DataError(
                     f"the model does not take images of its own configuration: {error}",
                     item=self.name,
                     cure="mend image_size in its open_clip_config.json",
                 ) from error
-
-
-def _unit(rows: Any) -> NDArray[np.float32]:
-    """Rows of a tensor at length 1, in single precision whatever the model's."""
-    import torch
-
-    unit: NDArray[np.float32] = torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
-    return unit
 
 
 class _Source(NamedTuple):

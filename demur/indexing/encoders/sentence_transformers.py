@@ -25,11 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.errors import DataError, MissingExtra, UsageError
-from demur.indexing.encoders import Role, named, space_of
+from demur.indexing.encoders import Option, Role, named, space_of
 from demur.indexing.encoders.torch_models import (
-    Batches,
-    pick_device,
+    BATCH,
+    PRECISION,
+    PROBE,
+    refuse_random,
     require_torch,
+    running,
     together,
     weights_digest,
 )
@@ -43,14 +46,12 @@ VERSION = "1"
 """Changes whenever this file makes other vectors from the same weights."""
 
 _OPTIONS = {
-    "query": "text before each query",
-    "passage": "text before each passage",
-    "similarity": "cosine or dot",
-    "precision": "fp16 (default on CUDA) or fp32 (default elsewhere)",
-    "batch": "texts per batch to begin with; halved when memory runs out",
+    "query": Option("text before each query"),
+    "passage": Option("text before each passage"),
+    "similarity": Option("cosine or dot", ("cosine", "dot")),
+    "precision": PRECISION,
+    "batch": BATCH,
 }
-_PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
-"""Its tokens stand for the tokenizer in the fingerprint."""
 
 
 class SentenceTransformersEncoder:
@@ -72,38 +73,21 @@ class SentenceTransformersEncoder:
             MissingExtra: sentence-transformers is not installed.
         """
         self.name = f"sentence-transformers:{argument}"
-        require_torch("the sentence-transformers encoder")
         source, options = named("sentence-transformers", argument, _OPTIONS)
+        require_torch("the sentence-transformers encoder")
         if not source:
             raise UsageError("no model is named", item=self.name, cure="e.g. sentence-transformers:facebook/contriever")
-        self._device = pick_device(device, self.name)
-        on_gpu = self._device.type == "cuda"
-        precision = options.get("precision", "fp16" if on_gpu else "fp32")
-        asked = options.get("similarity", "")
-        size = options.get("batch", "256" if on_gpu else "32")
-        for option, value, right in (
-            ("precision", precision, precision in ("fp16", "fp32")),
-            ("similarity", asked, asked in ("", "cosine", "dot")),
-            ("batch", size, size.isdecimal() and int(size) > 0),
-        ):
-            if not right:
-                raise UsageError(f"{option}={value!r} is not known", item=self.name, cure=_OPTIONS[option])
-        self._model, declared, missing = _load(source, str(self._device), self.name)
-        if missing and not allow_random:
-            raise UsageError(
-                f"the checkpoint lacks {len(missing)} of the model's weights, which are now random: {missing[0]} ...",
-                item=self.name,
-                cure="check that it is a checkpoint of this very model",
-            )
+        on, precision, self._batches = running(options, device, self.name)
+        self._model, declared, missing = _load(source, str(on), self.name)
+        refuse_random(missing, self.name, allowed=allow_random)
         if precision == "fp16":
             self._model.half()
-        self.similarity = "dot" if (asked or declared) == "dot" else "cosine"
+        self.similarity = "dot" if options.get("similarity", declared) == "dot" else "cosine"
         own = dict(self._model.prompts or {})
         self._prompts: dict[Role, str] = {
             "query": options.get("query", own.get("query") or ""),
             "passage": options.get("passage", own.get("passage") or own.get("document") or ""),
         }
-        self._batches = Batches(int(size), self.name)
         self.note = f"sentence-transformers {source}, {precision}" + (", RANDOM weights" if missing else "")
         self.dims: Mapping[str, int] = {"text": self._encode(["a"], "").shape[1]}
 
@@ -120,7 +104,7 @@ class SentenceTransformersEncoder:
     def _identity(self) -> str:
         # The pooler of BERT-like models is not used, and is random where a checkpoint lacks it.
         state = {name: tensor for name, tensor in self._model.state_dict().items() if not _unused(name)}
-        tokens = self._model.tokenizer(_PROBE)["input_ids"]
+        tokens = self._model.tokenizer(PROBE)["input_ids"]
         shape = [str(self._model.max_seq_length), self.similarity, [type(m).__name__ for m in self._model]]
         pooling = [str(m.get_config_dict()) for m in self._model if type(m).__name__ == "Pooling"]
         prompts = [self._prompts["query"], self._prompts["passage"]]

@@ -1,20 +1,28 @@
-"""What the encoders that run on PyTorch share: device, precision, batch size, the identity of weights."""
+"""What the encoders that run on PyTorch share: their common options, device, batches, the identity of weights."""
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.errors import MissingExtra, UsageError
+from demur.indexing.encoders import Option, Role, space_of
 
 if TYPE_CHECKING:
     import torch
+    from PIL.Image import Image
 
 T = TypeVar("T")
+
+PRECISION = Option("fp16 (default on CUDA) or fp32 (default elsewhere)", ("fp16", "fp32"))
+BATCH = Option("items per batch to begin with; halved when memory runs out", range(1, 1_000_001))
+PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
+"""Its tokens stand for the tokenizer in a fingerprint."""
 
 
 def require_torch(what: str) -> None:
@@ -45,6 +53,45 @@ def pick_device(asked: str | None, item: str) -> torch.device:
             f"device {asked!r} cannot be used: {reason}", item=item, cure="leave it out, or give 'cpu'"
         ) from error
     return device
+
+
+class Running(NamedTuple):
+    """How a model is run, once options and device are known to make sense."""
+
+    device: torch.device
+    precision: str
+    batches: Batches
+
+
+def running(
+    options: Mapping[str, str], device: str | None, item: str, *, batch: int = 32, batch_on_gpu: int = 256
+) -> Running:
+    """Device, precision and batches: what the options ``precision`` and ``batch`` say, else what suits the device.
+
+    Args:
+        options: as `named` gave them: their values are ones that they take.
+        device: see `pick_device`.
+        item: the encoder's name, for errors.
+        batch: items per batch to begin with, where the options say nothing.
+        batch_on_gpu: the same on CUDA.
+
+    Raises:
+        UsageError: the device cannot be used.
+    """
+    found = pick_device(device, item)
+    on_gpu = found.type == "cuda"
+    size = int(options.get("batch", batch_on_gpu if on_gpu else batch))
+    return Running(found, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item))
+
+
+def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
+    """Raise `UsageError` for weights that a checkpoint lacks, which are random now, unless that is ``allowed``."""
+    if missing and not allowed:
+        raise UsageError(
+            f"the checkpoint lacks {len(missing)} of the model's weights, which are now random: {missing[0]} ...",
+            item=item,
+            cure="check that it is a checkpoint of this very model",
+        )
 
 
 class Batches:
@@ -123,7 +170,76 @@ def weights_digest(state: Mapping[str, Any]) -> str:
     return sha.hexdigest()
 
 
+def unit(rows: torch.Tensor) -> NDArray[np.float32]:
+    """Rows of a tensor at length 1, in single precision whatever the model's."""
+    import torch
+
+    found: NDArray[np.float32] = torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
+    return found
+
+
 def together(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
     """Blocks of rows as one (n, width) float32 array; also of none."""
     parts = list(blocks)
     return np.concatenate(parts).astype(np.float32, copy=False) if parts else np.empty((0, width), np.float32)
+
+
+class JointModel(ABC):
+    """A model that puts texts and images into one space, as unit rows: ``joint``, ``text`` and ``look`` are that one.
+
+    A subclass loads the model, sets what is declared here, and says how it embeds one batch.
+    """
+
+    similarity: Literal["cosine", "dot"] = "cosine"
+    name: str
+    note: str
+    dims: Mapping[str, int]
+    _batches: Batches
+
+    @property
+    def batch(self) -> int:
+        """Items that it likes to be given at once."""
+        return self._batches.size
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """See `Encoder`."""
+
+    def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> NDArray[np.float32]:
+        """Unit rows, (n, d) float32; ``role`` makes no difference.
+
+        Raises:
+            UsageError: no such space.
+        """
+        width = space_of(self, space, "texts")
+        return together(self._batches.run(list(texts), self._texts), width)
+
+    def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
+        """Unit rows, (n, d) float32.
+
+        Raises:
+            UsageError: no such space.
+        """
+        return self.images_prepared([self.prepared(image, space) for image in images], space)
+
+    @abstractmethod
+    def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
+        """The image resized and normalised as the model was trained, (3, h, w) float32."""
+
+    def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> NDArray[np.float32]:
+        """`images` of what `prepared` gave."""
+        width = space_of(self, space, "images")
+        return together(self._batches.run(prepared, self._images), width)
+
+    def _serves(self) -> dict[str, int]:
+        """``dims``, by embedding one text."""
+        width = self._texts(["a"]).shape[1]
+        return {"joint": width, "text": width, "look": width}
+
+    @abstractmethod
+    def _texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit rows of one batch."""
+
+    @abstractmethod
+    def _images(self, prepared: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+        """Unit rows of one batch."""
