@@ -22,6 +22,7 @@ from demur.indexing.encoders import (
     Encoder,
     Option,
     Preparing,
+    minilm,
     named,
     offline,
     open_encoder,
@@ -259,6 +260,41 @@ def test_long_texts_are_cut_at_256_tokens(encoder):
     words = " ".join(["dog"] * 254)
     assert np.array_equal(encoder.texts([words + " cat bird " * 50]), encoder.texts([words]))
     assert not np.array_equal(encoder.texts([words]), encoder.texts([" ".join(["dog"] * 253)]))
+
+
+PIECES = ["a", "word", "x" * 120, "e\u0301", "\u0301", "ß", "İ", "ば", "한", "汉", "😀", " ", "\n", "\t", "\xa0", "\x00",
+          "\ufffd", "\u200b", "[", "]", "[CLS]", "[MASK]", "[SEP", "CLS]", ",", "_", "^", "`", "{", "~", "@", "'"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=150).map("".join), st.integers(1, 60), st.integers(3, 12))
+@settings(max_examples=300)
+def test_the_head_of_a_long_text_has_the_tokens_of_the_whole(text, read, most):
+    try:
+        minilm.tokenizer().enable_truncation(most)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(minilm, "_READ", read)
+            patch.setattr(minilm, "MAX_TOKENS", most)
+            found = minilm.tokens(["dog", text])
+            assert found[1] == minilm.tokenizer().encode(text).ids
+    finally:
+        minilm.tokenizer().enable_truncation(minilm.MAX_TOKENS)
+
+
+def test_a_text_of_a_million_characters_is_not_read_to_its_end(encoder, monkeypatch):
+    text, head = "dog cat " * 125_000, "dog cat " * 200
+    shown = []
+    real = minilm.tokenizer()
+
+    class Noting:
+        def encode_batch(self, texts):
+            shown.extend(map(len, texts))
+            return real.encode_batch(texts)
+
+    monkeypatch.setattr(minilm, "tokenizer", Noting)
+    assert np.array_equal(encoder.texts([text]), encoder.texts([head]))
+    assert max(shown) < 10_000
+    monkeypatch.undo()
+    assert minilm.tokens([" " * 20_000 + "dog"]) == minilm.tokens(["dog"]), "a head that says too little"
 
 
 @pytest.mark.parametrize("size", [(224, 224), (1, 1), (5000, 1), (1, 5000), (100, 50), (223, 225)])

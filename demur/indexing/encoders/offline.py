@@ -90,7 +90,7 @@ class OfflineEncoder:
         self.dims: Mapping[str, int] = {"joint": minilm.DIMENSIONS, "text": minilm.DIMENSIONS, "look": lite0.FEATURES}
         self._precision = precision
         self._threads = int(options["threads"]) if "threads" in options else _cores()
-        self._tokenizer = minilm.tokenizer()
+        minilm.tokenizer()  # what it misses is said when the encoder is opened
         self._sentences = minilm.MiniLM.open(precision)
         self._network = lite0.EfficientNetLite0.open()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="offline-encoder")
@@ -117,8 +117,7 @@ class OfflineEncoder:
             UsageError: ``space`` holds no texts.
         """
         width = space_of(self, space, "texts")
-        tokens = [e.ids for e in self._tokenizer.encode_batch(list(texts))]
-        return _unit(self._shared_out(self._sentences.mean, tokens), width)
+        return _unit(self._shared_out(self._sentences.mean, minilm.tokens(texts)), width)
 
     def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
         """Unit rows: (n, 384) in ``joint`` (by ConSE), (n, 1280) in ``look`` (pooled features).
