@@ -9,7 +9,8 @@ from demur.judge.measures.risk import RiskCoverage, risk_coverage
 from demur.records import Measure, Scenario
 from demur.report.cells import SCENARIOS, Headline
 from demur.report.data import ReportData
-from demur.report.figures import Curve, Panel, Point, curves, series_legend
+from demur.report.figures import Curve, Point, curves, series_legend
+from demur.report.svg import Panel
 from demur.report.tables import Column, Count, Table, counted
 
 MOST_POINTS = 200

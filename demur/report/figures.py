@@ -1,38 +1,18 @@
-"""Figures as SVG, written by hand: a few marks do, the text stays text, and the same numbers give the same bytes.
-
-Matplotlib would be heavier than the rest of the core together, and its files carry a date and random ids; a
-chart library in the page would need a script where paper and print have none. A figure is a list of *panels*;
-the page lets them flow (one column on a phone), `standalone` sets them side by side in one file for a paper.
-
-Colours are those of Okabe and Ito (Color Universal Design, 2008), and no meaning hangs on colour alone: series
-differ in dash and marker, outcomes in pattern. Every mark carries its numbers as a tooltip. Colours stand as
-presentation attributes, so that a style sheet (the report's dark mode) may override them by class.
+"""The kinds of figure, each a list of *panels*: the page lets them flow (one column on a phone), `demur.report.svg`
+has what they are drawn with and sets them side by side in one file for a paper. Every mark carries its numbers as a
+tooltip.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
 from demur.records import Measure
-from demur.report.tables import plain
-
-INK, FAINT, GRID = "#1f2430", "#5b6270", "#d9dce3"
-OUTCOMES = {
-    "accuracy": ("#009e73", "Accuracy"),
-    "deflection": ("#56b4e9", "Deflection"),
-    "hallucination": ("#d55e00", "Hallucination"),
-}
-SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#6b6b6b", "#9a6a00")
-DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2", "10 4", "4 2 1 2 1 2", "12 3 3 3")
-MARKERS = ("circle", "square", "triangle", "diamond", "plus", "cross", "ring", "bar")
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-
-WIDTH = 380.0
-"""Width of a panel in user units: two fit on a laptop's column, one fills a phone's."""
+from demur.report import svg
+from demur.report.svg import INK, OUTCOMES, SERIES, WIDTH, Panel, look, num
 
 
 class Point(NamedTuple):
@@ -62,75 +42,6 @@ class OutcomeRow(NamedTuple):
     hallucination: Measure
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One drawing: its marks in a box of ``width`` x ``height`` user units, and what it shows in a sentence."""
-
-    title: str
-    body: str
-    height: float
-    width: float = WIDTH
-    alt: str = ""
-
-    def svg(self) -> str:
-        """The panel alone, for the page: scales with its container, named for assistive technology."""
-        return (
-            f'<svg class="panel" viewBox="0 0 {_n(self.width)} {_n(self.height)}" role="img" '
-            f"aria-label={_attr(self.alt or self.title)}>{self.body}</svg>"
-        )
-
-
-def look(style: int) -> tuple[str, str, str]:
-    """Colour, dash and marker of a series; the first eight differ in each, the next fifty-six in their combination."""
-    turn = style + style // len(SERIES)
-    return SERIES[style % len(SERIES)], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]
-
-
-def _n(value: float) -> str:
-    text = f"{value:.2f}".rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
-
-
-def _attr(text: str) -> str:
-    return quoteattr(plain(text))
-
-
-def _cut(text: str, room: int) -> str:
-    flat = plain(text)
-    return flat if len(flat) <= room else flat[: room - 1] + "…"
-
-
-def _text(
-    x: float, y: float, text: str, *, size: float = 12, anchor: str = "start", faint: bool = False, bold: bool = False
-) -> str:
-    return (
-        f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" text-anchor="{anchor}" '
-        f'class="{"faint" if faint else "ink"}" fill="{FAINT if faint else INK}"'
-        + (' font-weight="600">' if bold else ">")
-        + f"{escape(plain(text))}</text>"
-    )
-
-
-def _rect(x: float, y: float, width: float, height: float, cls: str, fill: str, extra: str = "") -> str:
-    return (
-        f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" class="{cls}" '
-        f'fill="{fill}"{" " + extra if extra else ""}/>'
-    )
-
-
-def _mark(told: str, *shapes: str) -> str:
-    """Shapes that stand for data, with the numbers as their tooltip."""
-    return f'<g class="mark"><title>{escape(plain(told))}</title>{"".join(shapes)}</g>'
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, *, kind: str = "grid", width: float = 1) -> str:
-    colour = {"grid": GRID, "axis": FAINT, "whisker": INK, "halo": "#ffffff"}[kind]
-    return (
-        f'<line x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}" class="{kind}" '
-        f'stroke="{colour}" stroke-width="{_n(width)}"/>'
-    )
-
-
 def _percent(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f} %"
 
@@ -144,16 +55,6 @@ def _told(name: str, m: Measure) -> str:
 
 def _draws(m: Measure) -> str:
     return f" ({m.draws:,} draws)" if m.draws else ""
-
-
-def _patterns(key: str) -> str:
-    """Hatching for outcomes: deflection dotted, hallucination striped, so that print and any eye tell them apart."""
-    return (
-        f'<defs><pattern id="{key}-dots" width="6" height="6" patternUnits="userSpaceOnUse">'
-        f'<circle cx="2" cy="2" r="1" fill="#fff" fill-opacity=".65"/></pattern>'
-        f'<pattern id="{key}-stripes" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-        f'<rect width="2" height="6" fill="#fff" fill-opacity=".38"/></pattern></defs>'
-    )
 
 
 def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str = "") -> Panel:
@@ -170,41 +71,37 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     """
     row_height, top = 48.0, 26.0
     height = top + row_height * len(rows) + 18
-    out = [_patterns(key), _text(0, 14, title, size=14, bold=True)]
+    out = [svg.patterns(key), svg.text(0, 14, title, size=14, bold=True)]
     if ideal:
-        out.append(_text(WIDTH, 14, ideal, size=11.5, anchor="end", faint=True))
+        out.append(svg.text(WIDTH, 14, ideal, size=11.5, anchor="end", faint=True))
     bar_w = WIDTH
     bottom = top + row_height * len(rows)
     for number, row in enumerate(rows):
         y = top + row_height * number
-        out.append(_text(0, y + 12, _cut(row.label, 38), size=12))
+        out.append(svg.text(0, y + 12, svg.cut(row.label, 38), size=12))
         away = row.accuracy.ungraded + row.accuracy.failed
         tail = f"n = {row.accuracy.n:,}{_draws(row.accuracy)}" + (f" + {away:,} not graded" if away else "")
-        out.append(_text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
+        out.append(svg.text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
         bar_y, bar_h = y + 21, 16.0
         if row.accuracy.value is None:
-            out.append(_text(0, bar_y + 12, "nothing graded", size=11, faint=True))
+            out.append(svg.text(0, bar_y + 12, "nothing graded", size=11, faint=True))
             continue
         x = 0.0
         for name, measure in zip(OUTCOMES, (row.accuracy, row.deflection, row.hallucination), strict=True):
             share = measure.value or 0.0
             wide = share * bar_w
-            colour, label = OUTCOMES[name]
-            out.append(f'<g class="mark"><title>{escape(_told(label, measure))}</title>')
-            shape = f'x="{_n(x)}" y="{_n(bar_y)}" width="{_n(wide)}" height="{_n(bar_h)}"'
-            out.append(f'<rect {shape} class="o-{name}" fill="{colour}"/>')
-            pattern = {"deflection": "dots", "hallucination": "stripes"}.get(name)
-            if pattern:
-                out.append(f'<rect {shape} fill="url(#{key}-{pattern})"/>')
+            out.append(f'<g class="mark"><title>{escape(_told(OUTCOMES[name][1], measure))}</title>')
+            shape = f'x="{num(x)}" y="{num(bar_y)}" width="{num(wide)}" height="{num(bar_h)}"'
+            out.append(svg.outcome(name, shape, key))
             if wide >= 34:
                 # its own ground under the number keeps it legible on pattern and colour alike
                 middle = x + wide / 2
                 out.append(
-                    f'<rect x="{_n(middle - 14)}" y="{_n(bar_y + 2)}" width="28" height="{_n(bar_h - 4)}" rx="3" '
+                    f'<rect x="{num(middle - 14)}" y="{num(bar_y + 2)}" width="28" height="{num(bar_h - 4)}" rx="3" '
                     f'class="plate" fill="#ffffff" fill-opacity=".88"/>'
                 )
                 out.append(
-                    f'<text x="{_n(middle)}" y="{_n(bar_y + 12)}" font-size="11" text-anchor="middle" '
+                    f'<text x="{num(middle)}" y="{num(bar_y + 12)}" font-size="11" text-anchor="middle" '
                     f'class="ink" fill="{INK}">{share * 100:.0f}</text>'
                 )
             out.append("</g>")
@@ -214,43 +111,22 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
                 continue
             ends = [(1 - v if mirrored else v) * bar_w for v in (measure.low, measure.high)]
             y_whisker = bar_y + (bar_h + 3 if not mirrored else -3)
-            out.append(_line(min(ends), y_whisker, max(ends), y_whisker, kind="whisker", width=1.5))
+            out.append(svg.line(min(ends), y_whisker, max(ends), y_whisker, kind="whisker", width=1.5))
             for end in ends:
-                out.append(_line(end, y_whisker - 2, end, y_whisker + 2, kind="whisker", width=1.5))
+                out.append(svg.line(end, y_whisker - 2, end, y_whisker + 2, kind="whisker", width=1.5))
     for tick in (0, 25, 50, 75, 100):
         x = bar_w * tick / 100
         anchor = {0: "start", 100: "end"}.get(tick, "middle")
         out.append(
-            _text(x, bottom + 12, f"{tick} %" if tick in (0, 100) else str(tick), size=10.5, anchor=anchor, faint=True)
+            svg.text(
+                x, bottom + 12, f"{tick} %" if tick in (0, 100) else str(tick), size=10.5, anchor=anchor, faint=True
+            )
         )
     told = "; ".join(
         f"{r.label}: " + ", ".join(_told(OUTCOMES[k][1].lower(), m) for k, m in zip(OUTCOMES, r[1:], strict=True))
         for r in rows
     )
     return Panel(title, "".join(out), height, alt=f"{title}. {told}")
-
-
-def _marker(kind: str, x: float, y: float, colour: str, cls: str) -> str:
-    r = 3.6
-    solid = f'class="f-{cls}" fill="{colour}"'
-    drawn = f'class="l-{cls}" stroke="{colour}" stroke-width="2" fill="none"'
-    match kind:
-        case "circle":
-            return f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{r}" {solid}/>'
-        case "square":
-            return f'<rect x="{_n(x - 3.2)}" y="{_n(y - 3.2)}" width="6.4" height="6.4" {solid}/>'
-        case "triangle":
-            return f'<path d="M{_n(x)} {_n(y - 4.4)}l4.2 7.4h-8.4z" {solid}/>'
-        case "diamond":
-            return f'<path d="M{_n(x)} {_n(y - 4.6)}l4.6 4.6l-4.6 4.6l-4.6-4.6z" {solid}/>'
-        case "plus":
-            return f'<path d="M{_n(x - 4)} {_n(y)}h8M{_n(x)} {_n(y - 4)}v8" {drawn}/>'
-        case "cross":
-            return f'<path d="M{_n(x - 3)} {_n(y - 3)}l6 6m0-6l-6 6" {drawn}/>'
-        case "ring":
-            return f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{r}" {drawn}/>'
-        case _:
-            return f'<path d="M{_n(x)} {_n(y - 4.5)}v9" {drawn}/>'
 
 
 def _ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -287,11 +163,11 @@ def curves(
     height = 250.0
     wide, high = WIDTH - left - right, height - top - bottom
     points = [p for c in series for p in c.points]
-    out = [_text(0, 14, title, size=14, bold=True)]
+    out = [svg.text(0, 14, title, size=14, bold=True)]
     if y_label:
-        out.append(_text(WIDTH, 14, y_label, size=11.5, anchor="end", faint=True))
+        out.append(svg.text(WIDTH, 14, y_label, size=11.5, anchor="end", faint=True))
     if not points:
-        out.append(_text(left, top + high / 2, "no data", faint=True))
+        out.append(svg.text(left, top + high / 2, "no data", faint=True))
         return Panel(title, "".join(out), height, alt=f"{title}: no data")
     x0, x1 = min(p.x for p in points), max(p.x for p in points)
     if x1 == x0:
@@ -304,9 +180,9 @@ def curves(
 
     for tick in _ticks(0, top_y, 4):
         y = at(x0, tick)[1]
-        out.append(_line(left, y, left + wide, y))
+        out.append(svg.line(left, y, left + wide, y))
         out.append(
-            _text(
+            svg.text(
                 left - 6, y + 4, f"{tick * 100:.0f}" if share else f"{tick:,.6g}", size=10.5, anchor="end", faint=True
             )
         )
@@ -314,22 +190,22 @@ def curves(
         if whole_x and tick != int(tick):
             continue
         x = at(tick, 0)[0]
-        out.append(_line(x, top + high, x, top + high + 4, kind="axis"))
-        out.append(_text(x, top + high + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True))
-    out.append(_line(left, top + high, left + wide, top + high, kind="axis"))
-    out.append(_text(left + wide / 2, height - 6, x_label, size=11.5, anchor="middle", faint=True))
+        out.append(svg.line(x, top + high, x, top + high + 4, kind="axis"))
+        out.append(svg.text(x, top + high + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True))
+    out.append(svg.line(left, top + high, left + wide, top + high, kind="axis"))
+    out.append(svg.text(left + wide / 2, height - 6, x_label, size=11.5, anchor="middle", faint=True))
     for curve in series:
         band = [p for p in curve.points if p.low is not None and p.high is not None]
         if len(band) > 1:
             upper = [at(p.x, p.high or 0.0) for p in band]
             lower = [at(p.x, p.low or 0.0) for p in reversed(band)]
-            path = " ".join(f"{_n(x)},{_n(y)}" for x, y in (*upper, *lower))
+            path = " ".join(f"{num(x)},{num(y)}" for x, y in (*upper, *lower))
             style = curve.style % len(SERIES)
             out.append(f'<polygon points="{path}" class="f-{style} band" fill="{SERIES[style]}" fill-opacity=".13"/>')
     for curve in series:
         style = curve.style % len(SERIES)
         colour, dash, marker = look(curve.style)
-        path = " ".join(f"{_n(x)},{_n(y)}" for x, y in (at(p.x, p.y) for p in curve.points))
+        path = " ".join(f"{num(x)},{num(y)}" for x, y in (at(p.x, p.y) for p in curve.points))
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         stroke = f'stroke="{colour}" stroke-width="2" fill="none"{dashed}'
         out.append(f'<polyline points="{path}" class="l-{style} curve" {stroke}/>')
@@ -337,7 +213,7 @@ def curves(
             for p in curve.points:
                 value = _percent(p.y) if share else f"{p.y:,.6g}"
                 note = f"{curve.label}, {x_label} {p.x:,.6g}: {value}{' ' + p.note if p.note else ''}"
-                out.append(_mark(note, _marker(marker, *at(p.x, p.y), colour, str(style))))
+                out.append(svg.mark(note, svg.marker(marker, *at(p.x, p.y), colour, str(style))))
     told = "; ".join(
         f"{c.label} from {_percent(c.points[0].y)} to {_percent(c.points[-1].y)}" for c in series if c.points
     )
@@ -354,45 +230,26 @@ def series_legend(labels: Sequence[tuple[str, int]]) -> Panel:
         x, y = (number // rows) * WIDTH / 2, 14.0 + 18 * (number % rows)
         dash = f' stroke-dasharray="{pattern}"' if pattern else ""
         out.append(
-            f'<line x1="{_n(x)}" y1="{_n(y - 4)}" x2="{_n(x + 30)}" y2="{_n(y - 4)}" class="l-{style}" '
+            f'<line x1="{num(x)}" y1="{num(y - 4)}" x2="{num(x + 30)}" y2="{num(y - 4)}" class="l-{style}" '
             f'stroke="{colour}" stroke-width="2"{dash}/>'
-            + _marker(marker, x + 15, y - 4, colour, str(style))
-            + _text(x + 36, y, _cut(label, 24))
+            + svg.marker(marker, x + 15, y - 4, colour, str(style))
+            + svg.text(x + 36, y, svg.cut(label, 24))
         )
     return Panel("Legend", "".join(out), 18.0 * rows + 6, alt="Legend: " + ", ".join(label for label, _ in labels))
 
 
 def outcome_legend(key: str) -> Panel:
     """Which segment of an outcome bar is which, and what the whiskers are."""
-    out = [_patterns(key)]
+    out = [svg.patterns(key)]
     x = 0.0
-    for name, (colour, label) in OUTCOMES.items():
-        shape = f'x="{_n(x)}" y="3" width="22" height="12"'
-        out.append(f'<rect {shape} class="o-{name}" fill="{colour}"/>')
-        pattern = {"deflection": "dots", "hallucination": "stripes"}.get(name)
-        if pattern:
-            out.append(f'<rect {shape} fill="url(#{key}-{pattern})"/>')
-        out.append(_text(x + 28, 13, label))
+    for name, (_, label) in OUTCOMES.items():
+        shape = f'x="{num(x)}" y="3" width="22" height="12"'
+        out.append(svg.outcome(name, shape, key))
+        out.append(svg.text(x + 28, 13, label))
         x += 28 + 7.2 * len(label) + 16
     return Panel(
         "Legend", "".join(out), 18, alt="Legend: green accuracy, dotted blue deflection, striped orange hallucination"
     )
-
-
-def _ramp(share: float) -> tuple[str, str]:
-    """Cell and text colour for a value in [0, 1]: white to deep blue, one hue, so that order survives grey print."""
-    low, high = (247, 251, 255), (8, 69, 128)
-    mixed = tuple(round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True))
-    ground = _luminance(mixed)
-    on_white = 1.05 / (ground + 0.05)
-    on_ink = (ground + 0.05) / (_luminance((0x1F, 0x24, 0x30)) + 0.05)
-    return "#{:02x}{:02x}{:02x}".format(*mixed), "#ffffff" if on_white > on_ink else INK
-
-
-def _luminance(colour: Sequence[int]) -> float:
-    """Relative luminance of sRGB (WCAG 2.2), in [0, 1]."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[Measure | None]]) -> Panel:
@@ -406,28 +263,30 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequen
     """
     label_w, top, cell_h = 130.0, 44.0, 32.0
     cell_w = (WIDTH - label_w) / max(len(columns), 1)
-    out = [_text(0, 14, title, size=14, bold=True)]
+    out = [svg.text(0, 14, title, size=14, bold=True)]
     room = max(int(cell_w / 6.2), 4)
     for place, label in enumerate(columns):
         out.append(
-            _text(label_w + cell_w * (place + 0.5), top - 8, _cut(label, room), size=11, anchor="middle", faint=True)
+            svg.text(
+                label_w + cell_w * (place + 0.5), top - 8, svg.cut(label, room), size=11, anchor="middle", faint=True
+            )
         )
     for number, (label, line) in enumerate(zip(rows, values, strict=True)):
         y = top + cell_h * number
-        out.append(_text(0, y + cell_h / 2 + 4, _cut(label, 20), size=12))
+        out.append(svg.text(0, y + cell_h / 2 + 4, svg.cut(label, 20), size=12))
         for place, measure in enumerate(line):
             x = label_w + cell_w * place
             if measure is None or measure.value is None:
-                out.append(_text(x + cell_w / 2, y + cell_h / 2 + 4, "–", anchor="middle", faint=True))
+                out.append(svg.text(x + cell_w / 2, y + cell_h / 2 + 4, "–", anchor="middle", faint=True))
                 continue
-            ground, ink = _ramp(measure.value)
+            ground, ink = svg.ramp(measure.value)
             number_text = (
-                f'<text x="{_n(x + cell_w / 2)}" y="{_n(y + cell_h / 2 + 4)}" font-size="12" '
+                f'<text x="{num(x + cell_w / 2)}" y="{num(y + cell_h / 2 + 4)}" font-size="12" '
                 f'text-anchor="middle" fill="{ink}">{measure.value * 100:.1f}</text>'
             )
             told_cell = f"{label}, {columns[place]}: {_told(title, measure)}"
-            square = _rect(x + 1, y + 1, cell_w - 2, cell_h - 2, "cell", ground, 'rx="3"')
-            out.append(_mark(told_cell, square, number_text))
+            square = svg.rect(x + 1, y + 1, cell_w - 2, cell_h - 2, "cell", ground, 'rx="3"')
+            out.append(svg.mark(told_cell, square, number_text))
     told = "; ".join(
         f"{r}: " + ", ".join(f"{c} {_percent(m.value)}" for c, m in zip(columns, line, strict=True) if m is not None)
         for r, line in zip(rows, values, strict=True)
@@ -439,17 +298,17 @@ def funnel(title: str, stages: Sequence[tuple[str, int, int]]) -> Panel:
     """What each curation stage let through: (stage, entered, kept), all bars on the scale of the first."""
     row_height, top = 38.0, 26.0
     full = max((entered for _, entered, _ in stages), default=0) or 1
-    out = [_text(0, 14, title, size=14, bold=True)]
+    out = [svg.text(0, 14, title, size=14, bold=True)]
     for number, (stage, entered, kept) in enumerate(stages):
         y = top + row_height * number
         share = f" ({100 * kept / entered:.0f} %)" if entered else ""
-        out.append(_text(0, y + 12, _cut(stage, 30)))
-        out.append(_text(WIDTH, y + 12, f"{kept:,} of {entered:,}{share}", size=11.5, anchor="end", faint=True))
+        out.append(svg.text(0, y + 12, svg.cut(stage, 30)))
+        out.append(svg.text(WIDTH, y + 12, f"{kept:,} of {entered:,}{share}", size=11.5, anchor="end", faint=True))
         out.append(
-            _mark(
+            svg.mark(
                 f"{stage}: {entered} entered, {kept} kept, {entered - kept} dropped",
-                _rect(0, y + 17, entered / full * WIDTH, 12, "lost", "#c9ced8"),
-                _rect(0, y + 17, kept / full * WIDTH, 12, "f-0", SERIES[0]),
+                svg.rect(0, y + 17, entered / full * WIDTH, 12, "lost", "#c9ced8"),
+                svg.rect(0, y + 17, kept / full * WIDTH, 12, "f-0", SERIES[0]),
             )
         )
     told = "; ".join(f"{s}: {k} of {e} kept" for s, e, k in stages)
@@ -470,48 +329,23 @@ def paired_bars(title: str, rows: Sequence[tuple[str, float, float]], *, first: 
     hollow = f'stroke="{SERIES[0]}" stroke-width="1.5"'
     full = max((max(a, b) for _, a, b in rows), default=0) or 1.0
     out = [
-        _text(0, 14, title, size=14, bold=True),
-        _rect(0, 24, 14, 9, "l-0 hollow", "none", hollow),
-        _text(20, 33, first, size=11.5),
-        _rect(WIDTH / 2, 24, 14, 9, "f-0", SERIES[0]),
-        _text(WIDTH / 2 + 20, 33, second, size=11.5),
+        svg.text(0, 14, title, size=14, bold=True),
+        svg.rect(0, 24, 14, 9, "l-0 hollow", "none", hollow),
+        svg.text(20, 33, first, size=11.5),
+        svg.rect(WIDTH / 2, 24, 14, 9, "f-0", SERIES[0]),
+        svg.text(WIDTH / 2 + 20, 33, second, size=11.5),
     ]
     for number, (label, before, after) in enumerate(rows):
         y = top + row_height * number
-        out.append(_text(0, y + 14, _cut(label, 22), size=11.5))
+        out.append(svg.text(0, y + 14, svg.cut(label, 22), size=11.5))
         out.append(
-            _mark(
+            svg.mark(
                 f"{label}: {first} {_percent(before)}, {second} {_percent(after)}",
-                _rect(label_w, y + 2, before / full * room, 8, "l-0 hollow", "none", hollow),
-                _rect(label_w, y + 12, after / full * room, 8, "f-0", SERIES[0]),
+                svg.rect(label_w, y + 2, before / full * room, 8, "l-0 hollow", "none", hollow),
+                svg.rect(label_w, y + 12, after / full * room, 8, "f-0", SERIES[0]),
             )
         )
         change = 100 * (after - before)
-        out.append(_text(WIDTH, y + 14, f"{change:+.1f}", size=10.5, anchor="end", faint=True))
+        out.append(svg.text(WIDTH, y + 14, f"{change:+.1f}", size=10.5, anchor="end", faint=True))
     told = "; ".join(f"{t} {_percent(a)} to {_percent(b)}" for t, a, b in rows)
     return Panel(title, "".join(out), top + row_height * len(rows) + 4, alt=f"{title}, {first} and {second}. {told}")
-
-
-def standalone(panels: Sequence[Panel], *, columns: int = 0, title: str = "") -> str:
-    """One SVG file: the panels in a grid on white, fit for a paper.
-
-    Args:
-        panels: drawn in order, row by row.
-        columns: panels a row; 0 sets up to three side by side.
-        title: of the file, for readers that show it.
-    """
-    across = columns or min(len(panels), 3) or 1
-    gap, margin = 28.0, 14.0
-    rows = [panels[i : i + across] for i in range(0, len(panels), across)]
-    width = 2 * margin + across * WIDTH + (across - 1) * gap
-    out, y = [], margin
-    for row in rows:
-        for place, panel in enumerate(row):
-            out.append(f'<g transform="translate({_n(margin + place * (WIDTH + gap))} {_n(y)})">{panel.body}</g>')
-        y += max(p.height for p in row) + gap
-    height = y - gap + margin if rows else 2 * margin
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" '
-        f'height="{_n(height)}" font-family={quoteattr(FONT)}><title>{escape(plain(title))}</title>'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(out)}</svg>\n'
-    )

@@ -24,12 +24,13 @@ from typing import Any
 from demur.judge.measures.behaviour import behaviour
 from demur.records import Measure
 from demur.report import behaviour as right
-from demur.report import compare, paper
+from demur.report import compare, paper_figures, paper_tables
 from demur.report.browse import payload
 from demur.report.cells import SCENARIOS, Headline, headline, part_cells
 from demur.report.data import ReportData, load
-from demur.report.figures import Panel, funnel, heat
+from demur.report.figures import funnel, heat
 from demur.report.release import caveats, funnel_table, recall_table
+from demur.report.svg import Panel
 from demur.report.tables import Column, Table, plain, shown, spans
 from demur.report.terminal import results_table
 from demur.store import canonical, write_atomic
@@ -217,7 +218,7 @@ def _header(data: ReportData, head: Headline, title: str) -> str:
 
 
 def _overview(data: ReportData, head: Headline) -> str:
-    panels = paper.overview(data, head)
+    panels = paper_figures.overview(data, head)
     return _section(
         "overview",
         "What the systems did",
@@ -263,32 +264,34 @@ def _behaviour(data: ReportData, head: Headline) -> str:
 
 
 def _sweep(data: ReportData, head: Headline) -> str:
-    panels = paper.figure3(data, head)
-    if not panels:
-        return ""
-    return _section(
+    return _curves(
         "sweep",
         "More distractors",
         "The Realistic scenario with more and more distractors beside the gold evidence; 0 is the Oracle. "
         "Bands are 95 % intervals.",
-        f'<div class="legend">{panels[-1].svg()}</div>',
-        _panels(panels[:-1], "three"),
-        _more("Numbers of the curves", table_html(paper.figure_table(data, "figure3"))),
+        paper_figures.figure3(data, head),
+        paper_figures.figure_table(data, "figure3"),
     )
 
 
 def _positions(data: ReportData, head: Headline) -> str:
-    panels = paper.positions(data, head)
-    if not panels:
-        return ""
-    return _section(
+    return _curves(
         "positions",
         "Where the gold evidence stands",
         "The same evidence in another order: the gold after 0, 1, 2 ... distractors. A system without position bias "
         "draws flat lines.",
-        f'<div class="legend">{panels[-1].svg()}</div>',
-        _panels(panels[:-1], "three"),
-        _more("Numbers of the curves", table_html(paper.figure_table(data, "positions"))),
+        paper_figures.positions(data, head),
+        paper_figures.figure_table(data, "positions"),
+    )
+
+
+def _curves(key: str, title: str, why: str, panels: Sequence[Panel], numbers: Table) -> str:
+    """A section of curves, the last panel their legend; nothing where there are none."""
+    if not panels:
+        return ""
+    legend = f'<div class="legend">{panels[-1].svg()}</div>'
+    return _section(
+        key, title, why, legend, _panels(panels[:-1], "three"), _more("Numbers of the curves", table_html(numbers))
     )
 
 
@@ -316,8 +319,8 @@ def _strictness(data: ReportData, head: Headline) -> str:
         _panels(maps, "two"),
         _more(
             "Numbers of the maps",
-            table_html(paper.table6(data, head, interval=True)),
-            table_html(paper.table9(data, head, interval=True)),
+            table_html(paper_tables.table6(data, head, interval=True)),
+            table_html(paper_tables.table9(data, head, interval=True)),
         ),
     )
 
@@ -345,7 +348,7 @@ def _modality(data: ReportData, head: Headline) -> str:
         "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both; "
         "rows are the gold, columns the distractors.",
         _panels(maps, "two"),
-        _more("Numbers of the maps", table_html(paper.table5(data, head, interval=True))),
+        _more("Numbers of the maps", table_html(paper_tables.table5(data, head, interval=True))),
     )
 
 
@@ -354,7 +357,7 @@ def _parts(data: ReportData, head: Headline) -> str:
     topics = {t for run in data.runs for t in run.rows.coded("topic").labels} - {""}
     if len(sources) < 2 and len(topics) < 2:
         return ""
-    parts = [table_html(paper.table8(data, head, interval=False))] if len(sources) > 1 else []
+    parts = [table_html(paper_tables.table8(data, head, interval=False))] if len(sources) > 1 else []
     if len(topics) > 1:
         parts.append(_more("By topic", table_html(topic_table(data, head))))
     return _section(
@@ -371,7 +374,7 @@ def topic_table(data: ReportData, head: Headline) -> Table:
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     columns = [Column("System", align="left"), Column("Topic", align="left")]
     for scenario in scenarios:
-        columns += [Column(n, scenario.value.capitalize()) for n in (*paper.RATES, "n")]
+        columns += [Column(n, scenario.value.capitalize()) for n in (*paper_tables.RATES, "n")]
     rows: list[tuple[Any, ...]] = []
     rules = set()
     for run in data.runs:
@@ -459,8 +462,8 @@ def _curation(data: ReportData) -> str:
     if data.release is None:
         return ""
     steps = [(str(s["stage"]), int(s["entered"]), int(s["kept"])) for s in data.release.funnel]
-    panels = ([funnel("Funnel", steps)] if steps else []) + paper.figure4(data)
-    rounds = paper.figure5(data)
+    panels = ([funnel("Funnel", steps)] if steps else []) + paper_figures.figure4(data)
+    rounds = paper_figures.figure5(data)
     return _section(
         "curation",
         "How the release was made",
@@ -469,7 +472,7 @@ def _curation(data: ReportData) -> str:
         table_html(funnel_table(data)) if steps else "",
         _panels(rounds, "three") if rounds else "",
         table_html(recall_table(data)) if data.release.recall else "",
-        _more("What the release holds", table_html(paper.table2(data)), table_html(paper.table3(data))),
+        _more("What the release holds", table_html(paper_tables.table2(data)), table_html(paper_tables.table3(data))),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from demur.records import Scenario
 from demur.report.cells import SCENARIOS, Headline, headline, main_cells
 from demur.report.data import ReportData, load
-from demur.report.paper import absences
+from demur.report.paper_tables import absences
 from demur.report.release import caveats, funnel_table
 from demur.report.tables import Column, Table
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from demur.records import Measure
 from demur.report import figures as f
+from demur.report import svg
 
 NASTY = '</svg><script>alert("1")</script>&<x y="'
 
@@ -20,7 +21,7 @@ def rate(value: float | None, n: int = 50) -> Measure:
     return Measure(name="r", value=value, n=n, failed=2, interval="wilson(0.95)", **ends)
 
 
-def panels(label: str) -> dict[str, f.Panel]:
+def panels(label: str) -> dict[str, svg.Panel]:
     curve = f.Curve(label, tuple(f.Point(k, 0.5 - k / 30, 0.3, 0.7, label) for k in range(11)), 1)
     return {
         "bars": f.outcome_bars(label, [f.OutcomeRow(label, rate(0.5), rate(0.2), rate(0.3))], key="k", ideal=label),
@@ -36,7 +37,7 @@ def panels(label: str) -> dict[str, f.Panel]:
 @pytest.mark.parametrize("name", panels("a"))
 def test_panels_are_whole_xml_and_nothing_in_them_runs(name: str) -> None:
     panel = panels(NASTY)[name]
-    for text in (panel.svg(), f.standalone([panel], title=NASTY)):
+    for text in (panel.svg(), svg.standalone([panel], title=NASTY)):
         root = ET.fromstring(text)
         tags = {e.tag.rpartition("}")[2] for e in root.iter()}
         assert "script" not in tags
@@ -50,8 +51,8 @@ def test_any_label_gives_whole_xml(label: str) -> None:
 
 
 def test_the_same_numbers_give_the_same_bytes() -> None:
-    first = f.standalone(list(panels("a").values()), title="t")
-    assert first == f.standalone(list(panels("a").values()), title="t")
+    first = svg.standalone(list(panels("a").values()), title="t")
+    assert first == svg.standalone(list(panels("a").values()), title="t")
     assert "NaN" not in first
     assert not re.search(r"\d{4}-\d\d-\d\d|e-\d\d", first)
 
@@ -67,9 +68,9 @@ def test_every_number_is_a_mark_with_its_words() -> None:
 def test_bars_are_as_long_as_their_rates() -> None:
     body = panels("reader")["bars"].body
     starts = [float(x) for x in re.findall(r'x="([\d.]+)" y="47" width="[\d.]+" height="16" class="o-', body)]
-    assert starts == [pytest.approx(f.WIDTH * share, abs=0.01) for share in (0, 0.5, 0.7)]
+    assert starts == [pytest.approx(svg.WIDTH * share, abs=0.01) for share in (0, 0.5, 0.7)]
     widths = [float(w) for w in re.findall(r'width="([\d.]+)" height="16" class="o-', body)]
-    assert widths == [pytest.approx(f.WIDTH * share, abs=0.01) for share in (0.5, 0.2, 0.3)]
+    assert widths == [pytest.approx(svg.WIDTH * share, abs=0.01) for share in (0.5, 0.2, 0.3)]
 
 
 def test_nothing_graded_is_said_and_not_drawn() -> None:
@@ -80,15 +81,15 @@ def test_nothing_graded_is_said_and_not_drawn() -> None:
 
 
 def test_series_differ_without_colour() -> None:
-    first = [f.look(i) for i in range(8)]
+    first = [svg.look(i) for i in range(8)]
     assert all(len({one[part] for one in first}) == 8 for part in range(3))
-    assert len({f.look(i) for i in range(64)}) == 64
+    assert len({svg.look(i) for i in range(64)}) == 64
 
 
 def test_numbers_on_heat_cells_can_be_read() -> None:
     for step in range(101):
-        ground, ink = f._ramp(step / 100)
-        pair = sorted((f._luminance([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for c in (ground, ink)), reverse=True)
+        ground, ink = svg.ramp(step / 100)
+        pair = sorted((svg.luminance([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for c in (ground, ink)), reverse=True)
         assert (pair[0] + 0.05) / (pair[1] + 0.05) > 3.9, step
 
 

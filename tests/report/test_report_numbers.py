@@ -10,7 +10,7 @@ import pytest
 
 from demur.curation.topics import drift
 from demur.records import Outcome, Row, Scenario, Status
-from demur.report import cells, compare, paper
+from demur.report import cells, compare, paper, paper_figures, paper_tables
 from demur.report.behaviour import behaviour_table, risk_panels, risk_table
 from demur.report.data import ReportData, Run
 from demur.report.release import caveats, funnel_table, recall_table
@@ -131,7 +131,7 @@ def test_totals_of_table_8_weigh_sources_by_their_samples() -> None:
     for source, (n, right, away) in OVIS_ORACLE.items():
         found += rows("c" * right + "d" * away + "i" * (n - right - away), source=source)
     data = ReportData((run("Ovis2-16B", found),))
-    table = paper.table8(data, cells.headline(data.runs))
+    table = paper_tables.table8(data, cells.headline(data.runs))
     printed = [column(table, title, "Oracle") for title in ("Acc", "Defl", "Hall", "n")]
     by_source = dict(zip(column(table, "Source"), zip(*printed, strict=True), strict=True))
     assert by_source["InfoSeek"] == ("53.4", "5.1", "41.5", "1,646")
@@ -140,21 +140,21 @@ def test_totals_of_table_8_weigh_sources_by_their_samples() -> None:
 
 
 def test_table_2_calls_it_retained_and_computes_it(data: ReportData) -> None:
-    table = paper.table2(data)
+    table = paper_tables.table2(data)
     assert "Retained" in [c.title for c in table.columns]
     assert column(table, "Source") == ["facts", "flags", "Total"]
     assert column(table, "Retained") == ["–", "–", "72.7"]  # 48 of the 66 that the funnel starts with
     assert data.release is not None
     data.release.manifest["pools"] = {"facts": 30, "flags": 36}
     try:
-        assert column(paper.table2(data), "Retained") == ["80.0", "66.7", "72.7"]
-        assert column(paper.table2(data), "Query") == ["Textual", "Multi", "Mixed"]
+        assert column(paper_tables.table2(data), "Retained") == ["80.0", "66.7", "72.7"]
+        assert column(paper_tables.table2(data), "Query") == ["Textual", "Multi", "Mixed"]
     finally:
         del data.release.manifest["pools"]
 
 
 def test_table_3_counts_the_release(data: ReportData) -> None:
-    values = dict(paper.table3(data).rows)
+    values = dict(paper_tables.table3(data).rows)
     assert values["Total samples"] == 48
     assert values["Unique questions"] == 28  # 24 by country, and one flag question a topic
     assert values["Unique query images"] == 23  # two of the drawn flags came out alike
@@ -162,7 +162,7 @@ def test_table_3_counts_the_release(data: ReportData) -> None:
 
 
 def test_table_5_has_n_per_cell_and_only_supporting_samples(data: ReportData) -> None:
-    table = paper.table5(data, cells.headline(data.runs))
+    table = paper_tables.table5(data, cells.headline(data.runs))
     reader = [row for row in table.rows if row[0] == "reader"]
     assert [row[1:3] for row in reader] == [
         (gold, side) for gold in ("Textual", "Visual") for side in ("MM", "Visual", "Textual")
@@ -173,20 +173,20 @@ def test_table_5_has_n_per_cell_and_only_supporting_samples(data: ReportData) ->
 
 def test_strictness_tables_leave_out_systems_asked_at_one_level(data: ReportData) -> None:
     head = cells.headline(data.runs)
-    for table in (paper.table6(data, head), paper.table9(data, head)):
+    for table in (paper_tables.table6(data, head), paper_tables.table9(data, head)):
         assert set(column(table, "System")) == {"cautious", "small-lm"}
         assert column(table, "Severity")[:4] == ["None", "Soft", "Moderate", "Severe"]
 
 
 def test_what_cannot_be_filled_names_the_run_that_would() -> None:
     data = ReportData((run("a", rows("cdi")),))
-    missing = {t.name: t.missing for t in paper.tables(data) if t.missing}
+    missing = {t.name: t.missing for t in paper_tables.tables(data) if t.missing}
     assert set(missing) == {"table2", "table3", "table5", "table6", "table7", "table9"}
     assert "--release" in missing["table2"]
     assert "--modality grid" in missing["table5"]
     assert "--strictness all" in missing["table6"]
-    assert all(paper.figure_table(data, name).missing for name in paper.figures(data))
-    assert not any(paper.figures(data).values())
+    assert all(paper_figures.figure_table(data, name).missing for name in paper_figures.figures(data))
+    assert not any(paper_figures.figures(data).values())
 
 
 def test_table_7_is_computed_from_human_labels() -> None:
@@ -194,7 +194,7 @@ def test_table_7_is_computed_from_human_labels() -> None:
     said = "cccdddddiicc"  # one of ten graded answers labelled otherwise; two labels of answers without a verdict
     labels = {r.ask: LETTERS[letter] for r, letter in zip(found, said, strict=True)}
     data = ReportData((replace(run("a", found), labels=labels), replace(run("b", found[:4]), labels=labels)))
-    table = paper.table7(data)
+    table = paper_tables.table7(data)
     assert column(table, "Agreement") == ["90.0", "75.0", "82.5"]
     # chance: (4*3 + 4*5 + 2*2) / 100 = .36, so (.9 - .36) / .64 = .84; b: one judge label throughout, chance .75
     assert column(table, "Cohen kappa") == ["0.84", "0.00", "0.42"]
@@ -214,9 +214,9 @@ def test_positions_are_told_apart_from_the_sweep() -> None:
         1: 0.5,
         2: 0.25,
     }
-    assert len(paper.positions(data, head)) == 4
+    assert len(paper_figures.positions(data, head)) == 4
     assert cells.sweep_cells(data, head) == {}
-    assert column(paper.figure_table(data, "positions"), "Before the gold") == ["0", "1", "2"]
+    assert column(paper_figures.figure_table(data, "positions"), "Before the gold") == ["0", "1", "2"]
 
 
 def test_realistic_and_adversarial_have_the_same_distractors_where_they_can() -> None:
@@ -240,16 +240,16 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
         {"gates": ["prior"], "size": 57, "monitors": {"keye": rates | {"accuracy": 0.1, "hallucination": 0.8}}},
     ]
     try:
-        drawn = paper.figures(data)
+        drawn = paper_figures.figures(data)
         assert drawn["figure4"][0].body.count('class="mark"') == 4
         assert len(drawn["figure5"]) == 5
-        assert paper.figure_table(data, "figure4").rows[0] == (
+        assert paper_figures.figure_table(data, "figure4").rows[0] == (
             "capital",
             40.0,
             pytest.approx(100 / 7),
             pytest.approx(100 / 7 - 40),
         )
-        assert paper.figure_table(data, "figure5").rows[1][:4] == ("prior", 57, None, 10.0)  # kept: not known
+        assert paper_figures.figure_table(data, "figure5").rows[1][:4] == ("prior", 57, None, 10.0)  # kept: not known
     finally:
         del manifest["topics"], manifest["gate_rounds"]
 
