@@ -37,7 +37,7 @@ MAX_TOKENS = 256
 _READ = 32 * MAX_TOKENS
 """Characters that nearly always hold as many tokens, several times over."""
 _WORD_ENDS = re.compile(r"[ \n!-/:-@^-`{-~\u4e00-\u9fff]")
-"""Before these a word ends, whatever follows: blanks, marks, Chinese characters; not brackets: they may be a [MASK]'s."""
+"""Before these a word ends, whatever follows: blanks, marks, Chinese characters. Brackets may be those of a [MASK]."""
 _LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
 
 Precision = Literal["int8", "float32"]
