@@ -48,7 +48,7 @@ NORM = 1.0001
 ASKED = (1, 2, 16, 64, 249, 250, 1024, 4096)
 """Numbers of queries."""
 K = 10
-SAMPLE = 128
+SAMPLE = 512
 """Queries that the number of lists is tuned on."""
 LIVES = (100, 1000, 10_000, 100_000, 1_000_000)
 """Queries in the life of an index, for `auto`."""
@@ -230,7 +230,7 @@ def kinds(n: int, d: int, folder: Path) -> dict[str, Any]:
         entry = base | ivf.build_ivf(kind, vectors, folder / "index.faiss")
         row: dict[str, Any] = {"build_s": time.process_time() - start, "lists": entry["lists"]}
         index = Dense.open(folder, entry)
-        row["nprobe"] = index.nprobe = index.probes_for(tuned, K)
+        row["nprobe"] = index.nprobe = index.probes_for([tuned], K).probes
         row |= asked(lambda some, index=index: index.search(some, K), queries)
         row["recall"] = share(index.search(queries, K).rows, right)
         row["mb"] = (folder / "index.faiss").stat().st_size / 1e6

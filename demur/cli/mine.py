@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="for random sampling (default: 0)")
     parser.add_argument("--probes", type=positive, metavar="N",
                         help="inverted lists searched for each question, where the index has any (default: as many as "
-                        "128 of the questions need for 99 %% of their exact neighbours)")  # fmt: skip
+                        "finding 99 %% of the exact neighbours takes, by 512 questions or more)")  # fmt: skip
     add_engine(parser)
     parser.add_argument("--json", action="store_true", help="print what mining.json holds")
 

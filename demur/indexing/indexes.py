@@ -11,14 +11,15 @@ for flat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import ceil
+from collections.abc import Iterable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from demur.errors import DataError, IndexFileError, UsageError
+from demur.indexing.choose import PRODUCT
 from demur.indexing.exact import (
     MARGIN,
     Floats,
@@ -33,7 +34,7 @@ from demur.indexing.exact import (
     settled,
     usable,
 )
-from demur.indexing.ivf import list_rows, offer_lists, read_faiss
+from demur.indexing.ivf import Tuned, least_mean, list_rows, lists_enough, offer_lists, read_faiss
 from demur.store import storage_errors
 
 SHARED = 8
@@ -113,17 +114,21 @@ class Dense:
         queries = self._checked(queries, k)
         if self._lists is None or not len(queries):
             return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
-        coarse = exact_top(queries, self._centroids, self.nprobe, largest_norm=self._coarse_norm)
-        self._lists.nprobe = self.nprobe
+        return padded(self._found(queries, k, self.nprobe), k)
+
+    def _found(self, queries: Floats, k: int, probes: int) -> Found:
+        """The first k of the vectors in that many lists of each query, as far as codes let them be found."""
+        coarse = exact_top(queries, self._centroids, probes, largest_norm=self._coarse_norm)
+        self._lists.nprobe = probes
         if self.kind == "ivf-flat":
-            return padded(self._in_whole_lists(queries, min(k, self.count), coarse), k)
+            return self._in_whole_lists(queries, min(k, self.count), coarse)
         take = min(self.count, max(k * self.refine, k + MARGIN))
         _, rows = self._lists.search_preassigned(queries, take, coarse.rows, coarse.scores)
-        return padded(best(rescore(queries, self.vectors, rows), rows, k), k)
+        return best(rescore(queries, self.vectors, rows), rows, k)
 
     def _in_whole_lists(self, queries: Floats, k: int, coarse: Found) -> Found:
         """The exact first k of the vectors in the lists of each query, by whichever way is cheaper."""
-        if len(queries) * self.nprobe < SHARED * self._lists.nlist:
+        if coarse.rows.size < SHARED * self._lists.nlist:
 
             def propose(some: Floats, places: Rows, take: int) -> Found:
                 return Found(*self._lists.search_preassigned(some, take, coarse.rows[places], coarse.scores[places]))
@@ -142,31 +147,53 @@ class Dense:
                 )
         return found
 
-    def probes_for(self, queries: Floats, k: int, *, recall: float = 0.99) -> int:
-        """How many lists must be searched for a sample of queries to find that share of their exact first k.
+    def probes_for(self, blocks: Iterable[Floats], k: int, *, recall: float = 0.99, asked: float = inf) -> Tuned:
+        """How many lists must be searched to find that share of the exact first k of the questions to come.
 
-        Set `nprobe` to it. The lists of the true neighbours are looked up: nothing is searched by trial, and the sample
-        costs no more than its exact search.
+        Set `nprobe` to it. The lists of the true neighbours are looked up: nothing is searched by trial, but for what
+        kinds with codes lose. Another block is measured while its exact search costs less than what it may save.
 
         Args:
-            queries: (Q, d) float32; some hundred of those that will be asked.
+            blocks: (Q, d) float32 each, some hundred of the questions that will be asked; more blocks narrow the
+                interval. With less than 300 questions of many no recall of 0.99 can be proven: all lists are searched.
             k: neighbours that count.
-            recall: share of them, in (0, 1].
+            recall: share of them, in (0, 1], that the lower end of the interval must reach. Codes may lose more than
+                that: the `Tuned` says so.
+            asked: questions that will be asked in all, these among them.
 
         Returns:
-            From 1 to the number of lists; 1 for a flat index, which has none.
+            1 list of 1 for a flat index, which has none, and where no question is given.
         """
-        queries = self._checked(queries, k)
-        if self._lists is None or not len(queries):
-            return 1
-        found = exact_top(queries, self.vectors, k, largest_norm=self._largest).rows
+        queries: Floats = np.empty((0, self.dims), np.float32)
+        right = needed = np.empty((0, min(k, self.count)), np.int64)
+        tuned = Tuned(1, 1.0, 1.0, 0)
+        for more in blocks if self._lists is not None else ():
+            block = self._checked(more, k)
+            found = exact_top(block, self.vectors, k, largest_norm=self._largest).rows
+            queries, right = np.concatenate([queries, block]), np.concatenate([right, found])
+            needed = np.concatenate([needed, self._lists_to(block, found)])
+            tuned = lists_enough(needed, recall, self._lists.nlist, asked)
+            saved = tuned.probes - lists_enough(needed, recall, self._lists.nlist, asked=len(needed)).probes
+            if len(block) * self._lists.nlist > PRODUCT * saved * (asked - len(queries)):
+                break
+        while self.kind != "ivf-flat" and len(queries):
+            rows = self._found(queries, k, tuned.probes).rows
+            held = np.array([np.isin(a, b).mean() for a, b in zip(right, rows, strict=True)])
+            tuned = tuned._replace(recall=float(held.mean()), least=least_mean(held, asked))
+            if tuned.least >= recall or tuned.probes >= needed.max():
+                break
+            tuned = tuned._replace(probes=min(2 * tuned.probes, int(needed.max())))
+        return tuned
+
+    def _lists_to(self, queries: Floats, found: Rows) -> Rows:
+        """(Q, k) how many lists of each query must be searched to come upon each row found for it."""
         rows, inverse = np.unique(found, return_inverse=True)
-        lists = nearest_one(self.vectors[rows], self._centroids, largest_norm=self._coarse_norm)[inverse.reshape(-1)]
-        every = exact_top(queries, self._centroids, len(self._centroids), largest_norm=self._coarse_norm).rows
-        rank = np.empty_like(every)
-        np.put_along_axis(rank, every, np.arange(every.shape[1])[None], axis=1)
-        needed = np.sort(rank[np.arange(len(queries)).repeat(found.shape[1]), lists]) + 1
-        return int(needed[ceil(recall * len(needed)) - 1])
+        lists = nearest_one(self.vectors[rows], self._centroids, largest_norm=self._coarse_norm)
+        # float64 products, rounded, are the exact scores but for a bit in a million; equal ones count as before
+        scores = (queries.astype(np.float64) @ self._centroids.T.astype(np.float64)).astype(np.float32)
+        own = np.take_along_axis(scores, lists[inverse.reshape(found.shape)], axis=1)
+        scores.sort(axis=1)
+        return np.stack([len(line) - np.searchsorted(line, mine) for line, mine in zip(scores, own, strict=True)])
 
     def among(self, queries: Floats, candidates: Sequence[Rows], k: int) -> Found:
         """The first k for each query among its own candidate rows, exactly.

@@ -9,12 +9,14 @@ ivf-pq        inverted lists, 4-bit product quantisation, fast-scan (Andre et al
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import sqrt
+from math import inf, sqrt
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from demur.errors import IndexFileError, UsageError
 from demur.indexing.exact import SCORES, Floats, Nearest, Rows, nearest_one
@@ -160,6 +162,52 @@ def build_ivf(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = No
 def ivf_entry(kind: Kind, lists: int) -> dict[str, Any]:
     """What the manifest says of an IVF index: how many lists, how many are searched, how many candidates re-ranked."""
     return {"kind": kind, "lists": lists, "nprobe": min(lists, PROBES), "refine": REFINE[kind]}
+
+
+class Tuned(NamedTuple):
+    """How many inverted lists are to be searched for a recall, and what was measured with as many."""
+
+    probes: int
+    recall: float
+    """Mean over the questions measured."""
+    least: float
+    """Lower end of the 95 % interval of the mean over all that will be asked (`least_mean`)."""
+    questions: int
+    """That were measured."""
+
+
+def least_mean(values: NDArray[np.float64], asked: float = inf) -> float:
+    """Lower end of the 95 % interval of the mean over everything that the values were drawn from.
+
+    That of Student's normal theory, with one more value of 0: where none of n questions missed anything the plain
+    interval says 1, and this 1 - 2.96 / (n + 1), nearly the rule of three (Hanley and Lippman-Hand 1983).
+
+    Args:
+        values: (n,) each in [0, 1], independent: one for a question, whose neighbours are not.
+        asked: how many there are in all, these among them; what was measured needs no interval.
+    """
+    n, known = len(values), min(1.0, len(values) / asked)
+    mean = float(values.sum()) / (n + 1)
+    spread = (float(np.square(values - mean).sum()) + mean * mean) / n
+    return known * float(values.mean()) + (1 - known) * (mean - 1.96 * sqrt(spread / (n + 1)))
+
+
+def lists_enough(needed: Rows, recall: float, lists: int, asked: float = inf) -> Tuned:
+    """The fewest lists with which the recall of all questions is most likely enough: all, if few were measured.
+
+    Args:
+        needed: (Q, k) how many lists must be searched to come upon each neighbour of each question.
+        recall: wanted, in (0, 1].
+        lists: in all.
+        asked: questions that will be asked, these among them.
+    """
+
+    def found(probes: int) -> NDArray[np.float64]:
+        return np.asarray((needed <= probes).mean(axis=1))
+
+    probes = bisect_left(range(1, lists), recall, key=lambda probes: least_mean(found(probes), asked)) + 1
+    least = least_mean(found(probes), asked) if probes < lists else 1.0
+    return Tuned(probes, float(found(probes).mean()), least, len(needed))
 
 
 def offer_lists(index: Any, queries: Floats, probes: Rows, nearest: Nearest) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,10 +37,12 @@ BLOCK = 1024
 """Samples asked together: a matrix product over the index, or over one of its lists, pays by their number."""
 READ = 64
 """Images held in memory together."""
-TUNED_ON = 128
+TUNED_ON = 512
 """Questions that the number of inverted lists is measured on."""
+TUNED_MOST = 2048
+"""And on how many at most, where that is too few and many are asked."""
 RECALL = 0.99
-"""Of the exact neighbours of those questions, that the lists must hold."""
+"""Of the exact neighbours of all questions, that the lists must hold."""
 PAGE_MODES = ("image->title", "image->title+summary", "image->image")
 TEXT_MODES = ("text->text", "lexical", "fused")
 OWN = 2
@@ -170,26 +172,33 @@ class Routes:
         return [*self.pages.values(), *self.passages.values()]
 
 
+Asked = tuple[str, ImageRef | None]
+"""A question with the image that is asked with it."""
+
+
 class _Spread:
     """Some of a stream, at equal steps over the whole of it, which is not held."""
 
     def __init__(self) -> None:
-        self._kept: list[Sample] = []
+        self._kept: list[Asked] = []
         self._step = 1
-        self._seen = 0
+        self.seen = 0
 
-    def add(self, sample: Sample) -> None:
-        if self._seen % self._step == 0:
-            self._kept.append(sample)
-            if len(self._kept) >= 2 * TUNED_ON:
+    def add(self, one: Asked) -> None:
+        if self.seen % self._step == 0:
+            self._kept.append(one)
+            if len(self._kept) >= 2 * TUNED_MOST:
                 del self._kept[1::2]
                 self._step *= 2
-        self._seen += 1
+        self.seen += 1
 
-    def drawn(self) -> list[Sample]:
-        """At most `TUNED_ON` of them."""
-        last, most = len(self._kept) - 1, min(TUNED_ON, len(self._kept))
-        return [self._kept[place] for place in np.linspace(0, last, most).astype(int).tolist()]
+    def blocks(self) -> Iterator[list[Asked]]:
+        """`TUNED_ON` of them, as many again, and so on; each block lies between what came before, over the whole."""
+        most = min(TUNED_MOST, len(self._kept))
+        drawn = np.linspace(0, len(self._kept) - 1, most).astype(int).tolist()
+        order = sorted(range(most), key=lambda place: f"{place:032b}"[::-1])
+        for start in range(0, most, TUNED_ON):
+            yield [self._kept[drawn[place]] for place in order[start : start + TUNED_ON]]
 
 
 def tune_probes(
@@ -199,7 +208,7 @@ def tune_probes(
     plans: Collection[MiningPlan],
     steps: Steps = QUIET,
 ) -> list[Probes]:
-    """Set how many inverted lists of each part are searched, by at most `TUNED_ON` of the questions that ask it.
+    """Set how many inverted lists of each part are searched, by `TUNED_ON` of the questions that ask it, or more.
 
     They are drawn at equal steps over the whole input, so the same input always gives the same numbers. Parts without
     inverted lists are left alone; where there are none the samples are not even read.
@@ -225,15 +234,15 @@ def tune_probes(
     drawn = {mode: _Spread() for mode in reach}
     for sample in samples:
         for mode, spread in drawn.items():
-            if _shown(sample) if mode == "image->image" else bool(sample.images) == (mode in PAGE_MODES):
-                spread.add(sample)
+            image = _shown(sample) if mode == "image->image" else _picture(sample)
+            if image is not None if mode == "image->image" else bool(image) == (mode in PAGE_MODES):
+                spread.add((sample.question, image))
     set_ = []
     for mode, spread in drawn.items():
-        image = _shown if mode == "image->image" else _picture
-        made = _embedded([(s.question, image(s)) for s in spread.drawn()], searcher, root, [mode])
-        asked = [query for query in made if isinstance(query, Query)]
-        if asked:
-            set_.append(searcher.tune(mode, asked, reach[mode], recall=RECALL))
+        made = (_embedded(block, searcher, root, [mode]) for block in spread.blocks())
+        blocks = filter(None, ([query for query in block if isinstance(query, Query)] for block in made))
+        if first := next(blocks, None):
+            set_.append(searcher.tune(mode, chain([first], blocks), reach[mode], recall=RECALL, asked=spread.seen))
     return set_
 
 
@@ -531,7 +540,7 @@ class _Unread(NamedTuple):
 
 
 def _embedded(
-    wanted: Sequence[tuple[str, ImageRef | None]], searcher: Searcher, root: Path | None, modes: Iterable[str]
+    wanted: Sequence[Asked], searcher: Searcher, root: Path | None, modes: Iterable[str]
 ) -> list[Query | _Unread]:
     """Texts with their images as queries that hold vectors for these modes, or why an image cannot be read."""
     simple = sorted({one for mode in modes for one in mode.split("/")})

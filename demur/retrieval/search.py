@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -112,14 +113,21 @@ class Probes(NamedTuple):
     k: int = 0
     """Neighbours that counted; 0 where the number was given, not measured."""
     recall: float = 0.0
-    """Least share of the exact first k that was asked for."""
+    """Share of the exact first k that was asked for."""
+    found: float = 0.0
+    """Share of them that was found."""
+    least: float = 0.0
+    """Lower end of the 95 % interval of that share over all questions, see `demur.indexing.ivf.least_mean`."""
     questions: int = 0
     """That it was measured on."""
 
     def __str__(self) -> str:
         """For people."""
-        why = f" for recall@{self.k} >= {self.recall:g} on {self.questions:,} questions" if self.k else ", as asked"
-        return f"IVF {self.part}: {self.probes:,} of {self.lists:,} lists{why}"
+        told = f"IVF {self.part}: {self.probes:,} of {self.lists:,} lists"
+        if not self.k:
+            return f"{told}, as asked"
+        proven = f"for recall@{self.k} {'>=' if self.least >= self.recall else 'short of'} {self.recall:g}"
+        return f"{told} {proven}: {self.found:.4f} on {self.questions:,} questions, {self.least:.4f} or more on all"
 
 
 def canonical_mode(text: str) -> str:
@@ -227,26 +235,31 @@ class Searcher:
             )
         return self._probe(Probes(part, min(probes, self.lists[part]), self.lists[part]))
 
-    def tune(self, mode: str, queries: Sequence[Query], k: int, *, recall: float = 0.99) -> Probes:
-        """Search as many lists from now on as a sample of queries needs (`demur.indexing.indexes.Dense.probes_for`).
+    def tune(
+        self, mode: str, blocks: Iterable[Sequence[Query]], k: int, *, recall: float = 0.99, asked: float = inf
+    ) -> Probes:
+        """Search as many lists from now on as a recall needs (`demur.indexing.indexes.Dense.probes_for`).
 
         Args:
             mode: a simple one, whose part has inverted lists.
-            queries: some hundred of those that will be asked; at least one.
+            blocks: some hundred of the queries that will be asked, and more of them for when that is too few.
             k: neighbours that count.
-            recall: the share of the exact first k of the sample that the lists must hold, in (0, 1].
+            recall: the share of the exact first k that the lists must hold, in (0, 1].
+            asked: queries that will be asked in all, these among them.
 
         Raises:
             UsageError: the part has no inverted lists that can be tuned, or a query lacks what the mode asks with.
         """
         way = WAYS[canonical_mode(mode)]
         part = self._part(way.part)
-        if way.part not in self.lists or not hasattr(part, "probes_for") or not queries:
+        if way.part not in self.lists or not hasattr(part, "probes_for"):
             raise UsageError(
                 f"{mode} searches no inverted lists that can be tuned", item=str(self.folder), cure="leave it as it is"
             )
-        needed = part.probes_for(self._asked(queries, way), k, recall=recall)
-        return self._probe(Probes(way.part, needed, self.lists[way.part], k, recall, len(queries)))
+        vectors = (self._asked(queries, way) for queries in blocks)
+        tuned = part.probes_for(vectors, k, recall=recall, asked=asked)
+        told = {"recall": recall, "found": tuned.recall, "least": tuned.least, "questions": tuned.questions}
+        return self._probe(Probes(way.part, tuned.probes, self.lists[way.part], k, **told))
 
     def _probe(self, probes: Probes) -> Probes:
         self.probes[probes.part] = probes

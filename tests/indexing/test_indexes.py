@@ -215,20 +215,106 @@ def test_nearest_one_is_the_first_of_the_order(data):
     assert (exact.nearest_one(queries, few, largest_norm=1.000001) == right).all()
 
 
-def test_lists_enough_for_a_recall(data, tmp_path):
+def test_lists_enough_for_a_recall_of_questions_that_are_all_measured(data, tmp_path):
     vectors, queries = data
     index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
     right = exact_top(queries, vectors, 10, largest_norm=1.000001).rows
     for recall in (0.6, 0.9, 0.99, 1.0):
-        index.nprobe = index.probes_for(queries, 10, recall=recall)
-        found = index.search(queries, 10).rows
-        had = np.mean([np.isin(a, b).mean() for a, b in zip(right, found, strict=True)])
-        assert had >= recall
+        tuned = index.probes_for([queries[:500], queries[500:]], 10, recall=recall, asked=len(queries))
+        if tuned.questions < len(queries):  # another block would not have cost less than it saved
+            assert tuned.least >= recall
+            tuned = index.probes_for([queries], 10, recall=recall, asked=len(queries))
+        index.nprobe = tuned.probes
+        assert tuned.recall == pytest.approx(share(index.search(queries, 10).rows, right))
+        assert tuned.recall >= recall
         if index.nprobe > 1:  # and not more than enough
             index.nprobe -= 1
-            found = index.search(queries, 10).rows
-            assert np.mean([np.isin(a, b).mean() for a, b in zip(right, found, strict=True)]) < recall
-    assert Dense.open(tmp_path / "flat", written(tmp_path / "flat", vectors)).probes_for(queries, 5) == 1
+            assert share(index.search(queries, 10).rows, right) < recall
+    assert Dense.open(tmp_path / "flat", written(tmp_path / "flat", vectors)).probes_for([queries], 5).probes == 1
+
+
+def share(found, right):
+    return np.mean([np.isin(a, b).mean() for a, b in zip(right, found, strict=True)])
+
+
+def test_few_of_many_questions_prove_nothing(data, tmp_path):
+    vectors, queries = data
+    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
+    assert index.probes_for([queries[:280]], 10) == (32, 1.0, 1.0, 280)
+    assert index.probes_for([queries[:280]], 10, asked=280).probes < 32
+    assert index.probes_for([], 10).questions == 0
+
+
+@pytest.mark.parametrize("lost", [10, 5, 1])
+def test_recall_holds_where_neighbours_miss_together(lost):
+    """Of some questions that many neighbours lie in a far list; how many such questions a sample has is chance."""
+    rng = np.random.default_rng(0)
+
+    def needed(many):
+        ranks = rng.integers(1, 4, (many, 10))
+        far = np.flatnonzero(rng.random(many) < 0.12 / lost)  # 1.2 % of all neighbours: near lists alone are too few
+        ranks[far, :lost] = rng.integers(20, 200, len(far))[:, None]
+        return ranks
+
+    fresh = needed(200_000)
+    tuned = [ivf.lists_enough(needed(512), 0.99, 400) for _ in range(200)]
+    recalls = np.array([(fresh <= one.probes).mean() for one in tuned])
+    assert (recalls >= 0.99).mean() >= 0.95
+    assert all(one.least >= 0.99 for one in tuned)
+    at_hand = [ivf.lists_enough(needed(512), 0.99, 400, asked=512) for _ in range(200)]
+    assert np.mean([(fresh <= one.probes).mean() >= 0.99 for one in at_hand]) < 0.8  # by what was found alone
+
+
+def test_the_interval_holds_whatever_is_missed():
+    rng = np.random.default_rng(1)
+    mean = 0.985
+    kinds = {
+        "all": lambda size: rng.random(size) < mean,
+        "half": lambda size: 1 - 0.5 * (rng.random(size) < 2 * (1 - mean)),
+        "each": lambda size: rng.binomial(10, mean, size) / 10,
+    }
+    for values in kinds.values():
+        for many in (200, 512, 2000):
+            drawn = values((1000, many)).astype(np.float64)
+            least = np.array([ivf.least_mean(row) for row in drawn])
+            assert (least <= mean).mean() >= 0.94
+            assert np.mean(mean - least) < 5 / many**0.5 * 0.13 + 3 / many
+            assert ivf.least_mean(drawn[0], asked=many) == pytest.approx(drawn[0].mean())
+            assert least[0] < ivf.least_mean(drawn[0], asked=2 * many) < drawn[0].mean()
+
+
+@pytest.mark.parametrize("kind", ["ivf-flat", "ivf-rabitq"])
+def test_a_corpus_whose_neighbours_lie_elsewhere_together(tmp_path, kind):
+    """Some questions are near a cluster that was cut off from their own by the lists; fresh ones must find theirs."""
+    wanted, had = 0.95, []
+    vectors = clustered(6000, 24, clusters=30)
+    index = Dense.open(tmp_path, written(tmp_path, vectors, kind, lists=60))
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        near = vectors[rng.integers(0, 6000, 2400)]
+        far = rng.random(2400) < 0.06  # between two clusters: whose lists are nearest does not tell the neighbours'
+        noise = rng.standard_normal((2400, 24)).astype(np.float32)
+        near = unit(near + np.where(far[:, None], 0.6, 0.05).astype(np.float32) * noise)
+        tuned = index.probes_for([near[:400]], 10, recall=wanted)
+        index.nprobe = tuned.probes
+        right = exact_top(near[400:], vectors, 10, largest_norm=1.001).rows
+        had.append(share(index.search(near[400:], 10).rows, right))
+        assert tuned.least >= wanted
+        assert tuned.probes < 60
+    assert sorted(had)[1] >= wanted
+
+
+def test_what_codes_lose_is_measured_too(tmp_path, monkeypatch):
+    vectors = unit(np.random.default_rng(0).standard_normal((4000, 16)).astype(np.float32))
+    index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-rabitq", lists=20) | {"refine": 1})
+    queries = unit(vectors[:600] + np.float32(0.1) * vectors[600:1200])
+    tuned = index.probes_for([queries], 10, recall=0.9)
+    index.nprobe = tuned.probes
+    right = exact_top(queries, vectors, 10, largest_norm=1.001).rows
+    assert tuned.recall == pytest.approx(share(index.search(queries, 10).rows, right))
+    assert tuned.least < 0.9  # one bit a dimension, nothing re-ranked: no number of lists helps, and it is told
+    index.refine = 20
+    assert index.probes_for([queries], 10, recall=0.9).least >= 0.9
 
 
 @pytest.mark.parametrize("kind", [k for k in ivf.KINDS if k != "flat"])

@@ -13,7 +13,7 @@ from demur.cli import main
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
 from demur.pipeline import mining
-from demur.pipeline.mining import TUNED_ON, MiningPlan, tune_probes
+from demur.pipeline.mining import MiningPlan, tune_probes
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.retrieval.search import WAYS, Query, Searcher
 from demur.store import image_ref, write_records
@@ -159,7 +159,8 @@ def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
     assert recall(told["passages"]["probes"]) >= 0.99 > recall(told["passages"]["probes"] - 1)
     assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined"]) == 0
     plain = capsys.readouterr().out
-    assert "lists for recall@48 >= 0.99 on 60 questions" in plain
+    assert "lists for recall@48 >= 0.99: " in plain
+    assert " on 60 questions, " in plain
 
 
 def test_a_number_given_wins(here, capsys, monkeypatch):
@@ -188,19 +189,26 @@ def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
     assert "without inverted lists" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 255, 256, 300, 1000, 5003])
-def test_questions_are_drawn_at_equal_steps_over_the_whole(count):
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 5003])
+def test_questions_are_drawn_at_equal_steps_over_the_whole(count, monkeypatch):
+    monkeypatch.setattr(mining, "TUNED_ON", 16)
+    monkeypatch.setattr(mining, "TUNED_MOST", 64)
     spread = mining._Spread()
     for i in range(count):
-        spread.add(i)
-    drawn = spread.drawn()
-    assert len(drawn) == min(count, TUNED_ON)
-    steps = np.diff(drawn)
-    assert (steps > 0).all()
-    if count > TUNED_ON:
-        assert drawn[0] == 0
-        assert count - drawn[-1] <= 2 * count / TUNED_ON
-        assert steps.max() <= 2 * steps.min()
+        spread.add((str(i), None))
+    assert spread.seen == count
+    blocks = [[int(text) for text, _ in block] for block in spread.blocks()]
+    assert [len(block) for block in blocks] == [16] * (min(count, 64) // 16) + [min(count, 64) % 16] * (
+        0 < count < 64 and count % 16 > 0
+    )
+    for many in range(1, len(blocks) + 1):  # each block lies between what came before
+        drawn = sorted(i for block in blocks[:many] for i in block)
+        steps = np.diff(drawn)
+        assert (steps > 0).all()
+        if count > 64:
+            assert steps.max() <= 4 * steps.min()
+            assert drawn[0] == 0
+            assert count - drawn[-1] <= 4 * count / len(drawn)
 
 
 def test_the_most_neighbours_that_any_plan_wants_count(here):
