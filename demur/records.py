@@ -203,7 +203,7 @@ class Hit(Record):
 
 
 class Outcome(StrEnum):
-    """What a graded answer was; SimpleQA's three labels, 001's three measures."""
+    """What a graded answer was; SimpleQA's three labels, VLM-DeflectionBench's three measures."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -271,7 +271,7 @@ class Drop(Record):
 
 
 class Scenario(StrEnum):
-    """The four context conditions of 001, section 3.5."""
+    """The four context conditions (VLM-DeflectionBench, section 3.5)."""
 
     PARAMETRIC = "parametric"
     ORACLE = "oracle"

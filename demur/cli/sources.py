@@ -86,10 +86,10 @@ def _show(args: argparse.Namespace) -> int:
         out.append("no card: put <module>.yaml beside the adapter, see docs/adding-a-source.md")
     else:
         for name in (
-            "purpose", "url", "licence", "citation", "knowledge_base", "gold", "negatives", "sizes", "used_by_001",
-            "rule",
+            "purpose", "url", "licence", "citation", "knowledge_base", "gold", "negatives", "sizes",
+            "vlm_deflectionbench", "rule",
         ):  # fmt: skip
-            out.append(f"{name.replace('_', ' '):<15} {getattr(card, name)}")
+            out.append(f"{name.replace('_', ' '):<20} {getattr(card, name)}")
         out += ["", "files:"] + [f"  {file.name}  ({file.size})  {file.holds}" for file in card.files]
         if card.published:
             out += ["", "published (checked by 'demur sources check'):"]

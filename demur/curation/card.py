@@ -53,7 +53,7 @@ def card(
     drops: Sequence[Drop],
     recall: Sequence[Mapping[str, Any]],
 ) -> str:
-    """The dataset card: front matter that `datasets` reads, then tables 1-3 of 001 for this release."""
+    """The dataset card: front matter that `datasets` reads, then tables 1-3 of VLM-DeflectionBench for this release."""
     counts = manifest["counts"]
     front = {
         "pretty_name": f"{manifest['name']} {manifest['version']}",

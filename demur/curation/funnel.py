@@ -57,7 +57,7 @@ class Rules(NamedTuple):
     """What decides. The defaults are the paper's prose; see `demur.curation.gate` for the literal variants.
 
     Attributes:
-        k_min: fewest distractors a kept sample has (001: 5).
+        k_min: fewest distractors a kept sample has (VLM-DeflectionBench: 5).
         k_enough: stop checking a sample's distractors when that many have survived; None to check all.
     """
 

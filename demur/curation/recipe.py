@@ -62,7 +62,8 @@ class SourceSpec(Record):
     per_topic: int | None = Field(default=None, ge=1)
     """Take at most that many samples of each topic, chosen by the seed; None takes all."""
     retrieval: RetrievalSpec | None = None
-    """How distractors are found for this source, where it differs (001: 10 pages, E-VQA 5); the encoder is common."""
+    """How distractors are found for this source, where it differs (VLM-DeflectionBench takes 10 pages, of E-VQA 5); the
+    encoder is common."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Passed to the source as it is."""
 

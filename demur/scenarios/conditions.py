@@ -16,7 +16,7 @@ from demur.errors import DataError, UsageError
 from demur.store import digest, storage_errors
 
 STRICTNESS = ("none", "soft", "moderate", "severe")
-"""From no clause at all to an order to refuse at any doubt (001, section 4.4). ``moderate`` is the default."""
+"""From no clause to an order to refuse at any doubt (VLM-DeflectionBench, section 4.4). ``moderate`` is the default."""
 
 ADDONS = ("strict", "confidence", "reasoning")
 """strict: a system prompt that allows the evidence alone. confidence: state it from 1 to 5. reasoning: think first."""

@@ -69,7 +69,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
 
     Args:
         text: a scenario name, or a name with options in brackets.
-        k: distractors where the text does not say (001 uses 2).
+        k: distractors where the text does not say (VLM-DeflectionBench uses 2).
 
     Raises:
         UsageError: not a recipe; says what is allowed.
@@ -109,7 +109,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
 
 
 def standard(k: int = 2) -> tuple[Recipe, ...]:
-    """The four scenarios of 001's Table 4, with k distractors."""
+    """The four scenarios of VLM-DeflectionBench's Table 4, with k distractors."""
     return tuple(recipe(s.value, k=k) for s in Scenario)
 
 
@@ -199,7 +199,7 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
 
 
 def single(sample: Sample, evidence: str, seed: int = 0) -> ContextSet:
-    """One distractor alone: the context of quality control (001, equation 5), not of any scenario's table."""
+    """One distractor alone: quality control's context (VLM-DeflectionBench, equation 5), of no scenario's table."""
     body = {
         "sample": sample.id,
         "scenario": Scenario.ADVERSARIAL,
@@ -226,7 +226,7 @@ def contexts(
 
 
 def grid(k: int = 2) -> tuple[Recipe, ...]:
-    """The modality grid of 001's Table 5: gold text or image x distractors text, image or both, Realistic."""
+    """The grid of VLM-DeflectionBench's Table 5, Realistic: gold text or image x distractors text, image or both."""
     sides: tuple[Side, ...] = ("both", "image", "text")
     return tuple(
         Recipe(Scenario.REALISTIC, k, gold=gold, negatives=side) for gold in ("text", "image") for side in sides
@@ -234,7 +234,7 @@ def grid(k: int = 2) -> tuple[Recipe, ...]:
 
 
 def sweep(low: int, high: int) -> tuple[Recipe, ...]:
-    """Realistic with low..high distractors (001, Figure 3); 0 is the oracle's evidence."""
+    """Realistic with low..high distractors (VLM-DeflectionBench, Figure 3); 0 is the oracle's evidence."""
     if not 0 <= low <= high:
         raise UsageError(f"distractors {low}:{high}", cure="give LOW:HIGH with 0 <= LOW <= HIGH")
     return tuple(Recipe(Scenario.REALISTIC, k) for k in range(low, high + 1))

@@ -57,7 +57,8 @@ class Card(Record):
     citation: str
     knowledge_base: str
     negatives: str
-    used_by_001: str = ""
+    vlm_deflectionbench: str = ""
+    """What that paper used of it."""
     gold: str
     rule: str
     files: tuple[CardFile, ...]
