@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import demur
 from demur.answers import normalise
-from demur.curation.near import looks_of
-from demur.curation.pool import LeftOut, Pool, Twins, build
+from demur.curation.near import Looks
+from demur.curation.pool import LOOKS, LeftOut, Pool, Twins, build
 from demur.curation.recipe import SourceSpec
 from demur.curation.sources import Source, open_source
 from demur.errors import DataError, StorageError
@@ -57,6 +57,7 @@ class Drawn(NamedTuple):
         hashes: source -> SHA-256 over all its documents and samples.
         repeated: samples left out because an earlier source asks the same about the same images.
         specs: source -> what the recipe says of it.
+        looks: what images of the pool look like; those that the pool compared are known.
     """
 
     documents: Documents
@@ -67,6 +68,7 @@ class Drawn(NamedTuple):
     hashes: dict[str, str]
     repeated: int
     specs: dict[str, SourceSpec]
+    looks: Looks
 
 
 def draw(
@@ -118,9 +120,10 @@ def draw(
         raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
     limits = [(part["samples"], spec.per_topic) for part, spec in zip(parts, sources, strict=True)]
     samples = _drawn(place, limits, seed)
-    kept = _once(samples, place) if len(specs) > 1 else samples
-    pool = Pool(place)
-    return Drawn(Documents(pool), kept, place, sizes, problems.skipped, hashes, len(samples) - len(kept), specs)
+    looks = Looks(place, place / LOOKS)
+    kept = _once(samples, looks) if len(specs) > 1 else samples
+    repeated = len(samples) - len(kept)
+    return Drawn(Documents(Pool(place)), kept, place, sizes, problems.skipped, hashes, repeated, specs, looks)
 
 
 # --- the pool of a state of the sources ----------------------------------------------------------
@@ -243,7 +246,7 @@ def _lines(place: Path, parts: Sequence[tuple[int, int | None]]) -> Iterator[tup
                 yield part, line
 
 
-def _once(samples: list[Sample], root: Path) -> list[Sample]:
+def _once(samples: list[Sample], looks: Looks) -> list[Sample]:
     """Without those that ask what a sample of an earlier source asks, of the same pictures, whatever they accept.
 
     Pictures are compared only where two sources ask the same question.
@@ -251,7 +254,7 @@ def _once(samples: list[Sample], root: Path) -> list[Sample]:
     asking: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
         asking[normalise(sample.question)].add(sample.source)
-    twins, looks = Twins(), looks_of(root)
+    twins = Twins()
     kept = []
     for sample in samples:
         if len(asking[normalise(sample.question)]) > 1:

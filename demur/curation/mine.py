@@ -8,11 +8,9 @@ A hit becomes a distractor unless it is, in this order of asking:
     unknown document         no document of that id
     empty                    a text without words, or an image where text was asked (and the other way)
     gold                     evidence that supports the answer, by id
-    query image              the very image that is asked about, by id or bytes
     native                   already among the sample's negatives
-    near-duplicate of gold   same words or same look as gold evidence
-    near-duplicate of query  same look as the query image (a passage's own picture counts too)
-    holds the answer         an answer or alias stands in it, type-aware (`demur.answers.holds`): a false negative
+    query image, near-duplicate of gold, near-duplicate of query, holds the answer
+                             see `demur.curation.leaks`, whose rule is the one for native negatives too
     gold page                (images only) it lies on the page of gold evidence: it shows the same thing
     repeated                 same words or same look as a distractor already taken
 
@@ -35,14 +33,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
-from demur.answers import holds
 from demur.curation.diversity import Diversity
-from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_look, same_text, showing
+from demur.curation.leaks import STAGE, Leaks
+from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_text, showing
 from demur.curation.select import Selection
 from demur.errors import UsageError
 from demur.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
-
-STAGE = "mine"
 
 Pool = Literal["text", "lexical", "visual"]
 """Kinds of distractors: found by dense text search, by words, by looks."""
@@ -98,10 +94,9 @@ def mine_text(
         dense_scores: document -> the score that ``selection`` is about, for hits whose own is another (reciprocal
             ranks, BM25). A hit that is missing is left out. None takes the hits' own.
     """
-    has_answer = answers or (lambda text: holds(sample.answers, text))
+    leaks = Leaks(sample, looks or (lambda image: None), answers=answers, text_near=near)
     gold = {e.id for e in sample.gold}
     native = {e.id for e in sample.negatives}
-    shown = showing(sample.images, looks or (lambda image: None))
     gold_texts = [e.text for e in sample.gold if e.text]
     taken: list[Document] = []
     like_gold = _scored_like_gold(sample, gold_texts, hits, documents, cross_encoder)
@@ -114,17 +109,11 @@ def mine_text(
             return "empty", ""
         if hit.document in gold:
             return "gold", ""
-        as_query = shown(document.image) if document.image is not None else ""
-        if as_query == "same bytes":
-            return "query image", ""
         if hit.document in native:
             return "native", ""
-        if as_query:
-            return "near-duplicate of query", ""
-        if any(same_text(text, other, near) for other in gold_texts):
-            return "near-duplicate of gold", ""
-        if has_answer(f"{document.title}\n{text}"):
-            return "holds the answer", sample.answers.shown
+        leak = leaks.of(document)
+        if leak[0]:
+            return leak
         if hit.document in like_gold:
             return "scores like gold", f"{like_gold[hit.document]:.4f}"
         twin = next((d.id for d in taken if d.text and same_text(text, d.text, near)), "")
@@ -173,7 +162,7 @@ def mine_visual(
         hits: documents by rank, from an ``image->image`` search by the query image, or by the gold image where the
             question is text and its evidence an image.
         documents: every document hit, by id; gold documents too, so that their pages are known.
-        looks: what an image looks like, see `demur.curation.near.looks_of`.
+        looks: what an image looks like, see `demur.curation.near.Looks`.
         limit: distractors wanted at most; ``selection.num_negatives`` where that is given.
         near: bits, of 64, within which two images are near-duplicates; -1 turns the check off.
         gold_pages: pages whose images may show the answer; those of the gold documents when None.
@@ -183,20 +172,13 @@ def mine_visual(
         per_page: distractors from one page at most, for variety.
         diversity: as for `mine_text`.
     """
-    has_answer = answers or (lambda text: holds(sample.answers, text))
+    leaks = Leaks(sample, looks, answers=answers, image_near=near)
     gold = {e.id for e in sample.gold}
     native = {e.id for e in sample.negatives}
     if gold_pages is None:
         gold_pages = (documents[id].page for id in gold if id in documents)
     pages = {page for page in gold_pages if page}
-    gold_images = [e.image for e in sample.gold if e.image is not None]
-    gold_looks = [look for image in gold_images if (look := looks(image))]
-    shown = showing(sample.images, looks, near)
-    gold_bytes = {image.sha256 for image in gold_images}
     taken: list[Document] = []
-
-    def alike(look: Look | None, others: Iterable[Look | None]) -> bool:
-        return look is not None and near >= 0 and any(o is not None and same_look(look, o, near) for o in others)
 
     def objection(hit: Hit, document: Document | None) -> tuple[str, str]:
         if document is None:
@@ -205,28 +187,17 @@ def mine_visual(
             return "empty", "not an image"
         if hit.document in gold:
             return "gold", ""
-        as_query = shown(document.image)
-        if as_query == "same bytes":
-            return "query image", ""
         if hit.document in native:
             return "native", ""
-        look = looks(document.image)
-        if look is None:
+        if looks(document.image) is None:
             return "empty", "the image cannot be read"
-        if document.image.sha256 in gold_bytes or alike(look, gold_looks):
-            return "near-duplicate of gold", ""
-        if as_query:
-            return "near-duplicate of query", ""
-        if has_answer(document.title):
-            return "holds the answer", sample.answers.shown
+        leak = leaks.of(document)
+        if leak[0]:
+            return leak
         if document.page in pages:
             return "gold page", document.page
-        for other in taken:
-            if other.image is not None and (
-                other.image.sha256 == document.image.sha256 or alike(look, [looks(other.image)])
-            ):
-                return "repeated", other.id
-        return "", ""
+        twin = next((d.id for d in taken if d.image and showing([d.image], looks, near)(document.image)), "")
+        return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
     return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity)

@@ -20,7 +20,7 @@ import numpy as np
 
 from demur.errors import DataError, StorageError
 from demur.records import ImageRef
-from demur.store import IMAGE_HEADER, MAX_PIXELS, read_image, readable_formats
+from demur.store import IMAGE_HEADER, MAX_PIXELS, Problems, canonical, read_image, read_jsonl, readable_formats
 
 SHINGLE = 5
 TEXT_NEAR = 0.8
@@ -63,8 +63,8 @@ class Look(NamedTuple):
     """Whether each of 8 x 8 fields is brighter than its right neighbour."""
     spread: float
     """Standard deviation of the brightness, 0 to 127; below 1 the image is flat and its hashes mean nothing."""
-    colours: tuple[int, ...]
-    """Mean red, green and blue (0 to 255) of a 4 x 4 grid, row by row."""
+    colours: bytes
+    """Mean red, green and blue (0 to 255) of a 4 x 4 grid, row by row: 48 of them."""
 
 
 def _bits(values: np.ndarray) -> int:
@@ -109,7 +109,7 @@ def look(data: bytes) -> Look:
         _bits(flat > clear),
         _bits(coarse[:, 1:] > coarse[:, :-1] + 2),
         float(fine.std()),
-        tuple(map(int, grid.flat)),
+        grid.tobytes(),
     )
 
 
@@ -127,42 +127,74 @@ def same_look(one: Look, other: Look, threshold: int = IMAGE_NEAR) -> bool:
     ).bit_count() <= threshold
 
 
+class Looks:
+    """What images look like: each is read and hashed once, and known by its SHA-256 from then on.
+
+    Args:
+        root: folder that relative paths start from.
+        kept: a file with `lines` of an earlier reader, for images that need not be read again.
+    """
+
+    def __init__(self, root: Path | None = None, kept: Path | None = None) -> None:
+        self._root = root
+        self._known: dict[str, Look | None] = {}
+        for _, row in read_jsonl(kept, Problems()) if kept else ():
+            self._known[row["sha256"]] = Look(
+                int(row["dct"], 16), int(row["difference"], 16), row["spread"], bytes.fromhex(row["colours"])
+            )
+
+    def __call__(self, image: ImageRef) -> Look | None:
+        """The look of an image; None of one that cannot be read."""
+        if image.sha256 not in self._known:
+            try:
+                self.read(image, read_image(image, self._root))
+            except (DataError, StorageError):
+                self._known[image.sha256] = None
+        return self._known[image.sha256]
+
+    def read(self, image: ImageRef, data: bytes) -> Look | None:
+        """The look of an image whose bytes are at hand.
+
+        Raises:
+            DataError: they are no image that can be read.
+        """
+        if self._known.get(image.sha256) is None:
+            self._known[image.sha256] = look(data)
+        return self._known[image.sha256]
+
+    def lines(self) -> bytes:
+        """What is known of readable images, as JSON lines, ordered by their hashes."""
+        return b"".join(
+            canonical({
+                "sha256": sha, "dct": f"{look.dct:x}", "difference": f"{look.difference:x}", "spread": look.spread,
+                "colours": look.colours.hex(),
+            }).encode() + b"\n"
+            for sha, look in sorted(self._known.items())
+            if look is not None
+        )  # fmt: skip
+
+
 def showing(
     images: Sequence[ImageRef], looks: Callable[[ImageRef], Look | None], threshold: int = IMAGE_NEAR
 ) -> Callable[[ImageRef], str]:
     """A function that says whether a picture shows one of these: ``same bytes``, ``same look``, or "" when it does not.
 
     Args:
-        images: what is asked about; their looks are found once.
-        looks: what an image looks like, see `looks_of`.
+        images: what is asked about; their looks are found once, when first another picture is compared with them.
+        looks: what an image looks like, see `Looks`.
         threshold: as for `same_look`; below 0 only bytes are compared.
     """
     bytes_ = {image.sha256 for image in images}
-    own = [look for image in images if (look := looks(image))] if threshold >= 0 else []
+    compared = images if threshold >= 0 else ()
+    own: list[Look] | None = None
 
     def shown(image: ImageRef) -> str:
+        nonlocal own
         if image.sha256 in bytes_:
             return "same bytes"
+        if own is None:
+            own = [look for other in compared if (look := looks(other))]
         other = looks(image) if own else None
         return "same look" if other and any(same_look(look, other, threshold) for look in own) else ""
 
     return shown
-
-
-def looks_of(root: Path | None) -> Callable[[ImageRef], Look | None]:
-    """A function from references to looks, each image read once; None for one that cannot be read.
-
-    Args:
-        root: folder that relative paths start from.
-    """
-    known: dict[str, Look | None] = {}
-
-    def of(image: ImageRef) -> Look | None:
-        if image.sha256 not in known:
-            try:
-                known[image.sha256] = look(read_image(image, root))
-            except (DataError, StorageError):
-                known[image.sha256] = None
-        return known[image.sha256]
-
-    return of

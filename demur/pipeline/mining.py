@@ -20,9 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from demur.curation.diversity import Diversity
+from demur.curation.leaks import Leaks, without_leaks
 from demur.curation.mine import CrossEncoder, Mined, Pool, mine
 from demur.curation.mining_options import MiningOptions
-from demur.curation.near import Look, looks_of, showing
+from demur.curation.near import Look, Looks, showing
 from demur.curation.select import Selection
 from demur.errors import DataError, MissingExtra, StorageError, UsageError
 from demur.indexing.pixels import rgb
@@ -67,7 +68,7 @@ class MiningPlan:
     depth: int = 6
     """Hits fetched, as a multiple of the distractors wanted."""
     native: bool = True
-    """Keep the sample's native negatives; mined ones come behind them."""
+    """Keep the sample's native negatives that do not leak (`demur.curation.leaks`); mined ones come behind them."""
     cross_encoder: CrossEncoder | None = None
     diversity: float | None = None
     """Weight of relevance in maximal marginal relevance, 0 to 1; None picks by rank."""
@@ -247,7 +248,12 @@ def tune_probes(
 
 
 def choose_routes(
-    samples: Iterable[Sample], searcher: Searcher, root: Path | None, plan: MiningPlan, steps: Steps = QUIET
+    samples: Iterable[Sample],
+    searcher: Searcher,
+    root: Path | None,
+    plan: MiningPlan,
+    steps: Steps = QUIET,
+    looks: Callable[[ImageRef], Look | None] | None = None,
 ) -> Routes:
     """Recall of gold for every mode, source by source, and the best of them.
 
@@ -262,6 +268,7 @@ def choose_routes(
         root: folder that relative image paths start from.
         plan: its modes are compared, as far as the index can be asked in them.
         steps: told how far it is.
+        looks: what is known of images already; a new `Looks` of ``root`` when None.
 
     Raises:
         UsageError: the plan has limits of score for texts, and the index has no dense vectors that give scores.
@@ -270,7 +277,7 @@ def choose_routes(
     found: dict[tuple[str, str], dict[str, list[list[str]]]] = {}
     gold: dict[tuple[str, str], list[set[str]]] = {}
     own: Counter[tuple[str, str]] = Counter()
-    looks = looks_of(root)
+    looks = looks or Looks(root)
     done = 0
     images = 4 * max(plan.pages, *plan.pages_of.values(), 0)  # several of them may lie on one page
     for block in _blocks(samples):
@@ -328,6 +335,7 @@ def mine_samples(
     plan: MiningPlan,
     routes: Routes,
     steps: Steps = QUIET,
+    looks: Callable[[ImageRef], Look | None] | None = None,
 ) -> Iterator[tuple[Sample, Mined]]:
     """Each sample with its distractors, and what was mined for it.
 
@@ -338,16 +346,18 @@ def mine_samples(
         plan: what to mine.
         routes: from `choose_routes`.
         steps: told how far it is.
+        looks: as for `choose_routes`.
 
     Yields:
-        (sample with native negatives, where they stay, then mined ones; what was mined). A sample whose image cannot be
-        read gets none that need it, with a `Drop` of the sample that says so.
+        (sample with native negatives, where they stay, then mined ones; what was mined). A native negative that leaks
+        has left with a `Drop`, as hits that leak do. A sample whose image cannot be read gets none that need it, with a
+        `Drop` of the sample that says so.
 
     Raises:
         UsageError: as `choose_routes`; or diversity is wanted of passages that have no vectors.
     """
     _can_score(plan, searcher)
-    looks = looks_of(root)
+    looks = looks or Looks(root)
     diversity = _diversity(plan, searcher)
     done = 0
     for block in _blocks(samples):
@@ -359,7 +369,11 @@ def mine_samples(
                 _ask_passages(cases, pool, searcher, plan, routes)
         for case in cases:
             sample = case.sample
-            base = sample if plan.native else sample.model_copy(update={"negatives": ()})
+            base, gone = (
+                without_leaks(sample, Leaks(sample, looks))
+                if plan.native
+                else (sample.model_copy(update={"negatives": ()}), [])
+            )
             mined = mine(
                 base,
                 case.hits,
@@ -373,6 +387,9 @@ def mine_samples(
                 gold_scores=case.golds,
                 dense_scores=case.dense,
             )
+            if gone:  # each is told once, though a search may have found it again
+                told = {drop.evidence for drop in gone}
+                mined = mined._replace(drops=(*gone, *(drop for drop in mined.drops if drop.evidence not in told)))
             if plan.selection.by_margin and not _margin_holds(case):
                 why = Drop(sample=sample.id, stage="mine", reason="no margin: the score of gold is not known")
                 mined = mined._replace(drops=(why, *mined.drops))

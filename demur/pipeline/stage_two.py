@@ -6,14 +6,12 @@ VLM-DeflectionBench, section 3.2 and appendix H; the asking itself is `demur.pip
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from demur.curation.draw import Drawn
-from demur.curation.near import looks_of, same_look, same_text
 from demur.curation.recipe import BuildRecipe
 from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples, open_cross_encoder, tune_probes
 from demur.pipeline.steps import Steps
-from demur.records import Drop, Evidence, ImageRef, Sample
+from demur.records import Drop, Sample
 from demur.retrieval.recall import Choice
 from demur.retrieval.search import Searcher
 
@@ -45,48 +43,11 @@ def mine_pool(
     }
     tune_probes(pool.samples, searcher, pool.root, plans.values(), steps)
     for source, how in plans.items():
-        routes = choose_routes([s for s in pool.samples if s.source == source], searcher, pool.root, how, steps)
+        asked_of = [s for s in pool.samples if s.source == source]
+        routes = choose_routes(asked_of, searcher, pool.root, how, steps, pool.looks)
         choices += routes.choices
-        todo = []
-        for sample in survivors:
-            if sample.source == source:
-                cleaned, gone = _without_leaks(sample, pool.root)
-                todo.append(cleaned)
-                drops += gone if how.native else []
-        told = {(d.sample, d.evidence) for d in drops}  # natives left out; a search may find them again
-        for sample, found in mine_samples(todo, searcher, pool.root, how, routes, steps):
+        todo = [s for s in survivors if s.source == source]
+        for sample, found in mine_samples(todo, searcher, pool.root, how, routes, steps, pool.looks):
             mined[sample.id] = sample
-            drops += [d for d in found.drops if d.evidence and (d.sample, d.evidence) not in told]
+            drops += [d for d in found.drops if d.evidence]
     return choices, mined, drops
-
-
-def _without_leaks(sample: Sample, root: Path) -> tuple[Sample, list[Drop]]:
-    """The sample without native negatives that say or show what its gold evidence does, or show its query image."""
-    if not sample.negatives:
-        return sample, []
-    looks = looks_of(root)
-
-    def alike(one: ImageRef, other: ImageRef) -> bool:
-        a, b = looks(one), looks(other)
-        return one.sha256 == other.sha256 or (a is not None and b is not None and same_look(a, b))
-
-    def objection(negative: Evidence) -> str:
-        for gold in sample.gold:
-            if negative.text and gold.text:
-                near = same_text(negative.text, gold.text)
-            else:
-                near = bool(
-                    negative.text is None and gold.text is None and negative.image and gold.image
-                    and alike(negative.image, gold.image)
-                )  # fmt: skip
-            if near:
-                return "near-duplicate of gold"
-        for query in sample.images:
-            if negative.image and alike(negative.image, query):
-                return "query image" if negative.image.sha256 == query.sha256 else "near-duplicate of query"
-        return ""
-
-    gone = {e.id: why for e in sample.negatives if (why := objection(e))}
-    left = tuple(e for e in sample.negatives if e.id not in gone)
-    drops = [Drop(sample=sample.id, evidence=i, stage="mine", reason=why) for i, why in sorted(gone.items())]
-    return sample.model_copy(update={"negatives": left}), drops

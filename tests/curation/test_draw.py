@@ -201,7 +201,7 @@ def test_a_pool_of_a_build_is_a_source_too(towns, tmp_path):
 STOPPED = """
 import sys, time
 from pathlib import Path
-from demur.curation import pool
+from demur.curation.pool import write as pool
 from demur.curation.draw import draw
 from demur.curation.recipe import SourceSpec
 write = pool._line

@@ -137,17 +137,20 @@ def test_every_copy_of_an_image_is_checked(copy):
         (lambda image: (image.transpose(Image.Transpose.ROTATE_90), "PNG", {}), False),  # another picture, to us
     ],
 )
-def test_the_query_image_among_the_evidence_is_caught_re_encoded_and_resized(release, tmp_path, how, caught):
+@pytest.mark.parametrize("role", ["gold", "distractor"])
+def test_the_query_image_among_the_evidence_is_caught_re_encoded_and_resized(release, tmp_path, role, how, caught):
     old = Release.open(release)
     sample = next(s for s in old.samples() if s.images)
     image, kind, options = how(Image.open(io.BytesIO(old.image(sample.images[0].sha256))).convert("RGB"))
     out = io.BytesIO()
     image.save(out, kind, **options)
     ref = image_ref(out.getvalue(), "planted")
-    e = Evidence(id="planted", modality="image", title="x", image=ref, role=Role.DISTRACTOR, origin="mined")
-    changed = [s.model_copy(update={"negatives": (*s.negatives, e)}) if s.id == sample.id else s for s in old.samples()]
+    e = Evidence(id="planted", modality="image", title="x", image=ref, role=Role(role))
+    where = "gold" if role == "gold" else "negatives"
+    planted = sample.model_copy(update={where: (*getattr(sample, where), e)})
+    changed = [planted if s.id == sample.id else s for s in old.samples()]
     frozen(old, tmp_path / "new", changed, lambda r: out.getvalue() if r.sha256 == ref.sha256 else old.read_image(r))
-    told = f"{sample.id}: distractor planted shows the query image, in another encoding or size"
+    told = f"{sample.id}: {role} planted shows the query image, in another encoding or size (image {ref.sha256[:16]})"
     assert (told in wrong(tmp_path / "new")) == caught
 
 

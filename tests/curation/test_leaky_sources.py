@@ -14,6 +14,7 @@ import pytest
 import yaml
 from PIL import Image
 
+from demur.cli import main
 from demur.errors import BadInput
 from demur.pipeline.curate import curate
 from demur.store import Problems, read_jsonl
@@ -50,10 +51,12 @@ def add_picture(folder, id, data):
 
 def test_samples_that_give_their_answer_away_are_told_and_left_out(source, tmp_path):
     add_picture(source, "same", (source / "q1.png").read_bytes())
+    add_picture(source, "small", smaller(source / "q3.png"))
 
     def change(rows):
         rows[0]["question"] = f"Is {rows[0]['answers'][0]} the mayor of Town0?"
         rows[1]["gold"] = ["p1", "same"]
+        rows[3]["gold"] = ["p3", "small"]
 
     edit(source, "questions.jsonl", change)
     with pytest.raises(BadInput) as raised:
@@ -61,33 +64,65 @@ def test_samples_that_give_their_answer_away_are_told_and_left_out(source, tmp_p
     assert raised.value.problems == (
         "questions.jsonl:1 (q0): the answer stands in the question",
         "questions.jsonl:2 (q1): its gold evidence same is the query image itself",
+        "questions.jsonl:4 (q3): its gold evidence small shows the query image, in another encoding or size",
     )
     built = curate(world.recipe(source, KNOWS_NOTHING), tmp_path / "out", skip_bad=True)
-    assert not {"q0", "q1"} & {s.id for s in built.release.samples()}
-    assert built.release.manifest["skipped_bad"] == 2
+    assert not {"q0", "q1", "q3"} & {s.id for s in built.release.samples()}
+    assert built.release.manifest["skipped_bad"] == 3
 
 
-def test_native_negatives_that_leak_are_dropped_each_with_its_reason_and_once(source, tmp_path):
+LEAKS = {
+    "query": "query image", "copy": "near-duplicate of query", "again": "near-duplicate of gold",
+    "says": "holds the answer",
+}  # fmt: skip
+
+
+@pytest.fixture
+def leaky(source):
+    """A source whose question q5 has five native negatives of its own, four of which leak."""
     add_picture(source, "query", (source / "q5.png").read_bytes())
     add_picture(source, "copy", smaller(source / "q5.png"))
     gold = next(row for _, row in read_jsonl(source / "passages.jsonl", Problems()) if row["id"] == "p5")
     again = {**gold, "id": "again", "page": "again", "text": gold["text"] + " Also."}
-    edit(source, "passages.jsonl", lambda rows: rows.append(again))
+    says = {"id": "says", "title": "A letter", "page": "says", "text": f"It was {world.mayor(5)}'s idea to write this."}
+    edit(source, "passages.jsonl", lambda rows: rows.extend([again, says]))
+    edit(source, "questions.jsonl", lambda rows: rows[5].update(bad=[*LEAKS, "n3.0"]))
+    return source
 
-    def change(rows):
-        rows[5]["bad"] = ["query", "copy", "again", "n3.0"]
 
-    edit(source, "questions.jsonl", change)
-    built = curate(world.recipe(source, KNOWS_NOTHING), tmp_path / "out")  # which verifies what it froze
+def test_native_negatives_that_leak_are_dropped_each_with_its_reason_and_once(leaky, tmp_path):
+    built = curate(world.recipe(leaky, KNOWS_NOTHING), tmp_path / "out")  # which verifies what it froze
     why = [(d.evidence, d.reason) for d in built.release.drops() if d.sample == "q5" and d.stage == "mine"]
     assert len(why) == len(set(why)) == len({e for e, _ in why})
-    assert (
-        dict(why).items()
-        >= {"query": "query image", "copy": "near-duplicate of query", "again": "near-duplicate of gold"}.items()
-    )
+    assert dict(why).items() >= LEAKS.items()
     kept = next(s for s in built.release.samples() if s.id == "q5")
     assert "n3.0" in {e.id for e in kept.negatives if e.origin == "native"}
-    assert not {"query", "copy", "again"} & {e.id for e in kept.negatives}
+    assert not LEAKS.keys() & {e.id for e in kept.negatives}
+
+
+def test_demur_mine_drops_the_same_native_negatives(leaky, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    by = ["--encoder", "curation_world:quick"]
+    assert main(["pool", "build", "generic=towns", "--documents", "--out", "pool"]) == 0
+    assert main(["index", "build", "pool", "--out", "index", *by]) == 0
+    command = ["mine", "pool", "--index", "index", *by, "--out", "mined", "--text", "40", "--visual", "20"]
+
+    def rows(name, key):
+        found = (row for _, row in read_jsonl(tmp_path / "mined" / name, Problems()))
+        return [row for row in found if row[key] == "towns:q5"]
+
+    assert main(command) == 0
+    drops = {row["evidence"].removeprefix("towns:"): row for row in rows("drops.jsonl", "sample")}
+    assert len(drops) == len(rows("drops.jsonl", "sample"))
+    assert {id: row["reason"] for id, row in drops.items()}.items() >= LEAKS.items()
+    assert (drops["again"]["detail"], drops["says"]["detail"]) == ("towns:p5", world.mayor(5))
+    (sample,) = rows("samples.jsonl", "id")
+    assert [e["id"] for e in sample["negatives"] if e["origin"] == "native"] == ["towns:n3.0"]
+    assert not {f"towns:{id}" for id in LEAKS} & {e["id"] for e in sample["negatives"]}
+    assert main([*command, "--drop-native"]) == 0
+    (sample,) = rows("samples.jsonl", "id")
+    assert {e["origin"] for e in sample["negatives"]} == {"mined"}
+    assert not {f"towns:{id}" for id in LEAKS} & {e["id"] for e in sample["negatives"]}
 
 
 @pytest.mark.integration

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFilter
 
 from demur.curation.mine import mine, mine_text, mine_visual
-from demur.curation.near import look, looks_of, same_look, same_text
+from demur.curation.near import Looks, look, same_look, same_text
 from demur.curation.select import Selection
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.store import image_ref
@@ -111,14 +111,14 @@ def test_visual_hits(tmp_path):
     }
     (tmp_path / "gone").unlink()
     asked = sample(images=(query.image,), gold=(Evidence.of(gold, Role.GOLD),))
-    mined = mine_visual(asked, hits(*documents, mode="image->image"), documents, looks=looks_of(tmp_path))
+    mined = mine_visual(asked, hits(*documents, mode="image->image"), documents, looks=Looks(tmp_path))
     assert [e.id for e in mined.negatives] == ["other", "another"]
     assert {d.evidence: d.reason for d in mined.drops} == {
         "gold": "gold", "query": "query image", "gold-jpg": "near-duplicate of gold",
         "query-small": "near-duplicate of query", "same-page": "gold page", "caption": "holds the answer",
         "other-blurred": "repeated", "gone": "empty", "text": "empty",
     }  # fmt: skip
-    loose = mine_visual(asked, hits("gold-jpg"), documents, looks=looks_of(tmp_path), near=-1)
+    loose = mine_visual(asked, hits("gold-jpg"), documents, looks=Looks(tmp_path), near=-1)
     assert [e.id for e in loose.negatives] == ["gold-jpg"]
 
 
@@ -228,14 +228,14 @@ def test_quotas(tmp_path):
         "visual": hits("i0", "i1", "i2", "i3", mode="image->image"),
     }
     mined = mine(
-        sample(), found, documents, quotas={"text": 2, "lexical": 1, "visual": 3}, looks=looks_of(tmp_path),
+        sample(), found, documents, quotas={"text": 2, "lexical": 1, "visual": 3}, looks=Looks(tmp_path),
         selection=Selection(min_score=0.99),
     )  # fmt: skip
     assert [(e.id, e.mode) for e in mined.negatives] == [
         ("d0", "text->text"), ("d1", "text->text"), ("d4", "lexical"), ("i0", "image->image"), ("i1", "image->image"),
     ]  # fmt: skip
     assert [d.evidence for d in mined.drops if d.reason == "native"] == ["d1", "d0"]
-    assert mine(sample(), found, documents, quotas={}, looks=looks_of(tmp_path)).negatives == ()
+    assert mine(sample(), found, documents, quotas={}, looks=Looks(tmp_path)).negatives == ()
 
 
 def test_nothing_wanted():

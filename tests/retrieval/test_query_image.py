@@ -9,7 +9,7 @@ from stub_encoder import StubEncoder
 
 from demur.cli import main
 from demur.curation.mine import mine_text
-from demur.curation.near import looks_of, showing
+from demur.curation.near import Looks, showing
 from demur.indexing.build import build_index
 from demur.pipeline.mining import MiningPlan, choose_routes
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
@@ -80,7 +80,7 @@ def test_a_passage_that_carries_the_query_image_is_no_distractor(world):
         "else": Document(id="else", title="c", text="yet something else", image=documents[3].image),
     }
     hits = [Hit(document=id, score=1.0, rank=n, index_id="i", mode="lexical") for n, id in enumerate(both, 1)]
-    mined = mine_text(samples[0], hits, both, looks=looks_of(root))
+    mined = mine_text(samples[0], hits, both, looks=Looks(root))
     assert [e.id for e in mined.negatives] == ["else"]
     assert {d.evidence: d.reason for d in mined.drops} == {"same": "query image", "near": "near-duplicate of query"}
     by_bytes = mine_text(samples[0], hits, both)
@@ -89,7 +89,7 @@ def test_a_passage_that_carries_the_query_image_is_no_distractor(world):
 
 def test_without_a_threshold_only_bytes_are_compared(world):
     root, _, samples = world
-    known = looks_of(root)
+    known = Looks(root)
     shown = showing(samples[1].images, known, -1)
     assert [shown(s.images[0]) for s in samples[:2]] == ["", "same bytes"]
     near = image_ref((root / "1.png").read_bytes(), "1.png")

@@ -18,7 +18,7 @@ from demur.curation.release.layout import (
 )
 from demur.curation.release.opened import Picture, Release
 from demur.errors import DataError, DemurError
-from demur.records import AnswerSpec, Evidence, GateVerdict, ImageRef, Sample
+from demur.records import AnswerSpec, Evidence, GateVerdict, Sample
 from demur.store import Problems, digest, file_digest, image_ref, read_json, read_records, why_invalid
 
 if TYPE_CHECKING:
@@ -49,9 +49,8 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> lis
     looks: dict[str, Look | None] = {}
     for check in (_id_faults, _sample_faults):
         found += _lines(check(release, samples), "data")
-    found += _lines((f"{s.id}: {line}" for s in samples for line in _leaks(s, holds)), "data")
     found += _lines(_image_faults(release, looks), "data")
-    found += _lines(_near_faults(samples, looks), "data")
+    found += _lines(_leak_faults(samples, looks, holds), "data")
     found += _lines(_funnel_faults(release, samples), "funnel.json")
     found += _lines(_gate_faults(release, samples), "gates.jsonl")
     derived = counts(samples, documents)
@@ -126,44 +125,29 @@ def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
             yield f"{sample.id}: its column answer is not what its answers say"
 
 
-def _leaks(sample: Sample, holds: Callable[[AnswerSpec, str], bool]) -> Iterator[str]:
-    if not sample.answers.choices and holds(sample.answers, sample.question):
-        yield "the answer stands in the question"
+def _leak_faults(
+    samples: Sequence[Sample], looks: dict[str, Look | None], holds: Callable[[AnswerSpec, str], bool]
+) -> Iterator[str]:
+    """Questions that say their answer, evidence that shows the query image, distractors that are gold once more."""
+    from demur.curation.leaks import IS, Leaks
 
     def content(e: Evidence) -> str:
         return e.image.sha256 if e.image and e.text is None else " ".join((e.text or "").lower().split())
 
-    gold = {content(e): e.id for e in sample.gold}
-    for e in sample.negatives:
-        if content(e) in gold:
-            yield f"distractor {e.id} has the content of gold {gold[content(e)]}"
-    queries = {i.sha256 for i in sample.images}
-    for e in (*sample.gold, *sample.negatives):
-        if e.image and e.image.sha256 in queries:
-            yield f"evidence {e.id} is the query image itself"
-
-
-def _near_faults(samples: Sequence[Sample], looks: dict[str, Look | None]) -> Iterator[str]:
-    """Distractors that nearly say or show what gold evidence does, or show the query image."""
-    from demur.curation.near import same_look, same_text
-
-    def alike(one: ImageRef | None, other: ImageRef | None) -> bool:
-        if one is None or other is None or one.sha256 == other.sha256:  # the same bytes are told of by `_leaks`
-            return False
-        a, b = looks.get(one.sha256), looks.get(other.sha256)
-        return a is not None and b is not None and same_look(a, b)
-
     for s in samples:
+        if not s.answers.choices and holds(s.answers, s.question):
+            yield f"{s.id}: the answer stands in the question"
+        leaks = Leaks(s, lambda image: looks.get(image.sha256))
+        gold = {content(e): e.id for e in s.gold}
         for e in s.negatives:
-            for gold in s.gold:
-                if e.text and gold.text:
-                    near = same_text(e.text, gold.text)
-                else:
-                    near = e.text is None and gold.text is None and alike(e.image, gold.image)
-                if near:
-                    yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {gold.id}"
-            if any(alike(e.image, query) for query in s.images):
-                yield f"{s.id}: distractor {e.id} shows the query image, in another encoding or size"
+            if content(e) in gold:
+                yield f"{s.id}: distractor {e.id} has the content of gold {gold[content(e)]}"
+            elif again := leaks.gold(e):
+                yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {again}"
+        for role, evidence in (("gold", s.gold), ("distractor", s.negatives)):
+            for e in evidence:
+                if e.image and (why := leaks.query(e)):
+                    yield f"{s.id}: {role} {e.id} {IS[why]} (image {e.image.sha256[:16]})"
 
 
 def _image_faults(release: Release, looks: dict[str, Look | None]) -> Iterator[str]:

@@ -1,178 +1,50 @@
-"""Pools: several sources joined into one folder, a record in memory at a time.
-
-A pool folder holds ``samples.jsonl`` (Sample), ``documents.jsonl`` (Document, when asked for), images,
-``duplicates.jsonl``, ``left-out.jsonl`` and ``pool.json``. It is deterministic: the same sources give the same bytes.
-
-There are two kinds, written by the one `build`. A pool to keep (`demur pool build`) can be moved: its images are copied
-as ``images/ab/<sha256>.png``. A pool to build a release from (`demur.curation.draw`) stays beside its sources: their
-images are reached through links, and what no release may hold is left out of it.
-"""
+"""The writing of a pool: records of several sources, one in memory at a time, and what is counted of them."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from demur import __version__
-from demur.answers import holds, normalise
-from demur.curation.near import Look, look, same_look
+from demur.answers import normalise
+from demur.curation.leaks import unfit
+from demur.curation.pool.counts import PoolCounts, SourceCounts, Tally, dominant, mean
+from demur.curation.pool.images import Copied, Images, Linked
+from demur.curation.pool.twins import Twins, accepted
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.native import OnceEach
 from demur.errors import BadInput, DataError, StorageError, UsageError
 from demur.formats import Seen
-from demur.records import Document, Evidence, ImageRef, Modality, Record, Sample
-from demur.store import (
-    Problems,
-    canonical,
-    digest,
-    file_digest,
-    read_image,
-    read_records,
-    storage_errors,
-    write_atomic,
-    write_json,
-    write_records,
-)
+from demur.records import Evidence, Modality, Record, Sample
+from demur.store import canonical, file_digest, storage_errors, write_atomic, write_json, write_records
 
-SUFFIX = {"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tif"}
-_SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")
-BANDS = 5
-"""The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them."""
+LOOKS = "looks.jsonl"
+"""Of a pool for a release: what the images look like that gold evidence and questions were compared by."""
 
 
-class SourceCounts(Record):
-    """One line of the pool's table, after Table 2 of VLM-DeflectionBench."""
+class LeftOut(Record):
+    """Why something is not in the pool."""
 
     source: str
-    read: int
-    """Samples that the adapter yielded."""
-    bad: int
-    """Problems it noted."""
-    defective: int
-    """Samples left out because a picture or the gold evidence is missing."""
-    duplicates: int
-    """Samples left out as duplicates."""
-    samples: int
-    query: str
-    """Dominant query: Multi (image and text) or Textual."""
-    context: str
-    """Dominant kind of evidence: Textual, Visual or Multi; None where there is none."""
-    gold: float
-    """Mean pieces of gold evidence per sample."""
-    negatives: float
-    """Mean native negatives per sample."""
-    documents: int = 0
+    sample: str = ""
+    """Prefixed id; "" for a row that no sample could be made of."""
+    reason: str
 
 
-class PoolCounts(Record):
-    """Statistics of a whole pool, after Tables 2 and 3 of VLM-DeflectionBench."""
+class DuplicateOf(Record):
+    """Two samples that ask the same of the same pictures."""
 
-    sources: tuple[SourceCounts, ...]
-    samples: int
-    unique_questions: int
-    unique_images: int
-    """Distinct query images, by hash."""
-    question_words: float
-    """Mean length of a question in words."""
-    gold: float
-    negatives: float
-    with_image_negatives: float | None
-    """Share of the samples with negatives that have a picture among them; None when none has negatives."""
-    unanswerable: int
-    duplicate_pairs: int
-    left_out: int
-
-
-class _Tally:
-    """Running counts of the samples of one source."""
-
-    def __init__(self) -> None:
-        self.samples = self.gold = self.negatives = 0
-        self.query: Counter[str] = Counter()
-        self.context: Counter[str] = Counter()
-
-    def add(self, sample: Sample) -> None:
-        self.samples += 1
-        self.gold += len(sample.gold)
-        self.negatives += len(sample.negatives)
-        self.query["Multi" if sample.images else "Textual"] += 1
-        self.context.update(_kinds((*sample.gold, *sample.negatives)))
-
-
-def _kinds(evidence: Iterable[Evidence]) -> list[str]:
-    kinds = {item.modality for item in evidence}
-    return ["Multi"] if len(kinds) > 1 else ["Textual" if kind is Modality.TEXT else "Visual" for kind in kinds]
-
-
-class Twin(NamedTuple):
-    """An earlier sample with the same question and images."""
-
-    id: str
-    source: str
-    answers: frozenset[str]
-
-
-class Twins:
-    """Finds samples that ask the same of the same pictures, whichever source they come from.
-
-    Questions are compared normalised, pictures by `demur.curation.near.same_look` (re-encoded copies count as the
-    same). Memory: about 1 kB per sample with images.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, ...], list[tuple[Twin, tuple[Look, ...]]]] = {}
-
-    def of(self, sample: Sample, looks: tuple[Look, ...]) -> list[Twin]:
-        """The earlier twins of a sample, in their order; it is remembered, unless one accepts the same answer.
-
-        Args:
-            sample: to compare.
-            looks: of its images, in their order.
-        """
-        question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
-        keys = [(question, str(len(looks)), *band) for band in _bands(looks)]
-        mine = Twin(sample.id, sample.source, _accepted(sample))
-        twins = dict.fromkeys(
-            other
-            for key in keys
-            for other, other_looks in self._seen.get(key, ())
-            if all(map(same_look, looks, other_looks))
-        )
-        if not any(other.answers & mine.answers for other in twins):
-            for key in keys:
-                self._seen.setdefault(key, []).append((mine, looks))
-        return list(twins)
-
-
-def _accepted(sample: Sample) -> frozenset[str]:
-    return frozenset(normalise(" ".join(form)) for form in sample.answers.accepted)
-
-
-def _bands(looks: tuple[Look, ...]) -> list[tuple[str, ...]]:
-    if not looks:
-        return [()]
-    first = looks[0]
-    if first.spread < 1:
-        return [("flat",)]
-    width = -(-64 // BANDS)
-    return [(str(band), str((first.dct >> (band * width)) & ((1 << width) - 1))) for band in range(BANDS)]
-
-
-def unfit(sample: Sample) -> str:
-    """Why no release may hold a sample as it is (`demur.curation.release.verify` would refuse it); "" when one may."""
-    if not sample.gold:
-        return "it has no gold evidence"
-    if not sample.answers.choices and holds(sample.answers, sample.question):
-        return "the answer stands in the question"
-    asked = {image.sha256 for image in sample.images}
-    shown = next((e.id for e in sample.gold if e.image and e.image.sha256 in asked), "")
-    return f"its gold evidence {shown} is the query image itself" if shown else ""
+    sample: str
+    first: str
+    """The earlier one."""
+    kind: str
+    """same: they accept a common answer. conflict: they do not."""
+    dropped: bool
 
 
 def build(
@@ -244,6 +116,8 @@ def build(
             draft.unlink(missing_ok=True)
     if not documents:
         (out / "documents.jsonl").unlink(missing_ok=True)
+    if for_release:
+        write_atomic(out / LOOKS, images.looks.lines())
     write_records(out / "duplicates.jsonl", writer.twins_found)
     left_out = [
         *writer.left_out,
@@ -271,100 +145,6 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
             handle.write(line)
         handle.flush()
         os.fsync(handle.fileno())
-
-
-class LeftOut(Record):
-    """Why something is not in the pool."""
-
-    source: str
-    sample: str = ""
-    """Prefixed id; "" for a row that no sample could be made of."""
-    reason: str
-
-
-class DuplicateOf(Record):
-    """Two samples that ask the same of the same pictures."""
-
-    sample: str
-    first: str
-    """The earlier one."""
-    kind: str
-    """same: they accept a common answer. conflict: they do not."""
-    dropped: bool
-
-
-class Images(Protocol):
-    """Where the images of a pool are."""
-
-    def begin(self, source: Source) -> None:
-        """Make ready for the images of a source."""
-
-    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
-        """A source's image as the pool refers to it.
-
-        Raises:
-            DataError: its bytes are not those that the reference names.
-            StorageError: it cannot be read or written.
-        """
-        ...
-
-    def look(self, ref: ImageRef) -> Look:
-        """Of an image that was taken to be ``looked_at``."""
-        ...
-
-
-class Copied:
-    """Images in the pool's own store, named by their hash."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        self._stored: set[str] = set()
-        self._looks: dict[str, Look] = {}
-
-    def begin(self, source: Source) -> None:
-        """Nothing."""
-
-    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
-        """Copied, once."""
-        name = f"images/{ref.sha256[:2]}/{ref.sha256}{SUFFIX.get(ref.media_type, '.bin')}"
-        need_look = looked_at and ref.sha256 not in self._looks
-        if ref.sha256 not in self._stored or need_look:
-            data = read_image(ref, source.root)
-            if ref.sha256 not in self._stored:
-                path = self._out / name
-                if not path.is_file() or path.stat().st_size != len(data):
-                    write_atomic(path, data)
-                self._stored.add(ref.sha256)
-            if need_look:
-                self._looks[ref.sha256] = look(data)
-        return ref.model_copy(update={"uri": name})
-
-    def look(self, ref: ImageRef) -> Look:
-        """Computed when it was taken."""
-        return self._looks[ref.sha256]
-
-
-class Linked:
-    """Images where they are: below a link that has the source's name, so that no uri names this machine's paths."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-
-    def begin(self, source: Source) -> None:
-        """Link the source's folder."""
-        link = self._out / source.name
-        with storage_errors(link):
-            link.unlink(missing_ok=True)
-            link.symlink_to(source.root.resolve(), target_is_directory=True)
-
-    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
-        """Unread: whoever uses it checks its bytes against its hash."""
-        scheme = match[0] if (match := _SCHEME.match(ref.uri)) else ""
-        return ref.model_copy(update={"uri": f"{scheme}{source.name}/{ref.uri.removeprefix(scheme)}"})
-
-    def look(self, ref: ImageRef) -> Look:
-        """Of its bytes."""
-        return look(read_image(ref, self._out))
 
 
 class _Part:
@@ -411,7 +191,7 @@ class _Writer:
         self.left_out: list[LeftOut] = []
         self.twins_found: list[DuplicateOf] = []
         self._twins = twins
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, Tally] = {}
         self._read: Counter[str] = Counter()
         self._defective: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
@@ -422,7 +202,7 @@ class _Writer:
 
     def samples(self, part: _Part) -> Iterator[bytes]:
         source = part.source
-        tally = self._tallies.setdefault(source.name, _Tally())
+        tally = self._tallies.setdefault(source.name, Tally())
         noted = self.problems.setdefault(source.name, OnceEach())
         self.images.begin(source)
         for sample in islice(source.samples(), self.limit):
@@ -446,7 +226,7 @@ class _Writer:
                 else:
                     self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
                 continue
-            if self.fit_only and (why := unfit(sample)):
+            if self.fit_only and (why := unfit(pooled, self.images.looks)):
                 noted.add(place, why)
                 continue
             if self._is_twin(pooled):
@@ -462,10 +242,11 @@ class _Writer:
     def _is_twin(self, sample: Sample) -> bool:
         if self._twins is None:
             return False
-        twins = self._twins.of(sample, tuple(map(self.images.look, sample.images)))
+        looks = tuple(look for ref in sample.images if (look := self.images.looks(ref)) is not None)
+        twins = self._twins.of(sample, looks)
         if not twins:
             return False
-        mine = _accepted(sample)
+        mine = accepted(sample)
         same = next((twin for twin in twins if twin.answers & mine), None)
         kind = "same" if same else "conflict"
         dropped = self.drop_duplicates and kind == "same"
@@ -546,9 +327,9 @@ class _Writer:
             samples=total,
             unique_questions=len(self._questions),
             unique_images=len(self._images),
-            question_words=_mean(self._words, total),
-            gold=_mean(sum(tally.gold for tally in tallies), total),
-            negatives=_mean(sum(tally.negatives for tally in tallies), total),
+            question_words=mean(self._words, total),
+            gold=mean(sum(tally.gold for tally in tallies), total),
+            negatives=mean(sum(tally.negatives for tally in tallies), total),
             with_image_negatives=(
                 round(self._with_image_negatives / self._with_negatives, 4) if self._with_negatives else None
             ),
@@ -566,10 +347,10 @@ class _Writer:
             defective=self._defective[name],
             duplicates=self._dropped[name],
             samples=tally.samples,
-            query=_dominant(tally.query),
-            context=_dominant(tally.context),
-            gold=_mean(tally.gold, tally.samples),
-            negatives=_mean(tally.negatives, tally.samples),
+            query=dominant(tally.query),
+            context=dominant(tally.context),
+            gold=mean(tally.gold, tally.samples),
+            negatives=mean(tally.negatives, tally.samples),
             documents=self._documents[name],
         )
 
@@ -584,42 +365,3 @@ def _line(record: Record) -> bytes:
         return (canonical(record) + "\n").encode()
     except UnicodeEncodeError as error:
         raise DataError("it holds half a character (a lone surrogate)", cure="mend the row") from error
-
-
-def _mean(total: float, n: int) -> float:
-    return round(total / n, 4) if n else 0.0
-
-
-def _dominant(counts: Counter[str]) -> str:
-    return counts.most_common(1)[0][0] if counts else "None"
-
-
-class Pool:
-    """A built pool as a source: its samples and documents, ids prefixed already.
-
-    Args:
-        folder: a pool folder.
-        problems: where bad lines are noted.
-
-    Raises:
-        UsageError: the folder is no pool.
-    """
-
-    def __init__(self, folder: Path, problems: Problems | None = None) -> None:
-        self.name = "pool"
-        self.root = Path(folder)
-        self.problems = Problems() if problems is None else problems
-        if not (self.root / "pool.json").is_file():
-            raise UsageError(f"{self.root} holds no pool.json", cure="build it with 'demur pool build'")
-
-    def _records(self, file: str, kind: type[Any]) -> Iterator[Any]:
-        yield from read_records(self.root / file, kind, self.problems)
-
-    def documents(self) -> Iterator[Document]:
-        """Documents of every source, in the order of the build; empty when they were not asked for."""
-        if (self.root / "documents.jsonl").is_file():
-            yield from self._records("documents.jsonl", Document)
-
-    def samples(self) -> Iterator[Sample]:
-        """Samples of every source, in the order of the build."""
-        yield from self._records("samples.jsonl", Sample)

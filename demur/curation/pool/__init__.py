@@ -1,0 +1,17 @@
+"""Pools: several sources joined into one folder, a record in memory at a time.
+
+A pool folder holds ``samples.jsonl`` (Sample), ``documents.jsonl`` (Document, when asked for), images,
+``duplicates.jsonl``, ``left-out.jsonl`` and ``pool.json``. It is deterministic: the same sources give the same bytes.
+
+There are two kinds, written by the one `build`. A pool to keep (`demur pool build`) can be moved: its images are copied
+as ``images/ab/<sha256>.png``. A pool to build a release from (`demur.curation.draw`) stays beside its sources: their
+images are reached through links, what no release may hold is left out of it, and ``looks.jsonl`` keeps what the images
+look like that had to be compared for that.
+"""
+
+from demur.curation.pool.counts import PoolCounts, SourceCounts
+from demur.curation.pool.opened import Pool
+from demur.curation.pool.twins import Twins
+from demur.curation.pool.write import LOOKS, LeftOut, build
+
+__all__ = ["LOOKS", "LeftOut", "Pool", "PoolCounts", "SourceCounts", "Twins", "build"]

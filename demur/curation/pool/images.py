@@ -1,0 +1,83 @@
+"""Where the images of a pool are: copied into it, or where their sources have them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Protocol
+
+from demur.curation.near import Looks
+from demur.curation.sources import Source
+from demur.records import ImageRef
+from demur.store import read_image, storage_errors, write_atomic
+
+SUFFIX = {"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tif"}
+_SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")
+
+
+class Images(Protocol):
+    """Where the images of a pool are."""
+
+    looks: Looks
+    """What those look like that were asked about, by their references in the pool."""
+
+    def begin(self, source: Source) -> None:
+        """Make ready for the images of a source."""
+
+    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
+        """A source's image as the pool refers to it.
+
+        Raises:
+            DataError: its bytes are not those that the reference names, or cannot be ``looked_at``.
+            StorageError: it cannot be read or written.
+        """
+        ...
+
+
+class Copied:
+    """Images in the pool's own store, named by their hash."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._stored: set[str] = set()
+        self._seen: set[str] = set()
+        self.looks = Looks(out)
+
+    def begin(self, source: Source) -> None:
+        """Nothing."""
+
+    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
+        """Copied, once."""
+        name = f"images/{ref.sha256[:2]}/{ref.sha256}{SUFFIX.get(ref.media_type, '.bin')}"
+        need_look = looked_at and ref.sha256 not in self._seen
+        if ref.sha256 not in self._stored or need_look:
+            data = read_image(ref, source.root)
+            if ref.sha256 not in self._stored:
+                path = self._out / name
+                if not path.is_file() or path.stat().st_size != len(data):
+                    write_atomic(path, data)
+                self._stored.add(ref.sha256)
+            if need_look:
+                self.looks.read(ref, data)
+                self._seen.add(ref.sha256)
+        return ref.model_copy(update={"uri": name})
+
+
+class Linked:
+    """Images where they are: below a link that has the source's name, so that no uri names this machine's paths."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self.looks = Looks(out)
+
+    def begin(self, source: Source) -> None:
+        """Link the source's folder."""
+        link = self._out / source.name
+        with storage_errors(link):
+            link.unlink(missing_ok=True)
+            link.symlink_to(source.root.resolve(), target_is_directory=True)
+
+    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
+        """Unread: whoever uses it checks its bytes against its hash."""
+        scheme = match[0] if (match := _SCHEME.match(ref.uri)) else ""
+        return ref.model_copy(update={"uri": f"{scheme}{source.name}/{ref.uri.removeprefix(scheme)}"})

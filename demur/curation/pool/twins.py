@@ -1,0 +1,68 @@
+"""Samples that ask the same of the same pictures, whichever source they come from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from demur.answers import normalise
+from demur.curation.near import Look, same_look
+from demur.records import Sample
+from demur.store import digest
+
+BANDS = 5
+"""The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them."""
+
+
+class Twin(NamedTuple):
+    """An earlier sample with the same question and images."""
+
+    id: str
+    source: str
+    answers: frozenset[str]
+
+
+class Twins:
+    """Finds samples that ask the same of the same pictures, whichever source they come from.
+
+    Questions are compared normalised, pictures by `demur.curation.near.same_look` (re-encoded copies count as the
+    same). Memory: about 1 kB per sample with images.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, ...], list[tuple[Twin, tuple[Look, ...]]]] = {}
+
+    def of(self, sample: Sample, looks: tuple[Look, ...]) -> list[Twin]:
+        """The earlier twins of a sample, in their order; it is remembered, unless one accepts the same answer.
+
+        Args:
+            sample: to compare.
+            looks: of its images, in their order.
+        """
+        question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
+        keys = [(question, str(len(looks)), *band) for band in _bands(looks)]
+        mine = Twin(sample.id, sample.source, accepted(sample))
+        twins = dict.fromkeys(
+            other
+            for key in keys
+            for other, other_looks in self._seen.get(key, ())
+            if all(map(same_look, looks, other_looks))
+        )
+        if not any(other.answers & mine.answers for other in twins):
+            for key in keys:
+                self._seen.setdefault(key, []).append((mine, looks))
+        return list(twins)
+
+
+def accepted(sample: Sample) -> frozenset[str]:
+    """Its accepted answers, normalised."""
+    return frozenset(normalise(" ".join(form)) for form in sample.answers.accepted)
+
+
+def _bands(looks: tuple[Look, ...]) -> list[tuple[str, ...]]:
+    if not looks:
+        return [()]
+    first = looks[0]
+    if first.spread < 1:
+        return [("flat",)]
+    width = -(-64 // BANDS)
+    return [(str(band), str((first.dct >> (band * width)) & ((1 << width) - 1))) for band in range(BANDS)]
