@@ -21,7 +21,7 @@ from demur.judge.measures.intervals import (
     Wilson,
     cluster_sums,
     interval,
-    of_share,
+    of_shares,
     percentile,
     resampled,
     wilson,
@@ -171,7 +171,7 @@ def test_resampling_is_the_cluster_bootstrap() -> None:
     assert ratio.std() == pytest.approx(reference.std(), rel=0.03)
     assert percentile(ratio, 0.95) == pytest.approx(percentile(reference, 0.95), abs=0.006)
     assert percentile(np.array([np.nan]), 0.95) is None
-    assert of_share(np.zeros(0), np.zeros(0, dtype=np.int64), Auto()) == (None, None, "")
+    assert of_shares([np.zeros(0)], np.zeros(0, dtype=np.int64), Auto()) == [(None, None, "")]
 
 
 # --- totals and breakdowns -----------------------------------------------------------------------
@@ -441,10 +441,10 @@ def test_bootstrap_against_scipy() -> None:
 
 def test_a_share_of_nothing_or_everything_is_not_certain():
     cluster = np.repeat(np.arange(30), 4)
-    none = of_share(np.zeros(120), cluster, Auto())
-    every = of_share(np.ones(120), cluster, Auto())
+    none, every = of_shares([np.zeros(120), np.ones(120)], cluster, Auto())
     assert (none.low, every.high) == (0.0, 1.0)
     assert none.high == pytest.approx(wilson(0, 30)[1])
     assert every.low == pytest.approx(wilson(30, 30)[0])
     assert none.method == "wilson(0.95)"
-    assert of_share(np.zeros(120), cluster, ClusterBootstrap())[:2] == (0.0, 0.0)  # asked for by name: as it is defined
+    asked_for = of_shares([np.zeros(120)], cluster, ClusterBootstrap())[0]  # by name: as it is defined
+    assert asked_for[:2] == (0.0, 0.0)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from demur.curation.sources import DEFECT
 from demur.errors import DataError, StorageError, UsageError
 from demur.formats import Seen, archive_uris, inside
-from demur.records import Evidence, ImageRef, Modality, Sample
+from demur.records import Evidence, ImageRef, Modality
 from demur.store import Problems, image_ref, read_uri, why_invalid
 
 T = TypeVar("T")
@@ -259,8 +259,3 @@ def text_of(row: dict[str, Any], field: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"field {field!r} holds {value!r}, expected text", cure="mend the row or leave it out")
     return value
-
-
-def is_whole(sample: Sample) -> bool:
-    """Whether a sample has everything its row names."""
-    return DEFECT not in sample.attributes

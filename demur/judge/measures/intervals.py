@@ -224,10 +224,5 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
     return found
 
 
-def of_share(hits: Floats, cluster: Codes, method: Interval) -> Ends:
-    """Interval of one share; see `of_shares`."""
-    return of_shares([hits], cluster, method)[0]
-
-
 def _ends(pair: tuple[float, float] | None, method: str) -> Ends:
     return NOTHING if pair is None else Ends(*pair, method)
