@@ -15,13 +15,12 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import ENDS_S, until
 
 from demur.calls import Budget, Ledger, open_model
 from demur.calls.budget import SpendingLog
 from demur.errors import BudgetReached, ItemError, StorageError, UsageError
 from demur.testing import FakeEndpoint, running
-
-QUICK = {"backoff_s": 0.01, "timeout_s": 2.0}
 
 
 def spending(amounts, budget):
@@ -123,7 +122,7 @@ def test_a_full_disk_is_told_before_anything_is_sent(tmp_path):
 async def test_a_content_filter_and_a_cancelled_call_are_paid_for(ask, tmp_path):
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"models": {"fake": {"prompt": 0.0, "completion": 1000.0}}}))
-    async with FakeEndpoint("filter,stall", stall_s=5) as server:
+    async with FakeEndpoint("filter,stall", stall_s=2 * ENDS_S) as server:
         budget = Budget(1.0)
         where = {"ledger": tmp_path / "l", "grace_s": 0.1}
         async with open_model(server.model(), budget=budget, prices=prices, **where) as model:
@@ -132,7 +131,7 @@ async def test_a_content_filter_and_a_cancelled_call_are_paid_for(ask, tmp_path)
             assert 0 < budget.spent <= 0.004  # the filter's empty reply has a bill
             was = budget.spent
             call = asyncio.create_task(model.complete(ask("other", max_tokens=4)))
-            await asyncio.sleep(0.2)
+            await until(lambda: server.requests == 2)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
         assert budget.spent == pytest.approx(was + 0.004)  # the server goes on writing it
@@ -182,7 +181,7 @@ def test_kills_and_resumes_and_two_processes_never_pass_the_budget(tmp_path):
             child.send_signal(signal.SIGKILL)
             child.wait()
         pair = [start(), start()]
-        assert [child.wait(timeout=60) for child in pair] == [3, 3]
+        assert [child.wait(timeout=ENDS_S) for child in pair] == [3, 3]
         charged = server.paid.total() * 2 * 0.001  # every reply is two tokens
     assert charged <= money
     assert charged > money - 7 * 16 * 0.004 - 0.2  # and it was used, but for what nobody knows

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -17,14 +18,22 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "calls.md").read_text(encoding="utf-8")
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+def blocks(language, page=PAGE):
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 @pytest.mark.integration
 def test_the_page_does_what_it_says(tmp_path):
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    lines = blocks("console")[0].splitlines()
+    port = free_port()  # the page's own may be somebody's
+    page = PAGE.replace("8099", str(port))
+    lines = blocks("console", page)[0].splitlines()
     steps: list[tuple[str, list[str]]] = []
     for line in lines:
         if line.startswith("$ "):
@@ -48,7 +57,7 @@ def test_the_page_does_what_it_says(tmp_path):
             if shown:
                 assert done.stdout.splitlines() == shown, command
         done = subprocess.run(
-            [sys.executable, "-c", blocks("python")[0]],
+            [sys.executable, "-c", blocks("python", page)[0]],
             cwd=tmp_path,
             env=env,
             capture_output=True,
@@ -58,7 +67,7 @@ def test_the_page_does_what_it_says(tmp_path):
         assert done.returncode == 0, done.stderr
         assert "100 replies, 0 from the ledger" in done.stdout
         assert done.stdout.splitlines()[-1] == "True"
-        with urllib.request.urlopen("http://127.0.0.1:8099/stats") as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/stats") as reply:
             stats = json.load(reply)
         assert stats["paid_twice"] == 0
         assert stats["faults"] == {"429": 2, "reset": 1}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 import traceback
 
 import pytest
+from waiting import ENDS_S, until
 
 from demur.calls import Budget, Ledger, complete_all, complete_sync, open_model
+from demur.calls.door import Door, Retry
 from demur.calls.fleet import Fleet, Lane
 from demur.calls.function import FunctionBackend
 from demur.calls.wire import Fault
@@ -26,7 +27,8 @@ from demur.records import Response
 from demur.testing import FakeEndpoint, check_model
 from demur.testing.fake import INJECTION, RETRYABLE, echo
 
-QUICK = {"backoff_s": 0.005, "timeout_s": 0.5}
+QUICK = {"backoff_s": 0.005}
+"""Of an attempt's time-out nothing: a busy machine would decide which attempts are given up."""
 
 
 def expected(server: FakeEndpoint) -> str:
@@ -48,23 +50,23 @@ async def test_a_passing_fault_is_tried_again(ask, fault):
 
 async def test_a_stall_is_given_up_after_the_time_out(ask):
     async with (
-        FakeEndpoint("stall,ok", stall_s=30) as server,
-        open_model(server.model(), **QUICK | {"timeout_s": 0.1}) as model,
+        FakeEndpoint("stall,ok", stall_s=2 * ENDS_S) as server,
+        open_model(server.model(), **QUICK | {"timeout_s": 0.5}) as model,
     ):
-        began = time.monotonic()
-        reply = await model.complete(ask("q"))
+        reply = await asyncio.wait_for(model.complete(ask("q")), ENDS_S)
         assert reply.text == expected(server)
-        assert 0.1 <= time.monotonic() - began < 5
-        assert model.counts.faults == {"timeout": 1}
+        assert model.counts.faults["timeout"] >= 1  # the second attempt may meet a busy machine
 
 
 async def test_a_drip_slower_than_the_time_out_is_given_up(ask):
     async with (
-        FakeEndpoint("drip*9") as server,
-        open_model(server.model(), timeout_s=0.02, tries=2, backoff_s=0.001) as model,
+        FakeEndpoint("drip*99") as server,
+        open_model(server.model(), timeout_s=0.02, tries=9, backoff_s=0.001) as model,
     ):
-        with pytest.raises(TransientError, match=r"no reply after 2 attempts \(2x timeout\)"):
+        with pytest.raises(TransientError, match=r"no reply after 9 attempts"):
             await model.complete(ask("q"))
+        assert model.counts.faults["timeout"] >= 1  # a busy machine may not connect in so short a time
+        assert model.counts.replies == 0
 
 
 @pytest.mark.parametrize("fault", ["duplicate", "duplicate-late"])
@@ -123,29 +125,33 @@ async def test_retry_after_is_honoured_and_does_not_use_up_tries(ask):
         FakeEndpoint("429-after*4,ok", retry_after_s=0.05) as server,
         open_model(server.model(), **QUICK | {"tries": 2}) as model,
     ):
-        began = time.monotonic()
+        clock = asyncio.get_running_loop().time
+        began = clock()
         await model.complete(ask("q"))
-        assert time.monotonic() - began >= 0.2
+        assert clock() - began >= 0.199  # never too early; how much later is the machine's affair
         assert server.requests == 5
 
 
 async def test_retry_after_beyond_the_deadline_ends_at_once(ask):
     async with (
         FakeEndpoint("429-after*9", retry_after_s=3600) as server,
-        open_model(server.model(), deadline_s=5, **QUICK) as model,
+        open_model(server.model(), deadline_s=ENDS_S, **QUICK) as model,
     ):
-        began = time.monotonic()
         with pytest.raises(TransientError, match="asks to wait 3600 s, longer than the deadline"):
             await model.complete(ask("q"))
-        assert time.monotonic() - began < 1
+        assert server.requests == 1
 
 
 async def test_the_deadline_bounds_all_attempts(ask):
-    async with FakeEndpoint("429*9999") as server, open_model(server.model(), deadline_s=0.3, backoff_s=0.02) as model:
-        began = time.monotonic()
-        with pytest.raises(TransientError, match="429"):
-            await model.complete(ask("q"))
-        assert time.monotonic() - began < 0.6
+    """An endless 429 does not use up tries: without the deadline this call would not end."""
+    async with (
+        FakeEndpoint("429*9999") as server,
+        open_model(server.model(), deadline_s=0.3, tries=2, backoff_s=0.02, timeout_s=60) as model,
+    ):
+        with pytest.raises(TransientError, match=r"no reply after \d+ attempts"):
+            await asyncio.wait_for(model.complete(ask("q")), ENDS_S)
+        assert model.counts.failed == 1
+        assert model.counts.replies == 0
 
 
 @pytest.mark.parametrize(
@@ -217,9 +223,9 @@ async def test_equal_requests_share_a_failure_each_under_its_own_name(ask, tmp_p
 async def test_when_the_one_who_asks_leaves_another_asks(ask, tmp_path):
     async with FakeEndpoint(latency_s=0.1) as server, open_model(server.model(), ledger=tmp_path / "l") as model:
         first = asyncio.create_task(model.complete(ask("q")))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0)
         second = asyncio.create_task(model.complete(ask("q")))
-        await asyncio.sleep(0.02)
+        await until(lambda: server.requests == 1)
         first.cancel()
         assert (await second).text == expected(server)
 
@@ -441,16 +447,30 @@ async def test_a_text_cannot_smuggle_an_image_in(ask, tmp_path, picture):
 
 
 async def test_the_limit_starts_low_and_finds_what_the_server_takes(ask):
-    async with (
-        FakeEndpoint(latency_s=0.01, most_in_flight=12) as server,
-        open_model(server.model(), concurrency=64, **QUICK) as model,
-    ):
-        replies = [r async for r in complete_all(model, [ask(f"{n}") for n in range(600)])]
-        assert not [a.error for _, a in replies if a.error]
-        lane = model._fleet.lanes[0]
-        assert lane.limit < 32
-        assert model.counts.faults["429"] < 120
-        assert server.in_flight_most < 64
+    """Counted in turns of the loop: over HTTP the machine's load would decide how many are there at once."""
+    there = most = 0
+
+    async def takes_twelve(_):
+        nonlocal there, most
+        there += 1
+        most = max(most, there)
+        try:
+            full = there > 12
+            for _ in range(4):
+                await asyncio.sleep(0)
+            if full:
+                raise Fault("slow down", kind="429")
+            return "yes"
+        finally:
+            there -= 1
+
+    fleet = Fleet([FunctionBackend("python:x:y", takes_twelve)], 64)
+    model = Door("m", fleet, ledger=None, retry=Retry(backoff_s=0.0))
+    replies = await gathered(model, [ask(f"{n}", model="m") for n in range(600)])
+    assert [a.text for a in replies] == ["yes"] * 600
+    assert fleet.lanes[0].limit < 32
+    assert 0 < model.counts.faults["429"] < 120
+    assert 12 < most < 32
 
 
 def test_a_lane_halves_once_per_round_trip_and_grows_back():
@@ -469,10 +489,28 @@ def test_a_lane_halves_once_per_round_trip_and_grows_back():
     assert lane.limit == 16 + 1 / 16
 
 
+class Waits(FakeEndpoint):
+    """A server that answers when ``go`` is set."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.go = asyncio.Event()
+
+    async def _play(self, *asked):
+        await self.go.wait()
+        return await super()._play(*asked)
+
+
+async def gathered(model, requests):
+    return [reply async for _, reply in complete_all(model, requests)]
+
+
 async def test_concurrency_is_never_passed(ask):
-    async with FakeEndpoint(latency_s=0.005) as server, open_model(server.model(), concurrency=5) as model:
-        async for _ in complete_all(model, [ask(f"{n}") for n in range(200)]):
-            pass
+    async with Waits() as server, open_model(server.model(), concurrency=5) as model:
+        run = asyncio.create_task(gathered(model, [ask(f"{n}") for n in range(60)]))
+        await until(lambda: server.in_flight == 5)
+        server.go.set()
+        assert len(await run) == 60
         assert server.in_flight_most == 5
 
 
@@ -513,11 +551,13 @@ async def test_an_endpoint_with_a_wrong_key_leaves_the_fleet(ask):
 
 
 async def test_load_goes_to_the_endpoint_that_is_quicker(ask):
-    async with FakeEndpoint(latency_s=0.05) as slow, FakeEndpoint(latency_s=0.002) as quick:
+    async with Waits() as slow, FakeEndpoint() as quick:
         async with open_model([slow.model(), quick.model()], concurrency=4) as model:
-            async for _ in complete_all(model, [ask(f"{n}") for n in range(300)]):
-                pass
-        assert quick.requests > 3 * slow.requests
+            run = asyncio.create_task(gathered(model, [ask(f"{n}") for n in range(300)]))
+            await until(lambda: quick.paid.total() == 296)
+            slow.go.set()
+            assert len(await run) == 300
+        assert (slow.requests, quick.requests) == (4, 296)
 
 
 async def test_a_fleet_serves_one_model():
@@ -546,7 +586,7 @@ async def test_calls_are_served_in_the_order_in_which_they_came():
         calls.append(asyncio.create_task(call(n)))
         if n % 3 == 0:
             await asyncio.sleep(0)
-    await asyncio.wait_for(asyncio.gather(*calls), 5)
+    await asyncio.wait_for(asyncio.gather(*calls), ENDS_S)
     assert served == came
 
 
@@ -557,7 +597,7 @@ async def test_whoever_waits_for_an_endpoint_and_leaves_wakes_the_next():
     await asyncio.sleep(0)
     fleet.give_back(lane)
     first.cancel()
-    assert await asyncio.wait_for(second, 1) is lane
+    assert await asyncio.wait_for(second, ENDS_S) is lane
     await asyncio.gather(first, return_exceptions=True)
 
 

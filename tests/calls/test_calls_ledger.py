@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sqlite3
 import stat
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -154,10 +154,7 @@ def test_a_killed_process_leaves_no_claim(tmp_path):
             assert not ledger.claim(entry(1).key)
             process.kill()
             process.wait()
-            until = time.monotonic() + 5
-            while not ledger.claim(entry(1).key):
-                assert time.monotonic() < until
-                time.sleep(0.01)
+            assert ledger.claim(entry(1).key)  # what a process held is free when it has been waited for
     finally:
         process.kill()
         process.wait()
@@ -246,7 +243,7 @@ def test_a_corrupt_ledger_is_told_and_recovered(tmp_path, damage):
     if damage == "header":
         path.write_bytes(b"not a database at all" * 100)
     elif damage == "pages":
-        data[4096 * 12 : 4096 * 20] = os.urandom(4096 * 8)
+        data[4096 * 12 : 4096 * 20] = random.Random(8).randbytes(4096 * 8)
         path.write_bytes(data)
     else:
         place = data.index(b'"n": 77,')
