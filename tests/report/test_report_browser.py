@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,13 +30,17 @@ CHROMIUM = os.environ.get("DEMUR_CHROMIUM") or shutil.which("chromium") or shuti
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
+PATIENCE_MS = 180_000
+"""Tells what comes late, on a slow and busy machine, from what never comes."""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'demur[test]'")
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium (or set DEMUR_CHROMIUM to its path)")
     with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE_MS)
         yield opened
         opened.close()
 
@@ -57,8 +60,9 @@ class Opened:
         page.on("console", lambda m: self.said.append(f"{m.type}: {m.text}"))
         page.on("pageerror", lambda e: self.said.append(f"error: {e}"))
         page.on("request", lambda r: self.asked.append(r.url))
+        page.set_default_timeout(PATIENCE_MS)
         page.goto(path.as_uri() + hash_)
-        page.wait_for_selector("html[data-ready=yes]", timeout=30_000)
+        page.wait_for_selector("html[data-ready=yes]")
 
     def shown(self) -> int:
         """How many asks match, as the page says."""
@@ -66,7 +70,7 @@ class Opened:
 
     def wait(self, holds: Callable[[int], bool]) -> None:
         """Until the number shown is as wanted (the page's policy forbids Playwright's own waiting by expression)."""
-        for _ in range(100):
+        for _ in range(PATIENCE_MS // 50):
             if holds(self.shown()):
                 return
             self.page.wait_for_timeout(50)
@@ -121,7 +125,7 @@ def test_scenario_source_topic_prompt_and_recipe_filters(opened: Opened) -> None
     assert opened.shown() == 48
 
 
-def test_outcome_and_system_filters(opened: Opened, data: ReportData) -> None:
+def test_outcome_and_system_filters(opened: Opened) -> None:
     opened.choose("system", "small-lm")
     opened.choose("outcome", "failed")
     assert opened.shown() == 16
@@ -287,39 +291,23 @@ def big(rows: int) -> ReportData:
     return ReportData((run("system", made),))
 
 
-def test_fifty_thousand_rows_stay_responsive(
-    browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start = time.perf_counter()
+def test_fifty_thousand_rows_are_filtered_searched_and_scrolled(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "big.html"
     path.write_text(html(big(50_000)), encoding="utf-8")
-    written = time.perf_counter() - start
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    start = time.perf_counter()
     one = Opened(page, path)
-    ready = time.perf_counter() - start
     assert one.shown() == 50_000
     assert page.locator("#list .item").count() < 60  # only what is in view is in the document
 
-    def timed(action: str) -> float:
-        drawn = "await new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))"
-        script = f"async () => {{ const t = performance.now(); {action}; {drawn}; return performance.now() - t; }}"
-        return float(page.evaluate(script))
-
-    filtered = timed(
-        "const f = document.getElementById('f-source'); f.value = '2'; f.dispatchEvent(new Event('change'))"
+    page.evaluate(
+        "() => { const f = document.getElementById('f-source'); f.value = '2'; f.dispatchEvent(new Event('change')) }"
     )
-    assert one.shown() < 9_000
+    one.wait(lambda n: n < 9_000)
     page.fill("#f-text", "number 44456 of")
     one.wait(lambda n: n == 1)
     page.click("#f-reset")
     one.wait(lambda n: n == 50_000)
-    scrolled = timed("document.getElementById('list').scrollTop = 1500000")
-    assert "sample 0604" in page.locator("#list").inner_text()
+    page.evaluate("() => { document.getElementById('list').scrollTop = 1500000 }")
+    page.locator("#list .item", has_text="sample 0604").first.wait_for()
     assert one.said == []
     page.close()
-    with capsys.disabled():
-        print(
-            f"\n50,000 rows: written in {written:.1f} s ({path.stat().st_size / 1e6:.1f} MB), ready in {ready:.2f} s, "
-            f"filter {filtered:.0f} ms, scroll {scrolled:.0f} ms"
-        )

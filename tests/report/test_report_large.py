@@ -21,7 +21,7 @@ from demur.report.release import caveats
 Demo = tuple[Path, list[Path]]
 
 
-def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(demo: Demo, data: ReportData) -> None:
+def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(data: ReportData) -> None:
     rows = [run.rows for run in data.runs]
     assert data.shown is None
     few = drawn_samples(rows, 300)

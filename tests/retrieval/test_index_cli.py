@@ -122,7 +122,7 @@ def test_mine(kb, capsys):
     assert (kb / "mined" / "samples.jsonl").read_bytes() == before
 
 
-def test_mine_for_diversity(kb, capsys):
+def test_mine_for_diversity(kb):
     def mined(*words):
         assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json", *words]) == 0
         text = (kb / "mined" / "samples.jsonl").read_text()
