@@ -14,6 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 # Read when their packages are imported, which a module's fixture may do before any test's own begins.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+# What a developer's shell or a CI server may say: how wide tables are, whether they are coloured, and that a proxy
+# stands before everything, also before the servers that tests start on this machine.
+os.environ["COLUMNS"] = "80"
+for name in ("FORCE_COLOR", "NO_COLOR", "LINES"):
+    os.environ.pop(name, None)
+os.environ["no_proxy"] = ",".join(
+    filter(None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"))
+)
 
 # A busy machine must not fail a property: deadlines are for benchmarks.
 settings.register_profile(

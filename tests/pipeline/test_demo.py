@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from demur.calls import complete_sync
 from demur.curation.release import Release, verify
 from demur.pipeline.asking import folder_name
 from demur.pipeline.demo import CAREFUL, SMALL, recipe
+from demur.records import Message, Request, TextPart
 from demur.sample import llm
 
 pytestmark = pytest.mark.integration
@@ -121,6 +123,17 @@ def test_another_demo_in_the_same_folder_is_refused(first):
     )
     assert done.returncode == 2
     assert "--fresh" in done.stderr
+
+
+def test_its_model_is_reached_where_a_proxy_stands_before_everything(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with llm.serving() as address:
+        message = Message(role="user", parts=(TextPart(text="Say yes."),))
+        (reply,) = complete_sync(address, [Request(model=llm.MODEL, messages=(message,), max_tokens=3)])
+    assert reply.text
+    assert "no_proxy" not in os.environ
 
 
 def test_the_recipe_is_the_one_that_ships():
