@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 from hypothesis import strategies as st
 from PIL import Image
 
+from demur.curation.release import FunnelStep, freeze
 from demur.records import AnswerSpec, Evidence, ImageRef, Modality, Role, Sample
 from demur.store import image_ref
 
@@ -68,6 +70,16 @@ def sample(
         cluster=name,
         topic="made-up",
     )
+
+
+def tiny_release(folder: Path, size: int, *, text: int = 3) -> Path:
+    """A release of ``size`` text samples without images, the answer to sample i being "answer i"."""
+    made = [
+        sample(f"s{i}", text=text).model_copy(update={"answers": AnswerSpec(accepted=((f"answer {i}",),))})
+        for i in range(size)
+    ]
+    step = FunnelStep(stage="pool", entered=size, kept=size)
+    return freeze(folder, name="tiny", version="1.0.0", samples=made, read_image=Images().read, funnel=[step])
 
 
 @st.composite

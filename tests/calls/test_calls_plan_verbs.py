@@ -6,11 +6,9 @@ import json
 
 import curation_world as world
 import pytest
-from strategies import Images, sample
+from strategies import tiny_release
 
 from demur.cli import main
-from demur.curation.release import FunnelStep, freeze
-from demur.records import AnswerSpec
 from demur.testing import running
 
 PRICES = {"models": {"*": {"prompt": 1.0, "completion": 10.0}}}
@@ -38,14 +36,7 @@ def counts(text):
 
 @pytest.fixture
 def release(tmp_path):
-    made = [
-        sample(f"s{i}", text=4).model_copy(update={"answers": AnswerSpec(accepted=((f"answer {i}",),))})
-        for i in range(5)
-    ]
-    step = FunnelStep(stage="pool", entered=5, kept=5)
-    return freeze(
-        tmp_path / "release", name="tiny", version="1.0.0", samples=made, read_image=Images().read, funnel=[step]
-    )
+    return tiny_release(tmp_path / "release", 5, text=4)
 
 
 def test_a_sweep_sends_what_it_planned_and_shares_what_a_run_paid_for(release, tmp_path, prices, run):

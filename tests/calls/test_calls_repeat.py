@@ -8,31 +8,21 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from strategies import Images, sample
+from strategies import tiny_release
 
 from demur.cli import main
-from demur.curation.release import FunnelStep, freeze
 from demur.judge.measures.intervals import interval
 from demur.judge.measures.paired import mcnemar, of_means, sign_flip
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import Table
-from demur.records import AnswerSpec, Outcome, Row, Scenario, Status
+from demur.records import Outcome, Row, Scenario, Status
 from demur.report.data import read_run
 from demur.testing import running
-
-STEPS = [FunnelStep(stage="pool", entered=6, kept=6)]
 
 
 @pytest.fixture
 def release(tmp_path):
-    images = Images()
-    made = [
-        sample(f"s{i}", text=3).model_copy(update={"answers": AnswerSpec(accepted=((f"answer {i}",),))})
-        for i in range(6)
-    ]
-    return freeze(
-        tmp_path / "release", name="tiny", version="1.0.0", samples=made, read_image=images.read, funnel=STEPS
-    )
+    return tiny_release(tmp_path / "release", 6)
 
 
 def fickle(body):

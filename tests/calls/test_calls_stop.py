@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from strategies import Images, sample
+from strategies import tiny_release
 from waiting import ENDS_S, until
 
 from demur.calls import Ledger, complete_all, open_model
@@ -21,9 +21,7 @@ from demur.calls.door import GRACE_S, Door, Retry
 from demur.calls.fleet import Fleet
 from demur.calls.function import FunctionBackend
 from demur.cli import main
-from demur.curation.release import FunnelStep, freeze
 from demur.errors import PermanentError
-from demur.records import AnswerSpec
 from demur.testing import FakeEndpoint, running
 from demur.testing.fake import echo
 
@@ -32,14 +30,7 @@ N = 40
 
 @pytest.fixture
 def release(tmp_path):
-    made = [
-        sample(f"s{i}", text=3).model_copy(update={"answers": AnswerSpec(accepted=((f"answer {i}",),))})
-        for i in range(N)
-    ]
-    step = FunnelStep(stage="pool", entered=N, kept=N)
-    return freeze(
-        tmp_path / "release", name="tiny", version="1.0.0", samples=made, read_image=Images().read, funnel=[step]
-    )
+    return tiny_release(tmp_path / "release", N)
 
 
 def words(release, server, out):

@@ -3,11 +3,9 @@
 import json
 
 import pytest
-from curation_world import folder
 from stub_encoder import StubEncoder
 
 from demur.cli import main
-from demur.curation.draw import draw
 from demur.curation.recipe import parse_recipe
 from demur.curation.training import FORMATS
 from demur.errors import UnknownPart
@@ -22,36 +20,19 @@ QUOTAS = {"text": 3, "lexical": 2, "visual": 2}
 ENCODER = ["--encoder", "curation_world:quick"]
 
 
-def recipe(world, **retrieval):
+def recipe(towns, **retrieval):
     return parse_recipe({
-        "name": "x", "seed": 7, "sources": [{"name": "generic", "path": str(world)}], "gates": [{"system": "prior"}],
+        "name": "x", "seed": 7, "sources": [{"name": "generic", "path": str(towns)}], "gates": [{"system": "prior"}],
         "retrieval": {"encoder": "curation_world:quick", **QUOTAS, "native": False, **retrieval},
     })  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    return folder(tmp_path_factory.mktemp("world") / "towns", n=30)
-
-
-@pytest.fixture(scope="module")
-def pool(world, tmp_path_factory):
-    return draw(recipe(world).sources, tmp_path_factory.mktemp("pools"), seed=7)
-
-
-@pytest.fixture(scope="module")
-def index(pool, tmp_path_factory):
-    out = tmp_path_factory.mktemp("indexes") / "index"
-    assert main(["index", "build", str(pool.root), "--out", str(out), *ENCODER]) == 0
-    return out
-
-
-@pytest.fixture(scope="module")
-def built(world, pool, index):
+def built(towns, pool, index):
     """Options of a recipe to the distractors that a build's second stage mines."""
 
     def mined(options):
-        plan = recipe(world, **options)
+        plan = recipe(towns, **options)
         own = pool._replace(specs={name: plan.sources[0] for name in pool.specs})
         found = mine_pool(plan, own, own.samples, Searcher(index, StubEncoder()), QUIET)[1]
         return {id: said(sample) for id, sample in found.items()}
@@ -102,9 +83,9 @@ def test_a_recipe_mines_as_the_command_does(options, pool, index, built, tmp_pat
         assert by_recipe != built({}), "the option changes what is mined"
 
 
-def test_a_mode_that_does_not_exist_is_refused_before_anybody_is_asked(world, pool):
+def test_a_mode_that_does_not_exist_is_refused_before_anybody_is_asked(towns, pool):
     with pytest.raises(UnknownPart, match="no retrieval mode named 'image-to-titel'"):
-        enough_candidates(recipe(world, modes=["image-to-titel"]), pool)
+        enough_candidates(recipe(towns, modes=["image-to-titel"]), pool)
 
 
 @pytest.mark.parametrize("format", FORMATS)

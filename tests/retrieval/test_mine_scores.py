@@ -3,13 +3,10 @@
 import json
 
 import pytest
-from curation_world import folder
 from stub_encoder import StubEncoder
 
 from demur.cli import main
-from demur.curation.draw import draw
 from demur.curation.mining_options import MiningOptions
-from demur.curation.recipe import parse_recipe
 from demur.errors import UsageError
 from demur.indexing.build import build_index
 from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples
@@ -18,23 +15,6 @@ from demur.retrieval.search import Query, Searcher
 from demur.store import Problems, read_records
 
 ENCODER = ["--encoder", "curation_world:quick"]
-
-
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory):
-    world = folder(tmp_path_factory.mktemp("world") / "towns", n=30)
-    plan = parse_recipe({
-        "name": "x", "sources": [{"name": "generic", "path": str(world)}], "gates": [{"system": "prior"}],
-        "retrieval": {"encoder": "curation_world:quick"},
-    })  # fmt: skip
-    return draw(plan.sources, tmp_path_factory.mktemp("pools"), seed=7)
-
-
-@pytest.fixture(scope="module")
-def index(pool, tmp_path_factory):
-    out = tmp_path_factory.mktemp("indexes") / "index"
-    assert main(["index", "build", str(pool.root), "--out", str(out), *ENCODER]) == 0
-    return out
 
 
 def dense(searcher, question, id):
