@@ -13,7 +13,7 @@ from demur.records import AnswerSpec, Evidence, ImageRef, Modality, Role, Sample
 from demur.store import image_ref
 
 
-def png(colour: tuple[int, int, int] = (200, 30, 40), size: tuple[int, int] = (12, 9)) -> bytes:
+def png(colour: str | tuple[int, int, int] = (200, 30, 40), size: tuple[int, int] = (12, 9)) -> bytes:
     """A small PNG of one colour."""
     out = io.BytesIO()
     Image.new("RGB", size, colour).save(out, "PNG")

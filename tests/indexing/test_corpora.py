@@ -1,6 +1,5 @@
 import csv
 import gzip
-import io
 import json
 import os
 import tracemalloc
@@ -8,18 +7,12 @@ import tracemalloc
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
+from strategies import png
 
 from demur.errors import DataError, StorageError, UnknownPart, UsageError
 from demur.indexing.corpora import READERS, read_corpus
 from demur.records import Document
 from demur.store import Problems, read_image
-
-
-def png(colour="red", size=(12, 9)):
-    out = io.BytesIO()
-    Image.new("RGB", size, colour).save(out, "PNG")
-    return out.getvalue()
 
 
 def lines(path, rows):

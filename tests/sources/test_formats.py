@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from strategies import png
 
 from demur import formats, store
 from demur.errors import DataError
@@ -28,12 +28,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=8,
 )
-
-
-def png(colour="red", size=(3, 2)):
-    out = io.BytesIO()
-    Image.new("RGB", size, colour).save(out, "PNG")
-    return out.getvalue()
 
 
 @pytest.fixture(scope="module")
