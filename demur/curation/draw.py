@@ -5,20 +5,27 @@ times of change), and demur's own code. The same command goes on with it; anythi
 choice of samples is applied to the pool, so that a pilot, the whole, and a build with bad records allowed read the
 sources once.
 
+Pools of other states are removed when one is drawn from: a plan leaves that of the last build, so that there are two at
+most, a build leaves none. A pool that is still drawn from, by whatever process, is left for the next one to remove.
+
 Memory: the drawn samples; of the others of a source that is cut down, 8 bytes each.
 """
 
 from __future__ import annotations
 
+import fcntl
 import inspect
 import json
 import os
 import random
+import re
 import shutil
 import time
+import weakref
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -32,7 +39,17 @@ from demur.curation.recipe import SourceSpec
 from demur.curation.sources import Source, open_source
 from demur.errors import DataError, StorageError
 from demur.records import Document, Sample
-from demur.store import Problems, digest, file_digest, locked, read_json, read_records, seed_of, storage_errors
+from demur.store import (
+    Problems,
+    digest,
+    file_digest,
+    locked,
+    read_json,
+    read_records,
+    seed_of,
+    storage_errors,
+    write_atomic,
+)
 
 
 class Documents:
@@ -78,7 +95,7 @@ def draw(
     base: Path = Path(),
     seed: int,
     skip_bad: bool = False,
-    tidy: bool = False,
+    for_build: bool = False,
 ) -> Drawn:
     """Read the sources of a recipe into a pool, unless it is there, and draw samples of it.
 
@@ -88,7 +105,7 @@ def draw(
         base: folder that relative source paths start from (the recipe's own).
         seed: decides which samples are taken where a source is cut down.
         skip_bad: leave bad records out and count them, rather than refuse them all.
-        tidy: remove the pools of other states; only for the one who holds the build folder.
+        for_build: its pool stays until the next build, and no other does.
 
     Raises:
         BadInput: every problem of every source, unless ``skip_bad``.
@@ -100,7 +117,8 @@ def draw(
         open_source(spec.name, None if spec.path is None else base / spec.path, Problems(), spec.options)
         for spec in sources
     ]
-    place = _made(opened, sources, folder, tidy)
+    pool = _made(opened, sources, folder, for_build)
+    place = pool.root
     held = read_json(place / "pool.json")
     parts = held["parts"]
     sizes: dict[str, int] = {}
@@ -123,21 +141,27 @@ def draw(
     looks = Looks(place, place / LOOKS)
     kept = _once(samples, looks) if len(specs) > 1 else samples
     repeated = len(samples) - len(kept)
-    return Drawn(Documents(Pool(place)), kept, place, sizes, problems.skipped, hashes, repeated, specs, looks)
+    return Drawn(Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, looks)
 
 
 # --- the pool of a state of the sources ----------------------------------------------------------
 
 
-def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, tidy: bool) -> Path:
-    """The folder of the pool; made under another name first, so that it is whole wherever the making was stopped."""
+BUILT = "built"
+"""File that names the pool of the last build."""
+
+
+def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, for_build: bool) -> Pool:
+    """The pool; made under another name first, so that it is whole wherever the making was stopped."""
     # Taken before the files are looked at: who waited finds what the other made.
     with locked(folder / "lock", "reading the sources", wait=True):
         key = _state(opened, sources)
         place = folder / key
+        left = {key} if for_build else {key, built(folder)}
         with storage_errors(folder):
             for each in folder.iterdir():
-                if each.is_dir() and (each.name.startswith(".making") or (tidy and each != place)):
+                making = each.name.startswith(".making")
+                if each.is_dir() and (making or (each.name not in left and not _in_use(each))):
                     shutil.rmtree(each)
         if place.is_dir() and not _whole(place):
             shutil.rmtree(place)
@@ -150,7 +174,41 @@ def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path,
                 raise
             with storage_errors(place):
                 work.rename(place)
-    return place
+        if for_build and built(folder) != key:
+            write_atomic(folder / BUILT, key)
+        pool = Pool(place)
+        _use(pool)
+    return pool
+
+
+def built(folder: Path) -> str:
+    """The name of the last build's pool in a folder of pools; "" when it has none."""
+    try:
+        name = (folder / BUILT).read_text()
+    except (OSError, ValueError):
+        return ""
+    return name if re.fullmatch(r"[0-9a-f]{16}", name) else ""
+
+
+def _use(pool: Pool) -> None:
+    """Let nobody remove a pool as long as this object of it lives; it ends with the process, however that ends."""
+    with storage_errors(pool.root):
+        handle = os.open(pool.root / "pool.json", os.O_RDONLY)
+    weakref.finalize(pool, os.close, handle)
+    with suppress(OSError):  # a file system without locks: there no pool is known to be unused
+        fcntl.flock(handle, fcntl.LOCK_SH)
+
+
+def _in_use(place: Path) -> bool:
+    """Whether a pool is drawn from, by this process or another; also where that cannot be known."""
+    try:
+        with (place / "pool.json").open("rb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def _whole(place: Path) -> bool:

@@ -179,7 +179,7 @@ async def opened(
         folder / "recipe.json",
         {"recipe": plan.model_dump(mode="json"), "base": str(base.resolve()), "skip_bad": skip_bad},
     )
-    pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad, tidy=True)
+    pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad, for_build=True)
     judge = open_judge(plan.judge)
     encoder = encoder or open_encoder(plan.retrieval.encoder)
     prompts = Prompts()

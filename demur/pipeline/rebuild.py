@@ -1,6 +1,7 @@
 """A release once more, with more gates: every verdict that still holds is used again, only what is new is asked.
 
-The new build folder begins with a copy of the old one's journal, ledger and index. A verdict is found again by what
+The new build folder begins with a copy of the old one's journal, ledger, pool and index; the pool is drawn from again
+when the sources are as they were (`demur.curation.draw`), the index likewise. A verdict is found again by what
 it depends on (`demur.pipeline.panel.key_of`), so the result is the same bytes as a full build of the enlarged recipe.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
 from demur.curation.diff import bumped
+from demur.curation.draw import built
 from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.curation.release import Release
 from demur.errors import ReleaseError, UsageError
@@ -85,7 +88,7 @@ def enlarge(old: Path, gates: Sequence[Mapping[str, Any]], version: str | None =
 
 
 def carry_over(work: Path, out: Path) -> None:
-    """Begin a build folder with the verdicts, paid replies and index of another; one that has begun is left alone.
+    """Begin a build folder with the verdicts, replies, pool and index of another; one that has begun is left alone.
 
     Raises:
         UsageError: ``out`` is the old folder.
@@ -100,16 +103,26 @@ def carry_over(work: Path, out: Path) -> None:
         for name in COPIED:
             if (work / "build" / name).exists():
                 shutil.copy2(work / "build" / name, out / "build" / name)
-        if (work / "index").is_dir() and not (out / "index").exists():
-            part = out / "index.part"
-            shutil.rmtree(part, ignore_errors=True)
-            shutil.copytree(work / "index", part, copy_function=_linked)
-            part.rename(out / "index")
+        if (work / "index").is_dir():
+            _copied(work / "index", out / "index")
+    with suppress(OSError):  # another process may remove the pool just now; then the sources are read again
+        if pool := built(work / "build" / "pool"):
+            _copied(work / "build" / "pool" / pool, out / "build" / "pool" / pool)
     write_atomic(out / "build" / "carried", f"{work}\n")
 
 
+def _copied(folder: Path, target: Path) -> None:
+    """A folder of files that are never changed in place, whole or not at all."""
+    if target.exists():
+        return
+    part = target.with_name(f"{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(folder, part, symlinks=True, copy_function=_linked)
+    part.rename(target)
+
+
 def _linked(source: str, target: str) -> str:
-    """Index files are never changed in place: a link does where the disk has links."""
+    """A link does where the disk has links."""
     try:
         os.link(source, target)
     except OSError:

@@ -88,13 +88,58 @@ def test_sources_are_read_once_until_something_changes(towns, tmp_path, readings
     draw([spec(towns)], folder, seed=0)
     assert len(readings) == 2
     assert len(pools(folder)) == 2
+    before, hashes = first.samples, first.hashes
+    del first, again, cut  # of what is drawn from nothing is removed
     with (towns / "questions.jsonl").open("a") as handle:
         handle.write(json.dumps({"id": "new", "question": "Where?", "answers": ["x"], "gold": ["p1"]}) + "\n")
-    grown = draw([spec(towns)], folder, seed=0, tidy=True)
+    grown = draw([spec(towns)], folder, seed=0, for_build=True)
     assert len(readings) == 3
     assert pools(folder) == [grown.root.name]
-    assert grown.samples[:-1] == first.samples
-    assert grown.hashes != first.hashes
+    assert grown.samples[:-1] == before
+    assert grown.hashes != hashes
+
+
+def changed(towns, when):
+    """Another state of the source."""
+    os.utime(towns / "q1.png", (when, when))
+    return [spec(towns)]
+
+
+def test_plans_leave_their_own_pool_and_that_of_the_build(towns, tmp_path):
+    folder = tmp_path / "pool"
+    draw(changed(towns, 1), folder, seed=0)
+    of_build = draw(changed(towns, 2), folder, seed=0, for_build=True).root.name
+    assert pools(folder) == [of_build]
+    for when in (3, 4, 5):
+        of_plan = draw(changed(towns, when), folder, seed=0).root.name
+        assert pools(folder) == sorted([of_build, of_plan])
+    (folder / "built").write_text("../../towns")  # of somebody else's making
+    draw([spec(towns)], folder, seed=0)
+    assert pools(folder) == [of_plan]
+    assert (towns / "q1.png").exists()
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from demur.curation.draw import draw
+from demur.curation.recipe import SourceSpec
+drawn = draw([SourceSpec(name="generic", path=sys.argv[1])], Path(sys.argv[2]), seed=0)
+print(drawn.root.name, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_pool_that_another_process_draws_from_is_left_until_it_ends(towns, tmp_path):
+    folder = tmp_path / "pool"
+    command = [sys.executable, "-c", HOLDING, str(towns), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        theirs = other.stdout.readline().strip()
+        ours = draw(changed(towns, 2), folder, seed=0, for_build=True).root.name
+        assert pools(folder) == sorted([theirs, ours])
+        other.kill()
+    assert draw([spec(towns)], folder, seed=0, for_build=True).root.name == ours
+    assert pools(folder) == [ours]
 
 
 def test_a_pool_that_is_not_as_it_was_written_is_made_again(towns, tmp_path, readings):
