@@ -16,14 +16,13 @@ import pytest
 from strategies import tiny_release
 from waiting import ENDS_S, until
 
-from demur.calls import Ledger, complete_all, open_model
+from demur.calls import Ledger, complete_all, door, open_model
 from demur.calls.door import GRACE_S, Door, Retry
 from demur.calls.fleet import Fleet
 from demur.calls.function import FunctionBackend
 from demur.cli import main
 from demur.errors import PermanentError
 from demur.testing import FakeEndpoint, running
-from demur.testing.fake import echo
 
 N = 40
 
@@ -45,13 +44,53 @@ def kept(out):
         return len(list(ledger.entries()))
 
 
-def test_after_a_fatal_error_replies_under_way_are_kept_and_nothing_new_is_sent(release, tmp_path, capsys):
+class Gated(FakeEndpoint):
+    """A server that sends so many replies at once, and the others when its gate is opened."""
+
+    def __init__(self, faults="", *, at_once):
+        super().__init__(faults)
+        self.left = at_once
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    async def _play(self, kind, *asked):
+        if kind == "ok":
+            self.left -= 1
+            if self.left < 0:
+                self.reached.set()
+                while not self.opened.is_set():
+                    await asyncio.sleep(0.005)
+        return await super()._play(kind, *asked)
+
+    def wait_for(self, process):
+        """Until the process has sent what stands before the gate."""
+        while not self.reached.wait(0.01):
+            assert process.poll() is None, process.communicate()
+
+
+@contextmanager
+def gated(*faults, at_once):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("demur.testing.fake.FakeEndpoint", Gated)
+        with running(*faults, at_once=at_once) as server:
+            try:
+                yield server
+            finally:
+                server.opened.set()
+
+
+def test_after_a_fatal_error_replies_under_way_are_kept_and_nothing_new_is_sent(release, tmp_path, capsys, monkeypatch):
     out = tmp_path / "runs"
-    with running("ok*5,401*1", latency_s=0.3) as server:
+    say = door._say
+    with gated("ok*5,401*1", at_once=5) as server:
+
+        def said_and_opened(line):
+            say(line)
+            server.opened.set()  # replies come when the door waits for them
+
+        monkeypatch.setattr(door, "_say", said_and_opened)
         assert main(words(release, server, out)) == 1
         said = capsys.readouterr().err
-        # eight at first; each of the other seven may be read before the refusal and let two more go out
-        assert server.requests <= 8 + 7 * 2
+        assert server.requests <= 8 + 5 * 2  # eight at first; each reply lets two more go out
         assert kept(out) == server.paid.total() == server.requests - 1
         assert "waiting up to 30 s for" in said
         assert "and are kept" in said
@@ -154,36 +193,6 @@ def child(release, server, out):
     )  # fmt: skip
 
 
-class Gate:
-    """The replies of a server: so many at once; the others, and all else that it does, when the gate is opened."""
-
-    def __init__(self, at_once):
-        self.left = at_once
-        self.reached, self.opened = threading.Event(), threading.Event()
-
-    def __call__(self, body):
-        self.left -= 1
-        if self.left < 0:
-            self.reached.set()
-            self.opened.wait(ENDS_S)
-        return echo(body)
-
-    def wait_for(self, process):
-        """Until the process has sent what stands before the gate."""
-        while not self.reached.wait(0.01):
-            assert process.poll() is None, process.communicate()
-
-
-@contextmanager
-def gated(at_once):
-    gate = Gate(at_once)
-    with running(reply=gate) as server:
-        try:
-            yield server, gate
-        finally:
-            gate.opened.set()
-
-
 def read_until(words, process):
     """What a process says on standard error up to the line with these words."""
     said = ""
@@ -197,12 +206,12 @@ def read_until(words, process):
 @pytest.mark.integration
 def test_ctrl_c_once_keeps_what_is_paid_and_the_next_run_pays_none_twice(release, tmp_path):
     out = tmp_path / "runs"
-    with gated(8) as (server, gate):
+    with gated(at_once=8) as server:
         process = child(release, server, out)
-        gate.wait_for(process)
+        server.wait_for(process)
         process.send_signal(signal.SIGINT)
         said = read_until("calls under way, which will be paid for; Ctrl-C stops at once", process)
-        gate.opened.set()
+        server.opened.set()
         _, rest = process.communicate(timeout=ENDS_S)
         said += rest
         assert process.returncode == 130
@@ -221,9 +230,9 @@ def test_ctrl_c_once_keeps_what_is_paid_and_the_next_run_pays_none_twice(release
 
 @pytest.mark.integration
 def test_ctrl_c_twice_stops_at_once(release, tmp_path):
-    with gated(0) as (server, gate):
+    with gated(at_once=0) as server:
         process = child(release, server, tmp_path / "runs")
-        gate.wait_for(process)
+        server.wait_for(process)
         process.send_signal(signal.SIGINT)
         read_until("under way", process)
         began = time.monotonic()
