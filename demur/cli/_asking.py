@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from demur.cli._arguments import budget_of, in_flight, money
 from demur.errors import UsageError
 
 
@@ -23,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs"), help="folder of the run folders (default: %(default)s)"
     )
-    parser.add_argument("--judge", default="rules", help="who grades (default: %(default)s)")
+    parser.add_argument("--judge", default="rules", help="who grades: rules, or module:Class (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of every draw and order (default: %(default)s)")
     parser.add_argument("--limit", type=int, metavar="N", help="ask N samples drawn by the seed instead of all")
     parser.add_argument(
@@ -33,9 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text-only", action="store_true", help="ask only what a model without images can be asked")
     parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
     parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
-    parser.add_argument(
-        "--concurrency", type=int, default=8, help="calls in flight per endpoint (default: %(default)s)"
-    )
+    in_flight(parser)
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
@@ -50,17 +49,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     model.add_argument("--max-side", type=int, metavar="PIXELS", help="scale images down to this longest side")
     model.add_argument("--prompt-tokens", type=int, metavar="N", help="budget of the whole prompt; cuts are recorded")
-    money = parser.add_argument_group("money")
-    money.add_argument("--plan", action="store_true", help="print calls, cached calls, tokens, money, time; ask nobody")
-    money.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
-    money.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
-    money.add_argument("--per-second", type=float, metavar="R", help="replies a second, for the planned time")
+    money(parser)
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
 
 
 def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any]) -> int:
     """Plan or run, then print."""
-    from demur.calls import Budget
     from demur.curation.release import Release
     from demur.pipeline.asking import ask, planned
     from demur.pipeline.steps import Shown
@@ -109,7 +103,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         steps.stage("ask")
         folders = ask(
             release, args.systems, args.out, judge=args.judge, encoder_name=args.encoder, steps=steps,
-            concurrency=args.concurrency, budget=None if args.budget is None else Budget(args.budget), **common,
+            concurrency=args.concurrency, budget=budget_of(args), **common,
         )  # fmt: skip
         steps.stage("sum up")
         data = load(folders, args.release)

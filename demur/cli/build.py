@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.cli._arguments import budget_of, in_flight, money
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,24 +34,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def common(parser: argparse.ArgumentParser) -> None:
     """What `demur build` and `demur rebuild` share."""
     parser.add_argument("--out", type=Path, help="folder of the build; one that was stopped goes on")
-    parser.add_argument("--plan", action="store_true", help="print calls, money and time by stage and gate; ask nobody")
-    parser.add_argument("--per-second", type=float, metavar="R", help="with --plan: replies a second, for the time")
     parser.add_argument("--exhaustive", action="store_true", help="ask every gate everything; the release is the same")
     parser.add_argument(
         "--hurry", action="store_true", help="keep every endpoint busy, for a few per cent more calls; the same release"
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave bad records out, and count them")
-    parser.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
-    parser.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
-    parser.add_argument(
-        "--concurrency", type=int, default=8, help="calls in flight per endpoint (default: %(default)s)"
-    )
+    in_flight(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    money(parser, "print calls, money and time by stage and gate")
 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, or build and print the funnel."""
-    from demur.calls import Budget
     from demur.curation.recipe import load_recipe
     from demur.pipeline.curate import curate
     from demur.pipeline.planning import plan_build
@@ -69,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     with Shown() as steps:
         built = curate(
             plan, out, base=base, skip_bad=args.skip_bad, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry,
-            budget=None if args.budget is None else Budget(args.budget), prices=args.prices,
+            budget=budget_of(args), prices=args.prices,
             concurrency=args.concurrency,
         )  # fmt: skip
     print_built(built, out, as_json=args.json)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demur.cli._arguments import budget_of, job, money
+
 if TYPE_CHECKING:
     from demur.calls.ledger import Stats
     from demur.records import Request
@@ -29,42 +31,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
 
-    ask = jobs.add_parser("ask", help="ask a model, through the whole path: key, endpoint, retries, ledger")
+    ask = job(jobs, "ask", "ask a model, through the whole path: key, endpoint, retries, ledger")
     ask.add_argument("model", help="model string, such as openai/gpt-4o or http://localhost:8000/v1#model")
-    ask.add_argument("question")
+    ask.add_argument("question", help="what to ask")
     ask.add_argument(
         "--image", type=Path, action="append", default=[], help="show an image; may be given several times"
     )
     ask.add_argument("--ledger", type=Path, help="keep the reply here, and take it from here when it is there")
     ask.add_argument("--repeat", type=int, default=1, metavar="N", help="independent draws (default: 1)")
-    ask.add_argument("--temperature", type=float, default=None)
-    ask.add_argument("--max-tokens", type=int, default=256)
-    ask.add_argument("--plan", action="store_true", help="say what it would cost, and stop")
-    ask.add_argument("--budget", type=float, metavar="USD", help="stop before this much money is passed")
-    ask.add_argument("--prices", type=Path, help="price table that overlays the shipped one")
-    ask.add_argument("--per-second", type=float, metavar="R", help="replies a second, for the planned time")
+    ask.add_argument("--temperature", type=float, metavar="T", help="sampling temperature (default: the server's)")
+    ask.add_argument(
+        "--max-tokens", type=int, default=256, metavar="N", help="longest answer, in tokens (default: %(default)s)"
+    )
     ask.add_argument("--json", action="store_true", help="print the responses as JSON lines")
+    money(ask)
 
-    stats = jobs.add_parser("stats", help="replies, retries, tokens, money and faults per model")
-    stats.add_argument("ledger", type=Path)
-    stats.add_argument("--json", action="store_true")
+    stats = job(jobs, "stats", "replies, retries, tokens, money and faults per model")
+    stats.add_argument("ledger", type=Path, help="the ledger: calls.sqlite in a run's or build's folder")
+    stats.add_argument("--json", action="store_true", help="print JSON")
 
-    export = jobs.add_parser("export", help="every reply as a JSON line, in an order that is the same everywhere")
-    export.add_argument("ledger", type=Path)
+    export = job(jobs, "export", "every reply as a JSON line, in an order that is the same everywhere")
+    export.add_argument("ledger", type=Path, help="the ledger: calls.sqlite in a run's or build's folder")
     export.add_argument("--model", help="only of this model id")
     export.add_argument("--out", type=Path, help="file to write; standard output when not given")
 
-    gc = jobs.add_parser("gc", help="delete replies of a model or older than some days, and give the space back")
-    gc.add_argument("ledger", type=Path)
+    gc = job(jobs, "gc", "delete replies of a model or older than some days, and give the space back")
+    gc.add_argument("ledger", type=Path, help="the ledger: calls.sqlite in a run's or build's folder")
     gc.add_argument("--model", help="of this model id")
-    gc.add_argument("--older-than", type=float, metavar="DAYS")
+    gc.add_argument("--older-than", type=float, metavar="DAYS", help="older than that many days")
     gc.add_argument("--dry-run", action="store_true", help="count only")
-    gc.add_argument("--json", action="store_true")
+    gc.add_argument("--json", action="store_true", help="print JSON")
 
-    recover = jobs.add_parser("recover", help="copy what can be read of a damaged ledger, or an export, into a ledger")
-    recover.add_argument("source", type=Path)
-    recover.add_argument("into", type=Path)
-    recover.add_argument("--json", action="store_true")
+    recover = job(jobs, "recover", "copy what can be read of a damaged ledger, or an export, into a ledger")
+    recover.add_argument("source", type=Path, help="a damaged ledger, or what 'demur calls export' wrote")
+    recover.add_argument("into", type=Path, help="the ledger that takes the replies; made when it is not there")
+    recover.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -114,7 +115,7 @@ def _ask(args: argparse.Namespace) -> int:
         planned = plan("ask", args.model, requests, ledger=args.ledger, prices=args.prices, per_second=args.per_second)
         _print(planned.model_dump_json() if args.json else planned.text())
         return 0
-    budget = None if args.budget is None else Budget(args.budget)
+    budget = budget_of(args)
     if args.ledger is not None:  # the same question again goes on with the same money; another one has its own
         asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
         budget = (budget or Budget(None)).noted(args.ledger.with_name(args.ledger.name + ".spent"), digest(asked, 16))

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=10,
         metavar="N",
-        help="how many items that changed are shown, each way (default 10)",
+        help="how many items that changed are shown, each way (default: 10)",
     )
     parser.add_argument(
         "--fail-if-worse",
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--see", type=float, default=5.0, metavar="POINTS",
-        help="tell how many pairs a difference of that many points would take (default 5)",
+        help="tell how many pairs a difference of that many points would take (default: 5)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
 

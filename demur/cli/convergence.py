@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from demur.cli._arguments import budget_of, in_flight, money
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
@@ -17,20 +19,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--threshold", type=float, default=2.0, metavar="PERCENT",
         help="it has converged when each further gate takes less than this of what is left (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--skip-bad", action="store_true", help="leave bad records out")
-    parser.add_argument(
-        "--concurrency", type=int, default=8, help="calls in flight per endpoint (default: %(default)s)"
-    )
-    parser.add_argument("--plan", action="store_true", help="print calls, cached ones, tokens, money, time; ask nobody")
-    parser.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
-    parser.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
-    parser.add_argument("--per-second", type=float, metavar="R", help="replies a second, for the planned time")
+    parser.add_argument("--skip-bad", action="store_true", help="leave bad records out, and count them")
+    in_flight(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    money(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask what is missing, print rounds, survival and forecast."""
-    from demur.calls import Budget
     from demur.curation.recipe import load_recipe
     from demur.pipeline.convergence import convergence
     from demur.pipeline.planning import plan_convergence
@@ -48,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     with Shown() as steps:
         found = convergence(
             plan, out, base=base, skip_bad=args.skip_bad, order=args.order, threshold=args.threshold / 100, steps=steps,
-            concurrency=args.concurrency, budget=None if args.budget is None else Budget(args.budget),
+            concurrency=args.concurrency, budget=budget_of(args),
             prices=args.prices,
         )  # fmt: skip
     if args.json:

@@ -46,7 +46,7 @@ image-to-image for an image, image-to-title/text-to-text for both."""
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
-    from demur.cli.sources import positive
+    from demur.cli._arguments import positive
 
     parser.epilog = EPILOG
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|info|search")

@@ -27,8 +27,8 @@ SHARED = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
+    from demur.cli._arguments import positive
     from demur.cli.index import add_engine
-    from demur.cli.sources import positive
 
     parser.epilog = EPILOG
     parser.add_argument("samples", help="a pool folder, NAME=FOLDER (a source and its folder), or atlas")
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lexical", type=int, metavar="N", help="more of them, by words (default: 0)")
     parser.add_argument("--visual", type=int, metavar="N", help="image distractors each (default: 4)")
     parser.add_argument("--pages", default="", metavar="N[,SOURCE=N]",
-                        help="pages opened for an image (default: 10; the paper: 10,evqa=5)")  # fmt: skip
+                        help="pages opened for an image (default: 10; VLM-DeflectionBench: 10,evqa=5)")  # fmt: skip
     parser.add_argument("--modes", help="modes to choose from, with commas (default: all that find pages or passages)")
     parser.add_argument("--per-page", type=positive, metavar="N", help="at most N of a kind from one page, for variety")
     parser.add_argument("--diversity", type=float, metavar="LAMBDA",
@@ -53,10 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_argument_group("which candidates, as in sentence-transformers' mine_hard_negatives")
     choice.add_argument("--range-min", type=int, metavar="R", help="pass over the first R")
     choice.add_argument("--range-max", type=int, metavar="R", help="take none behind rank R")
-    choice.add_argument("--max-score", type=float, metavar="S")
-    choice.add_argument("--min-score", type=float, metavar="S")
+    choice.add_argument("--max-score", type=float, metavar="S", help="score at most S")
+    choice.add_argument("--min-score", type=float, metavar="S", help="score at least S")
     choice.add_argument("--absolute-margin", type=float, metavar="M", help="score at least M less than gold")
-    choice.add_argument("--relative-margin", type=float, metavar="M", help="0.05: NV-Retriever's 95 %% of gold")
+    choice.add_argument(
+        "--relative-margin", type=float, metavar="M", help="score at most (1 - M) of gold's; NV-Retriever: 0.05"
+    )
     choice.add_argument("--sampling", choices=("top", "random"), help="(default: top)")
     choice.add_argument("--cross-encoder", metavar="MODEL", help="leave out what it scores like gold evidence")
     parser.add_argument("--seed", type=int, default=0, help="for random sampling (default: 0)")

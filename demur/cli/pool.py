@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli.sources import positive, settings
+from demur.cli._arguments import job, positive, settings
 
 if TYPE_CHECKING:
     from demur.curation.pool import PoolCounts
@@ -23,20 +23,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|show")
-    build = verbs.add_parser("build", help="join sources into one pool: prefixed ids, images beside them, duplicates")
+    build = job(verbs, "build", "join sources into one pool: prefixed ids, images beside them, duplicates")
     build.add_argument(
         "sources", nargs="+", metavar="NAME[=FOLDER]", help="a source and its folder; the name alone for one that ships"
     )
     build.add_argument("--out", type=Path, required=True, help="the pool's folder")
-    build.add_argument("--set", action="append", default=[], metavar="NAME.KEY=VALUE", help="option of an adapter")
+    build.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME.KEY=VALUE",
+        help="option of an adapter; may be given several times",
+    )
     build.add_argument("--pins", action="append", default=[], metavar="NAME=FILE", help="expected hashes and counts")
     build.add_argument("--skip-bad", action="store_true", help="leave bad rows and defective samples out, and count")
     build.add_argument("--drop-duplicates", action="store_true", help="keep the first of samples that ask the same")
     build.add_argument("--documents", action="store_true", help="write the knowledge bases too")
     build.add_argument("--limit", type=positive, metavar="N", help="at most N samples and documents per source")
     build.add_argument("--json", action="store_true", help="print JSON")
-    show = verbs.add_parser("show", help="the statistics of a pool")
-    show.add_argument("folder", type=Path)
+    show = job(verbs, "show", "the statistics of a pool")
+    show.add_argument("folder", type=Path, help="the pool's folder")
     show.add_argument("--json", action="store_true", help="print JSON")
 
 

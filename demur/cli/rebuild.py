@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from demur.cli._arguments import budget_of
 from demur.cli.build import common, print_built, print_plan
 
 
@@ -22,7 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry the verdicts over, then build."""
-    from demur.calls import Budget
     from demur.pipeline.curate import curate
     from demur.pipeline.planning import plan_build
     from demur.pipeline.rebuild import carry_over, enlarge, gate_of
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     with Shown() as steps:
         built = curate(
             new.plan, out, base=new.base, skip_bad=args.skip_bad or new.skip_bad, steps=steps,
-            exhaustive=args.exhaustive, hurry=args.hurry, budget=None if args.budget is None else Budget(args.budget),
+            exhaustive=args.exhaustive, hurry=args.hurry, budget=budget_of(args),
             prices=args.prices, concurrency=args.concurrency,
         )  # fmt: skip
     print_built(built, out, as_json=args.json)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.answers.text import plain
+from demur.cli._arguments import job
 from demur.cli._shown import add_row, brief
 from demur.errors import ReleaseError
 
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("diff", "what left, came and changed between two releases, and why"),
         ("push", "send a release to a folder, or to the hub as hf:OWNER/NAME"),
     ):
-        sub = verbs.add_parser(name, help=does, description=does[0].upper() + does[1:] + ".")
+        sub = job(verbs, name, does)
         sub.add_argument("folder", type=Path, help="the release folder")
         if name == "diff":
             sub.add_argument("new", type=Path, help="the release to compare it with")

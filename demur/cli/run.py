@@ -16,11 +16,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(default: the four with --k distractors)",
     )  # fmt: skip
     parser.add_argument(
-        "--k", type=int, default=2, help="distractors where a recipe does not say (default: %(default)s)"
+        "--k", type=int, default=2, metavar="N", help="distractors where a recipe does not say (default: %(default)s)"
     )
     parser.add_argument(
         "--strictness", nargs="+", default=["moderate"], metavar="CONDITION",
-        help="none, soft, moderate, severe; add +strict, +confidence or +reasoning (default: %(default)s)",
+        help="none, soft, moderate, severe; add +strict, +confidence or +reasoning (default: moderate)",
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.cli._arguments import job, positive, settings
+
 if TYPE_CHECKING:
     from demur.curation.sources.check import Checked
 
@@ -22,31 +24,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="list|show|check|unpack")
-    listing = verbs.add_parser("list", help="every source adapter that is installed")
+    listing = job(verbs, "list", "every source adapter that is installed")
     listing.add_argument("--json", action="store_true", help="print JSON")
-    show = verbs.add_parser("show", help="the card of a source: purpose, licence, files, sizes, known defects, options")
+    show = job(verbs, "show", "the card of a source: purpose, licence, files, sizes, known defects, options")
     show.add_argument("name", help="registered name, or module:Class")
     show.add_argument("--json", action="store_true", help="print JSON")
-    check = verbs.add_parser(
-        "check", help="read a folder once; exit 1 on anything that would silently change a benchmark"
-    )
+    check = job(verbs, "check", "read a folder once; exit 1 on anything that would silently change a benchmark")
     check.add_argument("name", help="registered name, or module:Class")
     check.add_argument("path", type=Path, help="folder of the source")
-    check.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="option of the adapter")
+    check.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="option of the adapter; may be given several times",
+    )
     check.add_argument("--limit", type=positive, metavar="N", help="read at most N samples and N documents")
     check.add_argument("--pins", type=Path, metavar="FILE", help="YAML list of expected hashes and counts")
     check.add_argument("--no-published-pins", action="store_true", help="do not compare with the card's own counts")
     check.add_argument("--json", action="store_true", help="print JSON")
-    unpack = verbs.add_parser("unpack", help="unpack a zip or tar safely: nothing lands outside the folder")
-    unpack.add_argument("archive", type=Path)
-    unpack.add_argument("folder", type=Path)
-
-
-def positive(text: str) -> int:
-    """A whole number above 0."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
-    return int(text)
+    unpack = job(verbs, "unpack", "unpack a zip or tar safely: nothing lands outside the folder")
+    unpack.add_argument("archive", type=Path, help=".zip, .tar, .tar.gz and the like")
+    unpack.add_argument("folder", type=Path, help="where to; made when it is not there")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,23 +102,6 @@ def _show(args: argparse.Namespace) -> int:
         out += ["", documentation]
     sys.stdout.write("\n".join(out) + "\n")
     return 0
-
-
-def settings(pairs: list[str]) -> dict[str, str]:
-    """KEY=VALUE pairs as a dict.
-
-    Raises:
-        UsageError: a pair without ``=``.
-    """
-    from demur.errors import UsageError
-
-    found = {}
-    for pair in pairs:
-        key, mark, value = pair.partition("=")
-        if not mark or not key:
-            raise UsageError(f"expected KEY=VALUE, got {pair!r}", cure="write for example --set split=val")
-        found[key] = value
-    return found
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -12,15 +12,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
     arguments(parser)
     parser.add_argument(
-        "--distractors", metavar="LOW:HIGH", help="Realistic with LOW to HIGH distractors (0:10 is Figure 3)"
+        "--distractors",
+        metavar="LOW:HIGH",
+        help="Realistic with LOW to HIGH distractors (0:10 is Figure 3 of VLM-DeflectionBench)",
     )
     parser.add_argument(
         "--strictness", nargs="+", default=["moderate"], metavar="CONDITION",
-        help="all, or conditions; with all the four scenarios are asked under every level (Tables 6 and 9)",
+        help="all, or conditions as in 'demur run': everything is asked under each (all: its Tables 6 and 9; default: "
+        "moderate)",
     )  # fmt: skip
-    parser.add_argument("--modality", choices=("grid",), help="gold x distractor modality, Realistic (Table 5)")
+    parser.add_argument("--modality", choices=("grid",), help="gold x distractor modality, Realistic (its Table 5)")
     parser.add_argument("--positions", metavar="LOW:HIGH", help="gold at each of these positions among the distractors")
-    parser.add_argument("--k", type=int, default=2, help="distractors in the other parts (default: %(default)s)")
+    parser.add_argument("--k", type=int, default=2, metavar="N", help="distractors elsewhere (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,0 +1,65 @@
+"""Arguments that several verbs take, and the values they hold."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from demur.calls import Budget
+
+
+def job(jobs: Any, name: str, does: str, **rest: Any) -> argparse.ArgumentParser:
+    """The parser of one job of a verb: ``does`` stands in the verb's list and, as a sentence, on the job's own page."""
+    made: argparse.ArgumentParser = jobs.add_parser(
+        name, help=does, description=does[0].upper() + does[1:] + ".", **rest
+    )
+    return made
+
+
+def money(parser: argparse.ArgumentParser, plan: str = "print calls, kept replies, tokens, money, time") -> None:
+    """What every verb takes that may call a model: ``--plan`` and what it may cost."""
+    group = parser.add_argument_group("money")
+    group.add_argument("--plan", action="store_true", help=f"{plan}; ask nobody")
+    group.add_argument("--per-second", type=float, metavar="R", help="with --plan: replies a second, for the time")
+    group.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
+    group.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
+
+
+def budget_of(args: argparse.Namespace) -> Budget | None:
+    """What ``--budget`` allows; None where it was not given."""
+    from demur.calls import Budget
+
+    return None if args.budget is None else Budget(args.budget)
+
+
+def in_flight(parser: argparse.ArgumentParser) -> None:
+    """``--concurrency``."""
+    parser.add_argument(
+        "--concurrency", type=int, default=8, metavar="N", help="calls in flight per endpoint (default: %(default)s)"
+    )
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    return int(text)
+
+
+def settings(pairs: list[str]) -> dict[str, str]:
+    """KEY=VALUE pairs as a dict.
+
+    Raises:
+        UsageError: a pair without ``=``.
+    """
+    from demur.errors import UsageError
+
+    found = {}
+    for pair in pairs:
+        key, mark, value = pair.partition("=")
+        if not mark or not key:
+            raise UsageError(f"expected KEY=VALUE, got {pair!r}", cure="write for example --set split=val")
+        found[key] = value
+    return found
