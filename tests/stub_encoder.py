@@ -63,14 +63,29 @@ def slow_stub(argument="", *, allow_random=False, device=None):
     return SlowEncoder(name="stub_encoder:slow_stub")
 
 
+class NotedEncoder(SlowEncoder):
+    """Waits with its first batch until two processes have opened one: the quicker does not do all the work."""
+
+    def texts(self, texts, space="joint", *, role="passage"):
+        end = time.monotonic() + 300
+        while len(_noted()) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        return super().texts(texts, space, role=role)
+
+
+def _noted():
+    with open(os.environ["OPENED_BY"]) as handle:
+        return handle.read().split()
+
+
 def noted_stub(argument="", *, allow_random=False, device=None):
-    """What ``--encoder stub_encoder:noted_stub`` opens: `slow_stub`, and its process is noted in the file of that name."""
+    """What ``--encoder stub_encoder:noted_stub`` opens: `NotedEncoder`, its process in the file of the variable."""
     with open(os.environ["OPENED_BY"], "a") as handle:
         handle.write(f"{os.getpid()}\n")
-    return SlowEncoder(name="stub_encoder:noted_stub")
+    return NotedEncoder(name="stub_encoder:noted_stub")
 
 
-def _kill_if(key):
+def _kill_if(key, by=signal.SIGKILL):
     """End this process at once, as a crash would, where the file ``OPENED_BY``.deadly has that line; it is noted."""
     noted = os.environ["OPENED_BY"]
     with open(f"{noted}.deadly") as handle:
@@ -78,13 +93,20 @@ def _kill_if(key):
             return
     with open(noted, "a") as handle:
         handle.write(f"{key}\n")
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), by)
 
 
 class DeadlyEncoder(StubEncoder):
-    """As `stub`, but some texts end its process (see `_kill_if`)."""
+    """As `stub`, but some texts end its process, and some images its decoding threads (see `_kill_if`)."""
 
     batch = 8
+
+    def prepared(self, image, space="joint"):
+        _kill_if(f"image {image.getpixel((0, 0))[0]}", by=signal.SIGSEGV)
+        return np.asarray(image)
+
+    def images_prepared(self, prepared, space="joint"):
+        return self.images(prepared, space)
 
     def texts(self, texts, space="joint", *, role="passage"):
         for text in texts:

@@ -35,8 +35,8 @@ list'), 'atlas' alone for the sample that ships:
 encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (code from the hub, when asked for);
 options such as ?precision=fp16&batch=256 follow a question mark (half precision is the default on a GPU).
 
-A build that was killed goes on when the same command is given again. --skip-bad lists what it leaves out in
-skipped.jsonl; without it all bad documents are named in one error."""
+A build that was killed goes on when the same command is given again; a document that crashed it is then found and
+left out. --skip-bad lists what it leaves out in skipped.jsonl; without it all bad documents are named in one error."""
 
 SEARCH = """modes: image-to-title (T), image-to-title+summary (T+S) and text-to-title find pages; image-to-image and
 text-to-image find images; text-to-text (dense), lexical (BM25) and fused (both) find passages; FIRST/text-to-text and
@@ -166,7 +166,7 @@ def _build(args: argparse.Namespace) -> int:
         workers=args.workers or len(os.sched_getaffinity(0)),
         skip_bad=args.skip_bad,
         problems=problems,
-        progress=sys.stderr.isatty(),
+        progress=True,
         engine=engine,
     )
     if args.json:

@@ -30,9 +30,10 @@ from demur.errors import DataError, UsageError
 from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.bm25_reference import build_rank_bm25
 from demur.indexing.encoders import Encoder
+from demur.indexing.here import Here
 from demur.indexing.ivf import KINDS, Kind
 from demur.indexing.memory import give_back
-from demur.indexing.parts import DENSE_PARTS, Engine, Here, build_dense, passage_text
+from demur.indexing.parts import DENSE_PARTS, Engine, build_dense, passage_text
 from demur.indexing.tables import Progress, Table, counting, read_documents, save, write_pages
 from demur.records import Document, Drop
 from demur.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
@@ -78,8 +79,10 @@ def build_index(
             that cannot be embedded (an unreadable image, a NaN vector); else all that are known are named in one error,
             those of the reader and of the texts before anything is embedded.
         problems: bad rows that the reader of ``documents`` puts aside; settled together with those found here.
-        progress: show bars on standard error; or a function called now and then with (what, done, in all or 0).
-        engine: where embedding and indexing are done; this process when None (`demur.indexing.cluster.RayEngine`).
+        progress: show bars on standard error, lines where that is no terminal; or a function called now and then with
+            (what, done, in all or 0).
+        engine: where embedding and indexing are done; this machine when None (`demur.indexing.here.Here`), or a cluster
+            (`demur.indexing.cluster.RayEngine`).
 
     Raises:
         BadInput: bad documents, unless ``skip_bad``.
@@ -99,6 +102,7 @@ def build_index(
     makers = {space: [maker.name, maker.fingerprint()] for space, maker in encoders.items()}
     options = {"kind": kind, "lexical": lexical} | ({"queries": queries} if kind == "auto" else {})
     complaints = problems if problems is not None else Problems()
+    engine = engine or Here()
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
         _clear(work, makers)
@@ -140,7 +144,7 @@ def build_index(
                 queries,
                 workers,
                 progress,
-                engine or Here(),
+                engine,
             )
             give_back()
             parts[part.name] = entry

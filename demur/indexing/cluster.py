@@ -31,8 +31,8 @@ from demur.errors import DataError, DemurError, MissingExtra, StorageError, Usag
 from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
 from demur.indexing.deaths import Marks, Tally, made_in_pieces
-from demur.indexing.embed import Embedded, Item, MadeShard, embed, make_shard
-from demur.indexing.encoders import Encoder, Role, open_encoder
+from demur.indexing.embed import Embedded, Item, MadeShard, batch_of, embed, shard_maker
+from demur.indexing.encoders import Encoder, Role
 from demur.indexing.exact import Floats, Found, exact_top, merge, padded
 from demur.indexing.indexes import Dense
 from demur.store import storage_errors
@@ -95,14 +95,10 @@ class _Actor:
 
 
 def _embedding(
-    items: Sequence[Item], name: str, fingerprint: str, space: str, role: Role, workers: int
+    items: Sequence[Item], name: str, fingerprint: str, space: str, role: Role, workers: int, batch: int
 ) -> Callable[[Marks], MadeShard]:
     """Open the encoder; then: a run of items to its shard, without those that end the process."""
-    encoder = open_encoder(name, allow_random=True)  # the fingerprint decides
-    if encoder.fingerprint() != fingerprint:
-        raise UsageError("the node's weights differ from the driver's", item=name, cure="install the same everywhere")
-    make = partial(make_shard, encoder=encoder, space=space, role=role, workers=workers)
-    batch = int(getattr(encoder, "batch", 64))
+    make = shard_maker(name, fingerprint, space, role=role, workers=workers)
     return lambda marks: made_in_pieces(items[slice(*marks.run)], batch, marks, make)
 
 
@@ -218,7 +214,8 @@ class RayEngine:
         ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk. Its ids must not
         repeat.
         """
-        opened = partial(_embedding, items, encoder.name, encoder.fingerprint(), space, role, workers)
+        about = encoder.name, encoder.fingerprint(), space, role, workers, batch_of(encoder)
+        opened = partial(_embedding, items, *about)
         return embed(
             items,
             encoder,
@@ -382,7 +379,7 @@ class _RayDense(Dense):
 
     def search(self, queries: Floats, k: int) -> Found:
         """As `Dense.search`, with the same hits."""
-        queries = self._checked(queries, k)
+        queries, _ = self._checked(queries, k)
         if not len(queries) or not self.count:
             return super().search(queries, k)
         return padded(self._engine.search(self.folder, self._entry, queries, k), k)

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from demur.errors import StorageError
-from demur.indexing.embed import Item, MadeShard
-from demur.indexing.embed.items import input_digest
+from demur.indexing.embed import Item, MadeShard, input_digest
 from demur.store import canonical
 
 DEATHS = 3
@@ -31,6 +30,18 @@ IN_A_ROW = 12
 
 Piece = tuple[int, int]
 """Items or rows from the first to before the second."""
+
+
+_ENDED = "it ended the process that worked on it, "
+
+
+def ended_its_process(why: str) -> bool:
+    """Whether the reason why an item was left out (a line of ``errors.jsonl``) is that it ended processes."""
+    return why.startswith(_ENDED)
+
+
+class WorkerEndedError(Exception):
+    """The worker to which a piece was given ended; raised by the one that waits for it."""
 
 
 class Told(NamedTuple):
@@ -99,12 +110,13 @@ class Marks:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """The run is taken, and let go in the end whatever comes, the death of this process excepted.
+        """The run is taken, and let go in the end whatever comes, the death of the worker excepted.
 
         Raises:
             StorageError: workers keep ending while they open the model, or whatever they do.
         """
         self._told = self._call("begin", self.run)
+        ended = False
         try:
             opening, row = self._told.deaths.get(None, 0), self._told.in_a_row
             if opening >= DEATHS:
@@ -112,8 +124,12 @@ class Marks:
             if row >= IN_A_ROW:
                 raise _given_up(self.run, f"the worker ended {row} times in a row, on whatever it was given")
             yield
+        except WorkerEndedError:
+            ended = True
+            raise
         finally:
-            self._call("end", self.run)
+            if not ended:
+                self._call("end", self.run)
 
     def deaths(self, piece: Piece) -> int:
         """How often a worker ended while exactly this piece was under way."""
@@ -149,7 +165,7 @@ def _given_up(run: Piece, why: str) -> StorageError:
     return StorageError(
         f"{why}: it crashed, or the system stopped it for the memory it took",
         item=f"items {run[0]} to {run[1] - 1}",
-        cure="give the workers more memory or a smaller batch (?batch=8), try these items without --engine ray, "
+        cure="give more memory or a smaller batch (?batch=8), on Ray try these items without --engine ray, "
         "run again to go on",
     )
 
@@ -199,5 +215,5 @@ def made_in_pieces(
 
 
 def _left_out(item: Item, times: int) -> MadeShard:
-    line = canonical({"id": item.id, "error": f"it ended the process that worked on it, {times} times"}) + "\n"
+    line = canonical({"id": item.id, "error": f"{_ENDED}{times} times"}) + "\n"
     return MadeShard(input_digest([item]), 1, 1, b"", b"", line.encode("utf-8", "backslashreplace"))

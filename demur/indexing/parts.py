@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from demur.documents import Documents
 from demur.errors import DataError, IndexFileError
 from demur.indexing.choose import Choice, choose
-from demur.indexing.embed import Embedded, Item, embed
+from demur.indexing.embed import Embedded, Item
 from demur.indexing.encoders import Encoder
-from demur.indexing.ivf import Kind, build_ivf
+from demur.indexing.ivf import Kind
 from demur.indexing.tables import BLOCK, Progress, save, without
 
 PQ_LEAST = 16
@@ -50,13 +50,6 @@ class Engine(Protocol):
     def build_ivf(self, kind: Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
         """As `demur.indexing.ivf.build_ivf`; ``vectors`` lie mapped in ``vectors.npy`` beside ``path``."""
         ...
-
-
-class Here:
-    """This process."""
-
-    embed = staticmethod(partial(embed, distinct=True))  # rows of the same id were left out before
-    build_ivf = staticmethod(build_ivf)
 
 
 class Part(NamedTuple):

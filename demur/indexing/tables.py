@@ -5,6 +5,7 @@ Columns are mapped files; only what is being sorted is held.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.documents import Column, Documents, DocumentsWriter, by_key, key_of
+from demur.indexing.embed.progress import Lines
 from demur.records import Document
 from demur.store import storage_errors
 
@@ -88,6 +90,16 @@ def _counted(documents: Iterable[Document], what: str, progress: bool | Progress
         return
     if callable(progress):
         yield _told(documents, what, 0, progress)
+        return
+    if not sys.stderr.isatty():
+        with Lines(f"reading {what}", None) as lines:
+
+            def log() -> Iterator[Document]:
+                for document in documents:
+                    yield document
+                    lines.advance(1, 0)
+
+            yield log()
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

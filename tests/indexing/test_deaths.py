@@ -7,13 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.errors import StorageError, UsageError
-from demur.indexing.deaths import DEATHS, IN_A_ROW, Marks, Tally, made_in_pieces
+from demur.indexing.deaths import DEATHS, IN_A_ROW, Marks, Tally, WorkerEndedError, ended_its_process, made_in_pieces
 from demur.indexing.embed import Item, MadeShard
 from demur.indexing.embed.items import input_digest
-
-
-class Death(BaseException):
-    """Ends a worker."""
 
 
 class Worker:
@@ -23,12 +19,11 @@ class Worker:
         self.run, self.batch, self.deadly, self.opens = run, batch, deadly, opens
         self.items = [Item(f"i{n}", text=f"text {n}") for n in range(*run)]
         self.tally, self.deaths, self.tried = Tally(), 0, []
-        self.ended = []
 
     def make(self, items):
         self.tried.append([item.id for item in items])
         if self.deadly(items):
-            raise Death
+            raise WorkerEndedError
         ids = "".join(json.dumps(item.id) + "\n" for item in items).encode()
         return MadeShard(input_digest(items), len(items), 0, b"v" * len(items), ids, b"")
 
@@ -37,25 +32,15 @@ class Worker:
 
     def once(self):
         marks = Marks(self.told, self.run)
-        alive = True
-        taken = marks.taken()
-        self.ended.append(taken)  # a generator that nobody holds is closed, and would let the run go
-        taken.__enter__()
-        try:
+        with marks.taken():
             self.opens()
             return made_in_pieces(self.items, self.batch, marks, self.make)
-        except Death:
-            alive = False
-            raise
-        finally:
-            if alive:
-                taken.__exit__(None, None, None)
 
     def repeated(self):
         for _ in range(500):
             try:
                 return self.once()
-            except Death:
+            except WorkerEndedError:
                 self.deaths += 1
         raise AssertionError("repeated without end")
 
@@ -77,7 +62,7 @@ def test_exactly_the_deadly_items_are_left_out(first, length, batch, deadly):
     assert [json.loads(line) for line in made.ids.splitlines()] == [i for i in all_ids if i not in names]
     wrong = [json.loads(line) for line in made.errors.splitlines()]
     assert [row["id"] for row in wrong] == [i for i in all_ids if i in names]
-    assert all(f"{DEATHS} times" in row["error"] for row in wrong)
+    assert all(f"{DEATHS} times" in row["error"] and ended_its_process(row["error"]) for row in wrong)
     assert (made.items, made.failed) == (length, len(wrong))
     assert made.input == input_digest(worker.items), "a later run must know the shard again"
     assert worker.deaths <= DEATHS * len(wrong)
@@ -108,7 +93,7 @@ def test_when_everything_ends_the_worker_the_run_ends_by_name():
 
 def test_a_model_that_cannot_be_opened_ends_the_run():
     def opens():
-        raise Death
+        raise WorkerEndedError
 
     worker = Worker((0, 9), 8, lambda items: False, opens=opens)
     with pytest.raises(StorageError, match=f"ended {DEATHS} times while it opened its model"):
@@ -129,19 +114,18 @@ def test_an_error_is_no_death():
 
 
 def test_work_that_cannot_be_cut_is_given_up():
-    tally, ended = Tally(), []
+    tally = Tally()
 
     def filled(work):
         marks = Marks(lambda method, *values: getattr(tally, method)(*values), (5, 9))
-        ended.append(marks.taken())
-        ended[-1].__enter__()
-        return marks.whole(work)
+        with marks.taken():
+            return marks.whole(work)
 
     def death():
-        raise Death
+        raise WorkerEndedError
 
     for _ in range(DEATHS):
-        with pytest.raises(Death):
+        with pytest.raises(WorkerEndedError):
             filled(death)
     with pytest.raises(StorageError, match="items 5 to 8: the worker ended 3 times on these"):
         filled(lambda: None)

@@ -12,6 +12,7 @@ import threading
 import time
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from PIL import Image
 from stub_encoder import StubEncoder
 
 from demur.errors import DataError, IndexFileError, StorageError, UsageError
-from demur.indexing.embed import Embedded, Item, embed
+from demur.indexing.embed import Embedded, Item, embed, progress
 from demur.store import image_ref
 
 
@@ -329,7 +330,7 @@ SCRIPT = textwrap.dedent(
 
     class Slow(StubEncoder):
         def texts(self, texts, space="joint", *, role="passage"):
-            time.sleep(0.02)
+            time.sleep(0.02 if self.calls < 12 else 3600)  # it never ends before it is killed
             return super().texts(texts, space)
 
     items = (Item(f"t{i}", f"text {i}") for i in range(2000))
@@ -346,7 +347,7 @@ def test_a_process_that_is_killed_can_be_gone_on_with(tmp_path):
         process = subprocess.Popen(command, env=environment)
         ledger = tmp_path / "e" / "shards.jsonl"
         before = ledger.stat().st_size if ledger.exists() else 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > before + 600):
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
@@ -512,14 +513,43 @@ def test_a_preparing_encoder_gets_what_it_prepared(tmp_path):
     assert all(name.startswith("decode") for name in Halves.threads)
 
 
-def test_the_bar_shows_count_rate_and_failures(tmp_path, capfd):
-    embed([*texts(9), Item("bad", "")], StubEncoder(), "text", tmp_path / "e", shard=4)
-    shown = capfd.readouterr()
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_bar_shows_what_count_rate_and_failures_and_so_does_the_line_in_a_log(
+    tmp_path, capsys, monkeypatch, terminal
+):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    embed([*texts(9), Item("bad", "")], StubEncoder(), "text", tmp_path / "looks", shard=4)
+    shown = capsys.readouterr()
     assert shown.out == ""
-    for part in ("stub text", "10/10", "/s", "1 failed"):
+    for part in ("looks: stub text", "10/10", "/s", "1 failed"):
         assert part in shown.err
-    embed([*texts(9), Item("bad", ""), *texts(3, 20)], StubEncoder(), "text", tmp_path / "e", shard=4)
-    assert "13/13" in capfd.readouterr().err
+    assert ("━" in shown.err) is terminal
+    embed([*texts(9), Item("bad", ""), *texts(3, 20)], StubEncoder(), "text", tmp_path / "looks", shard=4)
+    assert "13/13" in capsys.readouterr().err
+
+
+def test_a_log_is_told_now_and_then(tmp_path, capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    class Slow(StubEncoder):
+        batch = 10
+
+        def texts(self, texts, space="joint", *, role="passage"):
+            clock[0] += 16
+            return super().texts(texts, space)
+
+    items = texts(100)
+    embed(items[:20], Slow(), "text", tmp_path / "looks", shard=10)
+    assert capsys.readouterr().err == "looks: stub text: 20/20, 1/s\n"
+    embed(items, Slow(), "text", tmp_path / "looks", shard=10)
+    assert capsys.readouterr().err.splitlines() == [
+        "looks: stub text: 40/100, 1/s, 1 min 36 s left",
+        "looks: stub text: 60/100, 1/s, 1 min 4 s left",
+        "looks: stub text: 80/100, 1/s, 32 s left",
+        "looks: stub text: 100/100, 1/s",
+    ]
 
 
 def test_the_manifest_says_what_it_is(tmp_path):

@@ -37,15 +37,26 @@ class Task(NamedTuple):
     image: Future[Any] | None
 
 
+def batch_of(encoder: Encoder) -> int:
+    """Items that the encoder is given at once."""
+    return int(getattr(encoder, "batch", 64))
+
+
+def read_ahead(encoder: Encoder, workers: int) -> int:
+    """Items that are decoded, or waiting for it, while those before them are with the model.
+
+    One batch is ready while the next fills: the model need not wait when the processors are wanted elsewhere.
+    """
+    return 2 * batch_of(encoder) + 4 * workers
+
+
 class Embedder:
     """From items to rows: the decoding threads, the model, and what can be wrong with an item."""
 
     def __init__(self, encoder: Encoder, space: str, role: Role, workers: int, *, distinct: bool = False) -> None:
         self._encoder, self._space, self._role = encoder, space, role
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-        self._step = int(getattr(encoder, "batch", 64))
-        # one batch ready while the next fills: the model need not wait when the processors are wanted elsewhere
-        self._ahead = 2 * self._step + 4 * workers
+        self._step, self._ahead = batch_of(encoder), read_ahead(encoder, workers)
         self.is_new: Callable[[str], bool] = (lambda id: True) if distinct else Seen().add
 
     def __enter__(self) -> Embedder:

@@ -1,11 +1,15 @@
-"""Who is told how far the embedding is: a bar, a function, or nobody."""
+"""Who is told how far the embedding is: a bar, lines in a log, a function, or nobody."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+EVERY_S = 30.0
+"""Seconds between lines where there is no terminal."""
 
 
 class Watching(Protocol):
@@ -26,7 +30,7 @@ def shown(what: str, total: int | None, progress: bool | Callable[[int, int], No
     if callable(progress):
         yield _Told(total or 0, progress)
     elif progress:
-        with _Bar(what, total) as bar:
+        with _Bar(what, total) if sys.stderr.isatty() else Lines(what, total) as bar:
             yield bar
     else:
         yield None
@@ -44,6 +48,48 @@ class _Told:
     def advance(self, items: int, failed: int) -> None:
         self._done += items
         self._tell(self._done, self._total)
+
+
+class Lines:
+    """Lines on standard error, for a log: every half a minute and at the end: done, rate, time left, failures."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what, self._total, self._done, self._fresh, self._failed = what, total, 0, 0, 0
+        self._since = self._said = time.monotonic()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._say()
+
+    def skip(self, items: int, failed: int) -> None:
+        """They count as done, not for the rate."""
+        self._done += items
+        self._failed += failed
+        self._since = time.monotonic()
+
+    def advance(self, items: int, failed: int) -> None:
+        """Items done now."""
+        self._done += items
+        self._fresh += items
+        self._failed += failed
+        if time.monotonic() - self._said >= EVERY_S and self._done != self._total:
+            self._say()
+
+    def _say(self) -> None:
+        self._said = time.monotonic()
+        rate = self._fresh / max(self._said - self._since, 1e-9)
+        parts = [f"{self._done:,}" if self._total is None else f"{self._done:,}/{self._total:,}"]
+        if self._fresh:
+            parts.append(f"{rate:,.0f}/s")
+            left = 0 if self._total is None else round((self._total - self._done) / rate)
+            if left:
+                parts.append(f"{left // 60} min {left % 60} s left" if left >= 60 else f"{left} s left")
+        if self._failed:
+            parts.append(f"{self._failed:,} failed")
+        sys.stderr.write(f"{self._what}: {', '.join(parts)}\n")
+        sys.stderr.flush()
 
 
 class _Bar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from demur.indexing.embed.folder import FORMAT, Embedded
 from demur.indexing.embed.items import Item, input_digest
 from demur.indexing.embed.progress import Watching, shown
 from demur.indexing.embed.shards import MadeShard, ShardWriter
-from demur.indexing.encoders import Role
+from demur.indexing.encoders import Role, open_encoder
 from demur.indexing.memory import give_back
 from demur.store import locked
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from demur.indexing.encoders import Encoder
 
 Elsewhere = Callable[[Sequence[tuple[int, int]]], Iterator[MadeShard]]
-"""Runs of items (first, stop) to their shards by `make_shard`, in the order of the runs."""
+"""Runs of items (first, stop) to their shards by `make_shard`, in the order of the runs; the rest is made here."""
+LOCK = "lock"
+"""In the folder while it is written."""
 
 
 def embed(
@@ -40,7 +43,8 @@ def embed(
     """Embed ``items`` into the folder ``out``, going on where an earlier run was stopped.
 
     Items that cannot be embedded (an unreadable image, an empty text, an id that repeats, a vector of length zero or
-    with NaN) are recorded in ``errors.jsonl`` and counted; they never end the run.
+    with NaN) are recorded in ``errors.jsonl`` and counted; they never end the run. An item that ends this very process
+    (a decoder that crashes) does, at each run: `demur.indexing.here.Here` finds and names it, as does a cluster.
 
     Args:
         items: streamed once, in an order that a second run repeats. Where there are many images, give functions or
@@ -51,8 +55,8 @@ def embed(
         role: what the texts are for.
         shard: items per shard, for a new folder; a folder goes on with its own.
         workers: threads that read, decode and resize images.
-        progress: show a bar with rate and remaining time on standard error; or a function told (items done, items in
-            all, 0 when unknown) after every batch.
+        progress: show a bar with rate and remaining time on standard error (lines now and then where that is no
+            terminal); or a function told (items done, items in all, 0 when unknown) after every batch.
         elsewhere: makes the shards in other processes; ``items`` must have a length then, and ids must not repeat.
         distinct: ids are known not to repeat: they are not looked at, which saves some 20 bytes of memory each.
 
@@ -80,31 +84,32 @@ def embed(
     }
     total = len(items) if isinstance(items, Sized) else None
     with (
-        locked(out / "lock", f"writing {out.name}"),
+        locked(out / LOCK, f"writing {out.name}"),
         ShardWriter.open(out, plan, shard) as folder,
         Embedder(encoder, space, role, workers, distinct=distinct) as work,
-        shown(f"{encoder.name} {space}", total, progress) as bar,
+        shown(f"{out.name}: {encoder.name} {space}", total, progress) as bar,
     ):
         stream = _past_finished(iter(items), folder, work, bar)
         if elsewhere is not None:
             if total is None:
                 raise UsageError("items of unknown number cannot be embedded elsewhere", cure="give a sequence")
-            first = sum(shard.items for shard in folder.done)
+            done = first = sum(shard.items for shard in folder.done)
             runs = [(start, min(start + folder.shard, total)) for start in range(first, total, folder.shard)]
-            for made, run in zip(elsewhere(runs), runs, strict=True):
+            for made, run in zip(elsewhere(runs), runs, strict=False):
                 if made.items != run[1] - run[0]:
                     raise StorageError(
                         f"items {run[0]} to {run[1]} came back as {made.items}", item=str(out), cure="run it again"
                     )
                 folder.append(made)
+                done = run[1]
                 if bar:
                     bar.advance(made.items, made.failed)
-        else:
-            tasks = work.tasks(stream)
-            while here := work.shard(tasks, folder.shard, bar):
-                folder.append(here)
-                del here
-                give_back()
+            stream = islice(stream, done - first, None) if done < total else iter(())
+        tasks = work.tasks(stream)
+        while here := work.shard(tasks, folder.shard, bar):
+            folder.append(here)
+            del here
+            give_back()
         folder.finish()
     return Embedded.open(out)
 
@@ -116,6 +121,28 @@ def make_shard(items: Sequence[Item], encoder: Encoder, space: str, *, role: Rol
     if made is None:
         raise UsageError("a shard without items", cure="give one or more")
     return made
+
+
+def shard_maker(
+    name: str, fingerprint: str, space: str, *, role: Role, workers: int
+) -> Callable[[Sequence[Item]], MadeShard]:
+    """`make_shard` by an encoder that is opened by its name, in a process that was handed none.
+
+    Raises:
+        UsageError: its weights are not those of the ``fingerprint``.
+    """
+    encoder = open_encoder(name, allow_random=True)  # the fingerprint decides
+    if encoder.fingerprint() != fingerprint:
+        raise UsageError("the weights here differ from the driver's", item=name, cure="install the same everywhere")
+    return partial(make_shard, encoder=encoder, space=space, role=role, workers=workers)
+
+
+def died(out: Path) -> bool:
+    """Whether the process that last wrote the folder ended without a word: it crashed, or it was killed.
+
+    Errors, Ctrl-C and ``sys.exit`` are no such end. A process that is writing at this moment looks the same.
+    """
+    return (out / LOCK).exists()
 
 
 def _past_finished(items: Iterator[Item], folder: ShardWriter, work: Embedder, bar: Watching | None) -> Iterator[Item]:
