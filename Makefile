@@ -4,7 +4,7 @@ PY := .venv/bin/python
 RUN := .venv/bin/
 
 help: ## what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 demo: ## the whole job on the built-in sample, in two minutes
 	@tools/setup.sh demo

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-IMAGE_BYTES = 100_000
 IMAGES = 16
 LATENCY_S = 0.02
 ENVIRONMENTS = {
@@ -120,7 +119,7 @@ Call = Callable[[int], Awaitable[object]]
 
 
 def picture(n: int) -> bytes:
-    """A PNG of noise of about IMAGE_BYTES, without an imaging library (peers' environments have none)."""
+    """A PNG of noise of about 100 kB, without an imaging library (peers' environments have none)."""
     import zlib
 
     side = 182

@@ -8,8 +8,6 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from demur.cli import VERBS, overview, parser_of
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -22,6 +20,8 @@ def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 def cli_page() -> str:
     """Every help page of the command, 100 columns wide."""
+    from demur.cli import VERBS, overview, parser_of
+
     os.environ["COLUMNS"] = "100"
     os.environ["NO_COLOR"] = "1"
     parts = [
@@ -40,7 +40,14 @@ def cli_page() -> str:
 
 def main() -> int:
     """Write the pages; with ``--check`` say which are stale instead."""
-    pages = {ROOT / "docs" / "cli.md": cli_page()}
+    try:
+        pages = {ROOT / "docs" / "cli.md": cli_page()}
+    except ModuleNotFoundError as error:
+        sys.stderr.write(
+            f"make_docs: {error.name} is not installed for {sys.executable} - "
+            "run 'make docs', which makes the environment first, or .venv/bin/python tools/make_docs.py\n"
+        )
+        return 2
     stale = [p for p, text in pages.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
     if "--check" in sys.argv:
         for path in stale:

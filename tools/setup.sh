@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Makes the project's environment: tools/setup.sh demo | test | bench
-# Everything goes into .venv (bench: .venv-bench) in the project's folder and the package clients' own caches.
+# Makes the project's environment: tools/setup.sh demo | test
+# Everything goes into .venv in the project's folder and the package clients' own caches.
 # uv does the work when it can be had (several times faster), else pip. Running it again costs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 level=${1:-demo}
 venv=.venv
-[ "$level" = bench ] && venv=.venv-bench
 
 python=${PYTHON:-python3}
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -71,12 +70,7 @@ test)
     fi
   fi
   ;;
-bench)
-  say "installing the benchmarks' peers"
-  install -e '.[demo]' || die "the packages could not be installed" "check the network"
-  for peer in openai any-llm-sdk[openai] inspect-ai psutil; do install "$peer" || say "$peer did not install; its row will say so"; done
-  ;;
-*) die "unknown level $level" "demo, test or bench" ;;
+*) die "unknown level $level" "demo or test" ;;
 esac
 rm -f "$venv"/.made-"$level"-*
 touch "$stamp"
