@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -249,12 +248,14 @@ from pathlib import Path
 from demur.curation.pool import write as pool
 from demur.curation.draw import draw
 from demur.curation.recipe import SourceSpec
-write = pool._line
-def slowly(record):
-    print("line", flush=True)
-    time.sleep(0.2)
+write, lines = pool._line, []
+def stays(record):
+    lines.append(record)
+    if len(lines) == 3:
+        print("in the middle", flush=True)
+        time.sleep(3600)
     return write(record)
-pool._line = slowly
+pool._line = stays
 draw([SourceSpec(name="generic", path=sys.argv[1])], Path(sys.argv[2]), seed=0)
 """
 
@@ -265,8 +266,7 @@ def test_killed_while_it_is_made_it_is_made_again_the_same(towns, tmp_path):
     folder = tmp_path / "pool"
     stopped = subprocess.Popen([sys.executable, "-c", STOPPED, str(towns), str(folder)], stdout=subprocess.PIPE)
     assert stopped.stdout is not None
-    stopped.stdout.readline()
-    time.sleep(0.5)
+    assert stopped.stdout.readline() == b"in the middle\n"
     stopped.send_signal(signal.SIGKILL)
     stopped.wait()
     stopped.stdout.close()
