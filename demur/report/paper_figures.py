@@ -150,8 +150,8 @@ def figure5(data: ReportData) -> list[Panel]:
 
 MISSING_FIGURES = {
     "figure3": "runs over several numbers of distractors: demur sweep RELEASE --distractors 0:10",
-    "figure4": "a release whose manifest holds topics (demur.curation.topics.Drift of the pool and the release)",
-    "figure5": "a release whose manifest holds gate_rounds (gates added one by one)",
+    "figure4": "a release that states topics: a recipe with topics: kmeans",
+    "figure5": "gates added one by one: demur convergence recipe.yaml --out FOLDER, beside the release",
     "positions": "runs with the gold at several places: demur sweep RELEASE --positions 0:4 --k 4",
 }
 
