@@ -192,22 +192,12 @@ def corpus(folder, count=40):
     write_records(folder / "kb.jsonl", documents)
 
 
-def begun(folder, out, encoder):
-    words = ["index", "build", "kb.jsonl", "--out", out, "--encoder", f"stub_encoder:{encoder}", "--skip-bad"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "demur", *words],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def build(folder, out, encoder="deadly_stub"):
+def build(folder, out):
     """Exit code and standard error."""
-    process = begun(folder, out, encoder)
-    told = process.communicate()[1]
-    return process.returncode, told
+    words = ["index", "build", "kb.jsonl", "--out", out, "--encoder", "stub_encoder:deadly_stub", "--skip-bad"]
+    command = [sys.executable, "-m", "demur", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
 
 
 @pytest.mark.integration
@@ -246,19 +236,14 @@ def test_a_build_whose_decoder_crashes_is_run_once_more_and_goes_to_its_end(note
 @pytest.mark.integration
 def test_a_build_that_was_killed_leaves_the_same_folder_when_it_is_run_again(noted, tmp_path):
     write_records(tmp_path / "kb.jsonl", [Document(id=f"t{n}", title="", text=f"text {n}") for n in range(400)])
-    lock = tmp_path / ".index.building" / "parts" / "passages" / "lock"
-    killed = begun(tmp_path, "index", "slow_stub")
-    while not lock.exists():
-        time.sleep(0.01)
-        assert killed.poll() is None
-    time.sleep(0.5)  # in the middle of its only shard
-    killed.kill()
-    killed.communicate()
-    assert lock.exists()
-    code, told = build(tmp_path, "index", "slow_stub")
+    deadly(noted, "text 200")  # kill -9, in the middle of its only shard
+    assert build(tmp_path, "index")[0] == -signal.SIGKILL
+    assert (tmp_path / ".index.building" / "parts" / "passages" / "lock").exists()
+    deadly(noted)
+    code, told = build(tmp_path, "index")
     assert code == 0, told
     assert "passages: the last run died in items 0 to 399" in told
-    assert "died" not in build(tmp_path, "whole", "slow_stub")[1]
+    assert "died" not in build(tmp_path, "whole")[1]
     assert files(tmp_path / "index") == files(tmp_path / "whole")
 
 
