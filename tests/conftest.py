@@ -14,6 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 # Read when their packages are imported, which a module's fixture may do before any test's own begins.
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
+# Seconds in which the hub's client, whose own are ten, is answered by a hub of ours on a busy machine.
+os.environ["HF_HUB_DOWNLOAD_TIMEOUT"] = os.environ["HF_HUB_ETAG_TIMEOUT"] = "300"
 # What a developer's shell or a CI server may say: how wide tables are, whether they are coloured, and that a proxy
 # stands before everything, also before the servers that tests start on this machine.
 os.environ["COLUMNS"] = "80"

@@ -269,7 +269,7 @@ def demur(folder, *words):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
 
 
