@@ -110,6 +110,14 @@ def test_where_nothing_was_wrong_a_few_shards_are_done_aside_and_no_byte_differs
 
 
 @pytest.mark.integration
+def test_an_item_that_was_reached_ahead_of_its_shard_is_found_there(noted, tmp_path):
+    deadly(noted, "text 40")
+    made = here(texts(100), left_by_the_dead(tmp_path / "out"))
+    assert dict(made.errors()) == {"i40": ENDED}
+    assert noted.read_text().splitlines() == ["text 40"] * DEATHS
+
+
+@pytest.mark.integration
 def test_a_run_that_was_stopped_later_goes_on_there(noted, tmp_path, capfd):
     items = texts(60)
     embed(items[:32], deadly_stub(), "text", tmp_path / "out", shard=16, progress=False)
