@@ -56,6 +56,7 @@ _FORMS = [
         rf"\b{_MONTH}[ -](?:the )?{_DAY}(?:,? of|,)?[ -]{_LONG_YEAR}",
         r"(?<![\d.-])(?P<year>\d{4})[-/.](?P<month_number>\d{1,2})[-/.](?P<day>\d{1,2})(?![\d]|[-/.]\d)",
         r"(?<![\d.-])(?P<first>\d{1,2})(?P<sep>[-/.])(?P<second>\d{1,2})(?P=sep)(?P<year>\d{4})(?!\d)",
+        r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<short>\d{2})(?![\d/])",
         r"(?P<year>\d{4})\s?年(?:\s?(?P<month_number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?日)?)?",
         rf"\b{_MONTH}(?: of|,)? {_LONG_YEAR}",
         rf"(?<!\d){_DAY}(?: of)?[ -]{_MONTH}(?!\w)",
@@ -70,8 +71,9 @@ _FORMS = [
 def dates(text: str) -> tuple[Date, ...]:
     """Every date of ``readable(text)``, left to right, years that stand alone included.
 
-    Day and month in figures (``12/07/1975``) are read in both orders where both are possible: such a text gives two
-    dates with one place. A four-digit number from 1000 to 2199 without separator, unit or decimals is a year.
+    Day and month in figures (``12/07/1975``) are read in both orders where both are possible, years of two figures in
+    both centuries: such a text gives several dates with one place. A four-digit number from 1000 to 2199 without
+    separator, unit or decimals is a year.
 
     >>> [d[:3] for d in dates("12 July 1975, July 12th, 1975, 1975-07-12 and 2,640 m in 1889")]
     [(1975, 7, 12), (1975, 7, 12), (1975, 7, 12), (1889, 0, 0)]
@@ -106,6 +108,9 @@ def _read(said: dict[str, str | None]) -> list[tuple[int, int, int]]:
     year = int(said.get("year") or 0)
     if (said.get("era") or "").strip().upper().startswith("B"):
         year = -year
+    if said.get("short"):
+        years = [century + int(said["short"] or 0) for century in (1900, 2000)]
+        return [one for year in years for one in _read({**said, "short": None, "year": str(year)})]
     if said.get("first"):
         pairs = {
             (int(said["second"] or 0), int(said["first"] or 0)),
@@ -125,6 +130,7 @@ def whole_date(text: str) -> Date | None:
     ((1975, 11, 11), None)
     """
     text = re.sub(r"^(?:on|in|the|circa|c\.)\s+", "", readable(text).strip(), flags=re.IGNORECASE).strip(" .,;()")
+    text = re.sub(r"^\+?(\d{4}-\d\d-\d\d)T00:00:00(?:\.0+)?Z?$", r"\1", text)  # a day, as knowledge bases write it
     found = dates(text)
     if len(found) != 1 or (found[0].start, found[0].end) != (0, len(text)):
         return None

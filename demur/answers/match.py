@@ -13,7 +13,7 @@ from demur.answers.dates import whole_date
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
 from demur.answers.text import normalise, readable, words
-from demur.answers.yes_no import polarities, polarity
+from demur.answers.yes_no import SIDES, polarities, polarity
 from demur.records import AnswerSpec
 
 
@@ -40,7 +40,8 @@ def holds(spec: AnswerSpec, text: str) -> bool:
 
     Returns:
         True when the answer stands in the text as words, as an equal quantity or as the same date. For a choice the
-        text of a right option counts, never its letter; for a box nothing but the same box in figures does.
+        text of a right option counts, never its letter; for a box nothing but the same box in figures does. A mere
+        yes or no stands in no passage.
 
     >>> uk = AnswerSpec(accepted=(("UK",),))
     >>> holds(uk, "It is made in the U.K. today."), holds(uk, "Ukraine")
@@ -51,10 +52,17 @@ def holds(spec: AnswerSpec, text: str) -> bool:
     long = len(words(text)) > 4
     if spec.kind == "choice" and spec.choices:
         right = [t for label, t in spec.choices if label in right_labels(spec)]
-        return any(next(spans(spec, t, text, bare=not long, kind="string"), None) for t in right)
+        return any(_stands(spec, t, text, bare=not long, kind="string") for t in right)
     if spec.number is not None and any(True for _ in range_spans(spec, text, bare=not long)):
         return True
-    return any(all(next(spans(spec, part, text, bare=not long), None) for part in form) for form in spec.accepted)
+    return any(all(_stands(spec, part, text, bare=not long) for part in form) for form in spec.accepted)
+
+
+def _stands(spec: AnswerSpec, part: str, text: str, *, bare: bool, kind: str = "") -> bool:
+    said = normalise(part)
+    if said in SIDES:  # a passage neither answers yes nor no, though it has these words
+        return normalise(text) == said
+    return next(spans(spec, part, text, bare=bare, kind=kind), None) is not None
 
 
 def matches(spec: AnswerSpec, answer: str) -> Match:
@@ -127,7 +135,7 @@ def _match_form(spec: AnswerSpec, form: tuple[str, ...], text: str) -> Match:
 
 def _nearly(part: str, text: str) -> Match:
     """Wrong, or something that rules cannot tell: a piece of the name, the name misspelt, a paraphrased sentence."""
-    gold, said = [w.norm for w in content(words(part))], [w.norm for w in content(words(text))]
+    gold, said = [w.norm for w in content(part)], [w.norm for w in content(text)]
     if whole_quantity(part) or whole_date(part) or not said:
         return Match(False, "", f"does not state {part!r}")
     telling = {w for w in gold if len(w) > 2 and w not in _FUNCTION}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from demur.answers import numbers
 from demur.answers.dates import Date, dates, whole_date
 from demur.answers.numbers import Quantity, in_unit, quantities, unit_named, whole_quantity
-from demur.answers.text import ARTICLES, Word, readable, words
+from demur.answers.text import ARTICLES, Word, fold, readable, words
 from demur.records import AnswerSpec
 
 Span = tuple[int, int]
@@ -31,19 +31,31 @@ class _Part(NamedTuple):
 def _part(text: str, kind: str) -> _Part:
     """A part of a form as what it is: words, a quantity with its noun, a date; ``kind`` is the answer's."""
     date = whole_date(text)
-    if date and kind != "date" and not date.month:
+    read = whole_quantity(text)
+    if date and kind != "date" and not date.month and read:
         date = None  # a bare number may be a year; it is compared as both below
-    read = whole_quantity(text) if date is None or kind == "number" else None
-    quantity, noun = read if read else (None, "")
-    return _Part(text, tuple(content(words(text))), quantity, noun, None if kind == "number" else date)
+    quantity, noun = read if read and (date is None or kind == "number") else (None, "")
+    owners = {match.start() for match in _OWNING.finditer(readable(text))}
+    found = (w._replace(raw=f"{w.raw}'s") if w.end in owners else w for w in content(text))
+    return _Part(text, tuple(found), quantity, noun, None if kind == "number" else date)
 
 
-def content(found: tuple[Word, ...]) -> list[Word]:
-    """Words without articles; a capital A in the middle is a letter, not an article."""
-    kept = [
-        w for i, w in enumerate(found) if w.norm not in ARTICLES and not (w.norm == "a" and (w.raw == "a" or i == 0))
-    ]
-    return kept or list(found)
+_OWNING = re.compile(r"(?<=[^\W_])'s(?![^\W_])", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def content(text: str) -> tuple[Word, ...]:
+    """Words without articles and endings of possession; a capital A in the middle is a letter, not an article."""
+    found = words(text)
+    owned = {match.end() for match in _OWNING.finditer(readable(text))}
+    kept = tuple(
+        w
+        for i, w in enumerate(found)
+        if w.norm not in ARTICLES
+        and not (w.norm == "a" and (w.raw == "a" or i == 0))
+        and not (w.norm == "s" and w.end in owned)
+    )
+    return kept or found
 
 
 def spans(spec: AnswerSpec, form: str, text: str, *, bare: bool, kind: str = "") -> Iterator[Span]:
@@ -70,23 +82,74 @@ def spans(spec: AnswerSpec, form: str, text: str, *, bare: bool, kind: str = "")
 def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
     if part.quantity is not None and not part.noun:
         return  # numbers are compared by value alone: "2" is not in "-2" or "2.5"
-    said = content(words(text))
+    said, places = _said(text)
     wanted = [_forms_of(w) for w in part.words]
-    strict = len(part.words) == 1 and part.words[0].norm in _LOOKALIKES and part.words[0].raw.isupper()
+    if len(wanted) > 1:  # a numeral by itself may be anything
+        wanted = [f | {_ROMAN.get(w.raw, _key(w))} for f, w in zip(wanted, part.words, strict=True)]
+    only = part.words[0] if len(part.words) == 1 else None
+    acronym = only is not None and only.norm in _LOOKALIKES and only.raw.isupper()
+    name = only is not None and only.norm in _LOOKALIKES and only.raw[:1].isupper() and not bare
     if not wanted:
         return
-    keys = [_key(w) for w in said]
-    for i in range(len(said) - len(wanted) + 1):
-        if keys[i] in wanted[0] and all(keys[i + j] in wanted[j] for j in range(1, len(wanted))):
-            if strict and not said[i].raw.isupper() and not (bare and len(said) == 1):
-                continue  # the country US is not the pronoun
-            yield said[i].start, said[i + len(wanted) - 1].end
+    for i in sorted({place for key in wanted[0] for place in places.get(key, ())}):
+        if not all(any(i + j in places.get(key, ()) for key in keys) for j, keys in enumerate(wanted) if j):
+            continue
+        word = said[i]
+        if acronym and not word.raw.isupper() and not (bare and len(said) == 1):
+            continue  # the country US is not the pronoun
+        if name and (not word.raw[:1].isupper() or (word.norm in _OPENERS and _opens(text, word.start))):
+            continue  # nor is the pronoun a film that is called It
+        yield word.start, said[i + len(wanted) - 1].end
 
 
-_LOOKALIKES = frozenset({
-    "us", "it", "who", "in", "is", "as", "at", "or", "no", "am", "pm", "be", "do", "go", "he", "me", "my", "so",
-    "to", "up", "we", "and", "are", "can", "for", "all", "one", "new", "may",
+@lru_cache(maxsize=512)
+def _said(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
+    """The words of a text to look for forms in, and where each key of them stands.
+
+    A word has further keys: without a particle, with the s of possession, and a numeral's value.
+    """
+    found = content(text)
+    owners = {match.start() for match in _OWNING.finditer(readable(text))}
+    places: dict[str, set[int]] = {}
+    for i, word in enumerate(found):
+        key = _key(word)
+        places.setdefault(key, set()).add(i)
+        if word.raw in _ROMAN:
+            places.setdefault(_ROMAN[word.raw], set()).add(i)
+        elif word.end in owners:
+            places.setdefault(f"{key}s", set()).add(i)
+        elif "\uac00" <= key[-1] <= "\ud7a3" and (stem := _PARTICLE.match(key)):
+            places.setdefault(stem[1], set()).add(i)
+    return found, places
+
+
+def _opens(text: str, start: int) -> bool:
+    """Whether a sentence begins at a place of ``readable(text)``."""
+    before = readable(text)[max(0, start - 40) : start].rstrip(" \t\"'()[]")
+    return not before or before[-1] in ".!?:;\n"
+
+
+_OPENERS = frozenset({
+    "it", "he", "she", "they", "we", "you", "who", "what", "when", "where", "how", "why", "this", "that", "these",
+    "there", "here", "in", "as", "at", "on", "by", "if", "no", "so", "to", "and", "or", "but", "for", "all", "are",
+    "can", "is", "be", "do", "my", "then", "now", "once", "one", "new",
 })  # fmt: skip
+"""They begin a sentence with a capital, whatever they mean."""
+_LOOKALIKES = _OPENERS | {
+    "us", "am", "pm", "go", "me", "up", "may", "march", "august", "will", "him", "her", "them", "his", "its", "our",
+    "your", "was", "were", "has", "had", "not", "of", "off", "out", "over",
+}  # fmt: skip
+"""Words that are a name only where they are written as one."""
+_ROMAN = {name: str(value) for value, name in enumerate((
+    "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI", "XVII", "XVIII",
+    "XIX", "XX",
+), start=2)}  # fmt: skip
+_PARTICLE = re.compile(
+    "(.+?)(?:은|는|이|가|을|를|의|에|에서|에게|와|과|로|으로|도|만|까지|부터|보다|이나|이며|이고|이다|입니다|였다|이었다|"
+    "라고|이라고|라는|이라는|인|에는|에도|에서는|에서의|으로는|로는)$"
+)
+"""Korean writes particles in one word with the noun."""
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa"})
 _SPELLINGS = {
     "grey": "gray", "colour": "color", "colours": "colors", "centre": "center",
     "harbour": "harbor", "theatre": "theater",
@@ -104,6 +167,10 @@ def _key(word: Word) -> str:
 def _forms_of(word: Word) -> frozenset[str]:
     """Keys that count as this word: a common noun (written small) also in its other number, a name never."""
     key = _key(word)
+    if word.raw.endswith("'s"):  # Queen's, Queens
+        return frozenset({key, f"{key}s"})
+    if not word.raw.isascii() and word.raw.casefold() != (spelt := word.raw.casefold().translate(_UMLAUTS)):
+        return frozenset({key, fold(spelt)})
     if not (word.raw.islower() and word.raw.isalpha() and len(key) >= 3):
         return frozenset({key})
     forms = {key, key + "s", key + "es"}
@@ -113,6 +180,10 @@ def _forms_of(word: Word) -> frozenset[str]:
         forms.add(key[:-3] + "y")
     if re.search(r"(?:s|x|z|ch|sh|o)es$", key):
         forms.add(key[:-2])
+    if key.endswith(("f", "fe")):
+        forms.add(key.removesuffix("e")[:-1] + "ves")
+    if key.endswith("ves"):
+        forms |= {key[:-3] + "f", key[:-3] + "fe"}
     if key.endswith("s") and not key.endswith(("ss", "us", "is")) and len(key) > 3:
         forms.add(key[:-1])
     return frozenset(forms)
@@ -135,7 +206,7 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
     gold = part.quantity
     assert gold is not None
     unit, own_unit = _unit_of(spec, part), bool(gold.unit)
-    days = [(d.start, d.end) for d in dates(text) if d.month]
+    days = _days(text)
     alone = whole_quantity(text)
     whole = alone is not None
     plain_year = gold.plain and not unit and 1000 <= gold.low < 2200 and not part.noun
@@ -159,6 +230,11 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
         slack = _slack(spec, gold, bool(unit), converted=bool(said.unit) and said.unit != unit)
         if abs(low - gold.low) <= slack and abs(high - gold.high) <= slack:
             yield said.start, said.end
+
+
+def _days(text: str) -> list[Span]:
+    """Where dates are written that are more than the figures of a year."""
+    return [(d.start, d.end) for d in dates(text) if d.month or not readable(text)[d.start : d.end].isdigit()]
 
 
 def _slack(spec: AnswerSpec, gold: Quantity, has_unit: bool, *, converted: bool) -> float:
@@ -185,7 +261,7 @@ def range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:
     slack = 1e-14 * max(1.0, abs(low), abs(high))
     if low == high and spec.tolerance is not None:
         slack = max(slack, spec.tolerance * abs(low))
-    days = [(d.start, d.end) for d in dates(text) if d.month]
+    days = _days(text)
     whole = whole_quantity(text) is not None
     for said in quantities(text):
         if any(a < said.end and said.start < b for a, b in days) or (said.ordinal and not whole):

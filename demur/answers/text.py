@@ -23,6 +23,9 @@ _WORD = re.compile(
     re.VERBOSE,
 )
 _FINE_SPACE = re.compile("(?<=\\d)[\u00a0\u202f\u2009'\u2019](?=\\d{3}(?!\\d))")
+_POINTED = re.compile(r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,}(?![\w]|[.,]\d)")
+"""Points between several groups of three digits: 1.234.567."""
+_DECADE = re.compile(r"(?<=\d0)'s(?![^\W_])")
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670]")
 _PLAIN = str.maketrans(
     {"ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ŧ": "t", "ĸ": "k"}
@@ -59,9 +62,9 @@ class Word(NamedTuple):
 @lru_cache(maxsize=4096)
 def readable(text: str) -> str:
     """The text with its characters made uniform (NFKC, one kind of dash and quote, digit groups by commas alone)."""
-    text = _FINE_SPACE.sub(",", text)
+    text = _POINTED.sub(lambda match: match.group().replace(".", ","), _FINE_SPACE.sub(",", text))
     text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", text)
-    return unicodedata.normalize("NFKC", text.translate(_SIGNS)).translate(_SIGNS)
+    return _DECADE.sub("s", unicodedata.normalize("NFKC", text.translate(_SIGNS)).translate(_SIGNS))
 
 
 @lru_cache(maxsize=65536)

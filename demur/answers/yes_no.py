@@ -12,13 +12,14 @@ _YES_NO = re.compile(
     r"evidence|mention|other|such|more|way))",
     re.IGNORECASE,
 )
-_SIDE = {"yes": "yes", "yeah": "yes", "true": "yes", "no": "no", "nope": "no", "false": "no"}
+SIDES = {"yes": "yes", "yeah": "yes", "true": "yes", "no": "no", "nope": "no", "false": "no"}
+"""Words that take a side -> the side."""
 
 
 def polarity(spec: AnswerSpec) -> str:
     """What the accepted forms come to, "yes" or "no"; "" when they are something else."""
     sides = {
-        _SIDE.get(normalise(form[0]).split()[0], "") if len(form) == 1 and normalise(form[0]) else ""
+        SIDES.get(normalise(form[0]).split()[0], "") if len(form) == 1 and normalise(form[0]) else ""
         for form in spec.accepted
     }
     opens = [
@@ -34,8 +35,8 @@ def polarities(text: str) -> set[str]:
 
     A word that opens the text outweighs a single one of the other side further on.
     """
-    said = {_SIDE[m.group(1).lower()] for m in _YES_NO.finditer(readable(text))}
+    said = {SIDES[m.group(1).lower()] for m in _YES_NO.finditer(readable(text))}
     first = _YES_NO.match(readable(text).lstrip())
     if first:
-        said = {_SIDE[first.group(1).lower()]} | ({"yes", "no"} if len(said) == 2 else set())
+        said = {SIDES[first.group(1).lower()]} | ({"yes", "no"} if len(said) == 2 else set())
     return said
