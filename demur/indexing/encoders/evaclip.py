@@ -35,6 +35,7 @@ from demur.indexing.encoders.torch_models import (
     PRECISION,
     PROBE,
     JointModel,
+    reason_of,
     refuse_random,
     require_torch,
     running,
@@ -173,7 +174,7 @@ def _load(source: str, revision: str | None, precision: str, item: str) -> tuple
         )
         tokenizer = transformers.CLIPTokenizer.from_pretrained(place, revision=revision or "main")
     except Exception as error:  # the repository's own code may fail in any way
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = reason_of(error)
         if isinstance(error, OSError) and not path.is_dir():
             raise UsageError(
                 f"the model cannot be had: {reason}",

@@ -26,6 +26,7 @@ from demur.indexing.encoders.torch_models import (
     BATCH,
     PROBE,
     JointModel,
+    reason_of,
     require_torch,
     running,
     unit,
@@ -183,7 +184,7 @@ def _load(source: _Source, precision: str, device: Any, item: str) -> tuple[Any,
         )
         tokenizer = open_clip.get_tokenizer(source.model)
     except Exception as error:  # hub, pickle, safetensors and PyTorch each have errors of their own
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = reason_of(error)
         if isinstance(error, OSError) or any(sign in reason for sign in _NOT_HAD):
             raise UsageError(
                 f"its files cannot be had: {reason.partition('. Last error:')[0]}",

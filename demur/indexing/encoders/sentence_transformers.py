@@ -30,6 +30,7 @@ from demur.indexing.encoders.torch_models import (
     BATCH,
     PRECISION,
     PROBE,
+    reason_of,
     refuse_random,
     require_torch,
     running,
@@ -167,7 +168,7 @@ def _load(source: str, device: str, item: str) -> tuple[Any, str, list[str]]:
             model = SentenceTransformer(place, device=device, trust_remote_code=False)
         plain = not is_sentence_transformer_model(place)
     except Exception as error:  # the hub's client, transformers and PyTorch each have errors of their own
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = reason_of(error)
         if isinstance(error, OSError) and not path.is_dir():
             raise UsageError(
                 f"the model cannot be had: {reason}",

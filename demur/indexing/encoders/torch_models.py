@@ -94,6 +94,11 @@ def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
         )
 
 
+def reason_of(error: BaseException) -> str:
+    """What a library says went wrong while it loaded a model, on one line of bounded length."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
 class Batches:
     """Runs a model over items in batches; when memory runs out the batch is halved, and stays so.
 
