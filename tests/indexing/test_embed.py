@@ -584,4 +584,4 @@ def test_a_shard_is_held_once(tmp_path):
     run(texts(4096), tmp_path / "out", encoder, shard=2048)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 1.7 * 2048 * 512 * 4  # its vectors, their ids, and a batch
+    assert peak < 2 * 2048 * 512 * 4  # its vectors, their ids, and a batch: 1.5; held twice, 2.5
