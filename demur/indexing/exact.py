@@ -36,6 +36,8 @@ BLOCK = 1024
 """Most queries searched at once by one thread."""
 SCORES = 1 << 21
 """Scores of one matrix product: what stays in the last cache is looked through at little cost."""
+HANDFUL = 64
+"""Candidates that are scored exactly sooner than looked through."""
 CROWD = 1024
 """Candidates of one query, beyond k, that cannot be told apart by the fast kernel before it is searched alone."""
 GPU_MOST = 2048
@@ -59,10 +61,11 @@ def unit(vectors: Floats) -> Floats:
     return np.asarray(vectors / np.where(norms > 0, norms, 1.0), dtype=np.float32)
 
 
-def usable(vectors: Floats) -> NDArray[np.bool_]:
-    """(n,) True for rows that can be compared: finite and not all zero."""
-    finite = np.isfinite(vectors).all(axis=1)
-    return np.asarray(finite & (np.abs(vectors).max(axis=1, initial=0) > 0))
+def norms_of(vectors: Floats) -> NDArray[np.float64]:
+    """(n,) their Euclidean norms."""
+    squares = vectors.astype(np.float64)
+    squares *= squares
+    return np.asarray(np.sqrt(np.add.reduce(squares, axis=1)))
 
 
 def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
@@ -74,6 +77,7 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
         rows: (Q, c) int64; -1 scores -inf.
     """
     width, dims = rows.shape[1], vectors.shape[1]
+    vectors = np.asarray(vectors)  # a memmap makes a memmap of every block
     if 0 < 16 * rows.size * dims <= RESCORE_BYTES and rows.min() >= 0:  # the few steps of one query: see `_candidates`
         few = vectors[rows].astype(np.float64)
         few *= queries[:, None, :]
@@ -165,12 +169,15 @@ def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) 
     k = min(k, n)
     if k < 1 or not len(queries):
         return Found(np.empty((len(queries), max(k, 0)), np.float32), np.empty((len(queries), max(k, 0)), np.int64))
+    slack = slack_of(norms_of(queries), vectors.shape[1], largest_norm)
     on_gpu = k <= GPU_MOST and gpus() > 0
     if len(queries) < PRODUCT_FROM or on_gpu or not numpy_ahead():
         step = 16 * BLOCK if on_gpu else BLOCK  # the vectors go to the GPU once for each block
         parts = [
-            settled(block, vectors, k, largest_norm, lambda some, _, take: _candidates(some, vectors, take))
-            for block in (queries[i : i + step] for i in range(0, len(queries), step))
+            settled(
+                queries[i : i + step], vectors, k, slack[i : i + step], lambda q, _, take: _candidates(q, vectors, take)
+            )
+            for i in range(0, len(queries), step)
         ]
         return parts[0] if len(parts) == 1 else Found(*map(np.concatenate, zip(*parts, strict=True)))
     out = Found(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
@@ -178,10 +185,18 @@ def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) 
     cuts = [len(queries) * i // blocks for i in range(blocks + 1)]
 
     def search(start: int, end: int) -> None:
-        out.scores[start:end], out.rows[start:end] = _products(queries[start:end], vectors, k, largest_norm)
+        out.scores[start:end], out.rows[start:end] = _products(queries[start:end], vectors, k, slack[start:end])
 
     _in_threads(search, list(pairwise(cuts)))
     return out
+
+
+def exact_set(queries: Floats, vectors: Floats, k: int, slack: Floats) -> Found:
+    """As `exact_top`, for a few queries, in any order and with approximate scores: nothing is scored again."""
+    near = _candidates(queries, vectors, min(k + 1, len(vectors)))
+    if k < len(vectors) and (near.scores[:, k] >= near.scores[:, k - 1] - slack).any():
+        return settled(queries, vectors, k, slack, lambda some, _, take: _candidates(some, vectors, take))
+    return Found(np.ascontiguousarray(near.scores[:, :k]), np.ascontiguousarray(near.rows[:, :k]))
 
 
 @cache
@@ -225,14 +240,18 @@ def _in_threads(work: Callable[[int, int], None], cuts: Sequence[tuple[int, int]
         list(pool.map(work, *zip(*cuts, strict=True)))
 
 
-def slack_of(queries: Floats, largest_norm: float) -> Floats:
+def slack_of(norms: NDArray[np.float64], dims: int, largest_norm: float) -> Floats:
     """(Q,) how far a float32 score may lie below another, and its vector still come before the other's.
 
     Twice the error of each, |computed - true| <= d * 2^-24 * |q| * |x| for float32 sums in any order (Higham 2002,
     section 3.1), and as much again, which covers the rounding of the exact score.
+
+    Args:
+        norms: (Q,) of the queries.
+        dims: d.
+        largest_norm: an upper bound of the norms of the vectors.
     """
-    norms = np.sqrt(np.add.reduce(np.square(queries, dtype=np.float64), axis=1))
-    slack = (4 * norms * largest_norm * queries.shape[1] * 2.0**-24).astype(np.float32)
+    slack = (norms * (4 * largest_norm * dims * 2.0**-24)).astype(np.float32)
     return np.asarray(np.nextafter(slack, np.float32(np.inf)))
 
 
@@ -243,9 +262,8 @@ class Nearest:
     first k of all that was offered are among them.
     """
 
-    def __init__(self, queries: Floats, k: int, largest_norm: float) -> None:
-        self._queries, self._k = queries, k
-        self._slack = slack_of(queries, largest_norm)
+    def __init__(self, queries: Floats, k: int, slack: Floats) -> None:
+        self._queries, self._k, self._slack = queries, k, slack
         self.floor = np.full(len(queries), -np.inf, np.float32)
         """(Q,) approximate scores below it are of no use."""
         self.crowded = np.zeros(len(queries), bool)
@@ -350,11 +368,11 @@ def _kth_at_least(scores: Floats, k: int) -> Floats:
     return kth
 
 
-def _products(queries: Floats, vectors: Floats, k: int, largest_norm: float) -> Found:
+def _products(queries: Floats, vectors: Floats, k: int, slack: Floats) -> Found:
     """The exact first k by matrix products over blocks of the vectors."""
     n = len(vectors)
     width = min(n, SCORES // len(queries), 16384)
-    nearest = Nearest(queries, k, largest_norm)
+    nearest = Nearest(queries, k, slack)
     room = np.empty(len(queries) * width, np.float32)
     for start in range(0, n, width):
         block = vectors[start : start + width]
@@ -377,7 +395,7 @@ def _alone(query: Floats, vectors: Floats, k: int) -> Found:
 
 
 def settled(
-    queries: Floats, vectors: Floats, k: int, largest_norm: float, propose: Callable[[Floats, Rows, int], Found]
+    queries: Floats, vectors: Floats, k: int, slack: Floats, propose: Callable[[Floats, Rows, int], Found]
 ) -> Found:
     """The exact first k of what another index finds, asked until nothing that it left out can belong to them.
 
@@ -385,11 +403,10 @@ def settled(
         queries: (Q, d) float32.
         vectors: (n, d) float32 that the proposed rows are rows of.
         k: at most n.
-        largest_norm: an upper bound of the norms of ``vectors``.
+        slack: (Q,) of the queries and vectors, see `slack_of`.
         propose: called with some of the queries, their places in ``queries`` and how many candidates to give; answers
             with float32 scores, whose error is that of a float32 sum, best first, and row -1 where there are no more.
     """
-    slack = slack_of(queries, largest_norm)
     take = min(len(vectors), k + MARGIN)
     near = propose(queries, np.arange(len(queries)), take)
     out, left = _scored_again(queries, vectors, k, slack, near, last=take == len(vectors))
@@ -400,6 +417,31 @@ def settled(
         out.scores[left], out.rows[left] = some
         left = left[open_]
     return out
+
+
+def first_of(queries: Floats, vectors: Floats, rows: Rows, k: int, slack: Floats) -> Found:
+    """The exact first k of each query's own candidates; scored exactly are those alone that can be among them.
+
+    Args:
+        queries: (Q, d) float32.
+        vectors: (n, d) float32, C-contiguous, mapped or not.
+        rows: (Q, c) int64, each at most once in a line; -1 for none.
+        k: at least 1; at most c come back.
+        slack: (Q,) see `slack_of`.
+    """
+    import faiss
+
+    if rows.size <= HANDFUL:
+        return best(rescore(queries, vectors, rows), rows, k)
+    scores = np.empty(rows.shape, np.float32)
+    faiss.fvec_inner_products_by_idx(  # type: ignore[attr-defined]  # its stub lacks it
+        faiss.swig_ptr(scores), faiss.swig_ptr(queries), faiss.swig_ptr(vectors), faiss.swig_ptr(rows),
+        vectors.shape[1], *rows.shape,
+    )  # fmt: skip
+    order = np.argsort(-scores, axis=1)
+    lines = np.arange(len(rows))[:, None]
+    near = Found(scores[lines, order], rows[lines, order])
+    return _scored_again(queries, vectors, min(k, rows.shape[1]), slack, near, last=True)[0]
 
 
 def _scored_again(
@@ -436,7 +478,7 @@ def nearest_one(queries: Floats, vectors: Floats, *, largest_norm: float) -> Row
         block = queries[start : start + step]
         scores = block @ vectors.T
         rows[start : start + step] = scores.argmax(axis=1)
-        floor = scores.max(axis=1) - slack_of(block, largest_norm)
+        floor = scores.max(axis=1) - slack_of(norms_of(block), vectors.shape[1], largest_norm)
         unclear = np.flatnonzero((scores >= floor[:, None]).sum(axis=1) > 1)
         rows[start + unclear] = exact_top(block[unclear], vectors, 1, largest_norm=largest_norm).rows[:, 0]
     return rows

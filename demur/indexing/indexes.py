@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from demur.errors import DataError, IndexFileError, UsageError
 from demur.indexing.choose import PRODUCT
@@ -27,18 +28,23 @@ from demur.indexing.exact import (
     Nearest,
     Rows,
     best,
+    exact_set,
     exact_top,
+    first_of,
     nearest_one,
+    norms_of,
     padded,
     rescore,
     settled,
-    usable,
+    slack_of,
 )
 from demur.indexing.ivf import Tuned, least_mean, list_rows, lists_enough, offer_lists, read_faiss
 from demur.store import storage_errors
 
 SHARED = 8
 """Queries for each list from which a matrix product over the list beats scanning it query by query (see `choose`)."""
+FEW = 12
+"""Queries below which a line of Python costs as much as what it could save."""
 TOGETHER = 1 << 15
 """Queries searched list by list at once."""
 
@@ -111,40 +117,63 @@ class Dense:
             UsageError: k is below 1, or the dimensions differ.
             DataError: a query is NaN, infinite or zero; names its place in the batch.
         """
-        queries = self._checked(queries, k)
+        queries, norms = self._checked(queries, k)
         if self._lists is None or not len(queries):
             return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
-        return padded(self._found(queries, k, self.nprobe), k)
+        return padded(self._found(queries, norms, k, self.nprobe), k)
 
-    def _found(self, queries: Floats, k: int, probes: int) -> Found:
+    def _found(self, queries: Floats, norms: NDArray[np.float64], k: int, probes: int) -> Found:
         """The first k of the vectors in that many lists of each query, as far as codes let them be found."""
+        slack, k = slack_of(norms, self.dims, self._largest), min(k, self.count)
+        if len(queries) < FEW and self.kind == "ivf-flat":  # what is in the lists is scored, not how near they are
+            near = slack_of(norms, self.dims, self._coarse_norm)
+            return self._within(queries, exact_set(queries, self._centroids, probes, near), k, slack)
         coarse = exact_top(queries, self._centroids, probes, largest_norm=self._coarse_norm)
-        self._lists.nprobe = probes
-        if self.kind == "ivf-flat":
-            return self._in_whole_lists(queries, min(k, self.count), coarse)
-        take = min(self.count, max(k * self.refine, k + MARGIN))
-        _, rows = self._lists.search_preassigned(queries, take, coarse.rows, coarse.scores)
-        return best(rescore(queries, self.vectors, rows), rows, k)
+        if len(queries) < FEW:
+            return self._within(queries, coarse, k, slack)
+        order = np.argsort(coarse.rows[:, 0], kind="stable")  # those that share lists find them in the cache
+        back = np.argsort(order)
+        found = self._within(queries[order], Found(coarse.scores[order], coarse.rows[order]), k, slack[order])
+        return Found(found.scores[back], found.rows[back])
 
-    def _in_whole_lists(self, queries: Floats, k: int, coarse: Found) -> Found:
-        """The exact first k of the vectors in the lists of each query, by whichever way is cheaper."""
-        if coarse.rows.size < SHARED * self._lists.nlist:
+    def _within(self, queries: Floats, coarse: Found, k: int, slack: Floats) -> Found:
+        """The first k of the vectors in those lists of each query."""
+        if self.kind != "ivf-flat":
+            take = min(self.count, max(k * self.refine, k + MARGIN))
+            return first_of(queries, self.vectors, self._scan(queries, coarse, take).rows, k, slack)
+        if coarse.rows.size >= SHARED * self._lists.nlist:
+            return self._in_whole_lists(queries, k, coarse, slack)
 
-            def propose(some: Floats, places: Rows, take: int) -> Found:
-                return Found(*self._lists.search_preassigned(some, take, coarse.rows[places], coarse.scores[places]))
+        def propose(some: Floats, places: Rows, take: int) -> Found:
+            here = coarse if len(places) == len(queries) else Found(coarse.scores[places], coarse.rows[places])
+            return self._scan(some, here, take)
 
-            return settled(queries, self.vectors, k, self._largest, propose)
+        return settled(queries, self.vectors, k, slack, propose)
+
+    def _scan(self, queries: Floats, coarse: Found, take: int) -> Found:
+        """What faiss finds in the lists of each query, one query after the other."""
+        import faiss
+
+        found = Found(np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64))
+        self._lists.nprobe = coarse.rows.shape[1]
+        self._lists.search_preassigned_c(
+            len(queries), faiss.swig_ptr(queries), take, faiss.swig_ptr(coarse.rows), faiss.swig_ptr(coarse.scores),
+            faiss.swig_ptr(found.scores), faiss.swig_ptr(found.rows), False,
+        )  # fmt: skip
+        return found
+
+    def _in_whole_lists(self, queries: Floats, k: int, coarse: Found, slack: Floats) -> Found:
+        """The exact first k of the vectors in the lists of each query, by matrix products list by list."""
         found = Found(np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64))
         for start in range(0, len(queries), TOGETHER):
             mine = slice(start, start + TOGETHER)
-            nearest = Nearest(queries[mine], k, self._largest)
+            nearest = Nearest(queries[mine], k, slack[mine])
             offer_lists(self._lists, queries[mine], coarse.rows[mine], nearest)
             found.scores[mine], found.rows[mine] = nearest.settled(self.vectors)
             for line in (start + np.flatnonzero(nearest.crowded)).tolist():
                 rows = np.concatenate([list_rows(self._lists, number) for number in coarse.rows[line].tolist()])[None]
-                found.scores[line], found.rows[line] = best(
-                    rescore(queries[line : line + 1], self.vectors, rows), rows, k
-                )
+                one = slice(line, line + 1)
+                found.scores[one], found.rows[one] = padded(best(rescore(queries[one], self.vectors, rows), rows, k), k)
         return found
 
     def probes_for(self, blocks: Iterable[Floats], k: int, *, recall: float = 0.99, asked: float = inf) -> Tuned:
@@ -168,7 +197,7 @@ class Dense:
         right = needed = np.empty((0, min(k, self.count)), np.int64)
         tuned = Tuned(1, 1.0, 1.0, 0)
         for more in blocks if self._lists is not None else ():
-            block = self._checked(more, k)
+            block, _ = self._checked(more, k)
             found = exact_top(block, self.vectors, k, largest_norm=self._largest).rows
             queries, right = np.concatenate([queries, block]), np.concatenate([right, found])
             needed = np.concatenate([needed, self._lists_to(block, found)])
@@ -177,7 +206,7 @@ class Dense:
             if len(block) * self._lists.nlist > PRODUCT * saved * (asked - len(queries)):
                 break
         while self.kind != "ivf-flat" and len(queries):
-            rows = self._found(queries, k, tuned.probes).rows
+            rows = self._found(queries, norms_of(queries), k, tuned.probes).rows
             held = np.array([np.isin(a, b).mean() for a, b in zip(right, rows, strict=True)])
             tuned = tuned._replace(recall=float(held.mean()), least=least_mean(held, asked))
             if tuned.least >= recall or tuned.probes >= needed.max():
@@ -203,16 +232,19 @@ class Dense:
             candidates: one int64 array of rows for each query.
             k: at least 1.
         """
-        queries = self._checked(queries, k)
+        queries, norms = self._checked(queries, k)
+        slack = slack_of(norms, self.dims, self._largest)
         found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1, np.int64))
         for place, rows in enumerate(candidates):
             unique = np.unique(np.asarray(rows, dtype=np.int64))[None]
-            first = best(rescore(queries[place : place + 1], self.vectors, unique), unique, k)
+            one = slice(place, place + 1)
+            first = first_of(queries[one], self.vectors, unique, k, slack[one])
             found.scores[place, : first.rows.shape[1]] = first.scores[0]
             found.rows[place, : first.rows.shape[1]] = first.rows[0]
         return found
 
-    def _checked(self, queries: Floats, k: int) -> Floats:
+    def _checked(self, queries: Floats, k: int) -> tuple[Floats, NDArray[np.float64]]:
+        """The queries as they can be searched, and their norms."""
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
         queries = np.ascontiguousarray(queries, dtype=np.float32)
@@ -222,9 +254,10 @@ class Dense:
                 item=str(self.folder),
                 cure="use the encoder that made the index",
             )
-        bad = np.flatnonzero(~usable(queries))
+        norms = norms_of(queries)
+        bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
         if len(bad):
             raise DataError(
                 "the query vector is NaN, infinite or zero", item=f"query {bad[0]}", cure="check its text or image"
             )
-        return queries
+        return queries, norms

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from demur.errors import DataError, IndexFileError, StorageError, UsageError
 from demur.indexing import exact, ivf
-from demur.indexing.exact import Found, best, exact_top, merge, rescore, unit, usable
+from demur.indexing.exact import Found, best, exact_top, merge, rescore, unit
 from demur.indexing.indexes import Dense
 
 DIMS = 512
@@ -206,6 +206,31 @@ def test_whole_lists_answer_alike_query_by_query_and_list_by_list(data, tmp_path
     monkeypatch.setattr("demur.indexing.indexes.SHARED", 0)
     every = index.search(queries[:50], 3000)  # more than lie in the lists
     assert ((every.rows >= 0).sum(axis=1) == [len(rows) for rows in near[:50]]).all()
+
+
+def test_candidates_looked_through_are_those_scored_exactly(data):
+    vectors, queries = data
+    rng = np.random.default_rng(0)
+    few = queries[:30]
+    slack = exact.slack_of(exact.norms_of(few), DIMS, 1.000001)
+    rows = np.stack([rng.permutation(len(vectors))[:300] for _ in few])
+    rows[0, :42] = [7, *range(100, 140), 8]  # ties, which may stand twice
+    rows[3, 5:] = -1
+    rows[4] = -1
+    for k in (1, 10, 299, 300, 400):
+        right = best(rescore(few, vectors, rows), rows, k)
+        found = exact.first_of(few, vectors, rows, k, slack)
+        assert found.rows.tobytes() == right.rows.tobytes()
+        assert found.scores.tobytes() == right.scores.tobytes()
+
+
+@pytest.mark.parametrize("k", [1, 5, 30, 3000])
+def test_a_set_has_what_the_order_has(data, k):
+    vectors, queries = data
+    few = np.concatenate([queries[:2], vectors[[8, 7]]])
+    slack = exact.slack_of(exact.norms_of(few), DIMS, 1.000001)
+    found = exact.exact_set(few, vectors, k, slack).rows
+    assert (np.sort(found) == np.sort(exact_top(few, vectors, k, largest_norm=1.000001).rows)).all()
 
 
 def test_nearest_one_is_the_first_of_the_order(data):
@@ -493,9 +518,12 @@ def test_a_full_disk_is_named():
         ivf.write_faiss(index, Path("/dev/full"))
 
 
-def test_usable_and_unit():
-    vectors = np.array([[3, 4], [0, 0], [np.nan, 1], [np.inf, 1]], np.float32)
-    assert usable(vectors).tolist() == [True, False, False, False]
+def test_norms_and_unit():
+    vectors = np.array([[3, 4], [0, 0], [np.nan, 1], [1e-45, 0]], np.float32)
+    norms = exact.norms_of(vectors)
+    assert norms[:2].tolist() == [5, 0]
+    assert np.isnan(norms[2])
+    assert norms[3] > 0
     assert unit(vectors[:2]).tolist() == [[np.float32(0.6), np.float32(0.8)], [0, 0]]
 
 
