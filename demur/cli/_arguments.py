@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from demur.calls import Budget
+    from demur.indexing.cluster import RayEngine
 
 
 def job(jobs: Any, name: str, does: str, **rest: Any) -> argparse.ArgumentParser:
@@ -39,6 +40,29 @@ def in_flight(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--concurrency", type=int, default=8, metavar="N", help="calls in flight per endpoint (default: %(default)s)"
     )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Where to work; the files and hits that come out do not depend on it."""
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to work (default: local)")
+    parser.add_argument(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="of a Ray cluster; auto: one that runs here (default: $RAY_ADDRESS, or a new one)",
+    )
+
+
+def open_engine(args: argparse.Namespace) -> RayEngine | None:
+    """The engine that was asked for; None is this process."""
+    from demur.errors import UsageError
+
+    if args.engine == "local":
+        if args.ray_address:
+            raise UsageError("--ray-address without --engine ray", cure="add --engine ray")
+        return None
+    from demur.indexing.cluster import RayEngine
+
+    return RayEngine(args.ray_address)
 
 
 def positive(text: str) -> int:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.cli._arguments import add_engine, job, open_engine, positive
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,36 +48,39 @@ image-to-image for an image, image-to-title/text-to-text for both."""
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
-    from demur.cli._arguments import positive
-
     parser.epilog = EPILOG
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|info|search")
     raw = argparse.RawDescriptionHelpFormatter
-    build = verbs.add_parser("build", help="documents to an index folder", epilog=BUILD, formatter_class=raw)
+    build = job(verbs, "build", "documents to an index folder", epilog=BUILD, formatter_class=raw)
     build.add_argument("corpora", nargs="+", metavar="CORPUS", help="what to read, see below")
     build.add_argument("--out", type=Path, required=True, help="the index folder")
     build.add_argument("--encoder", default="offline", help="see below (default: %(default)s)")
-    build.add_argument("--text-encoder", help="another encoder for passages")
+    build.add_argument("--text-encoder", help="another encoder for passages (default: the same)")
     build.add_argument("--image-root", type=Path, help="folder that relative image paths start from")
-    build.add_argument("--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (the paper: 250:32)")
+    build.add_argument(
+        "--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (VLM-DeflectionBench: 250:32)"
+    )
     build.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json that counts them (default: words)")
-    build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8, ivf-sqfp16, ivf-rabitq, ivf-pq or auto")
-    build.add_argument("--queries", type=positive, default=10_000, help="queries that auto should reckon with")
+    build.add_argument(
+        "--kind", default="auto", help="flat, ivf-flat, ivf-sq8, ivf-sqfp16, ivf-rabitq, ivf-pq or auto (the default)"
+    )
+    build.add_argument(
+        "--queries", type=positive, default=10_000, metavar="N", help="queries that auto reckons with (default: 10,000)"
+    )
     build.add_argument("--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
-                       help="how BM25 scores; rank-bm25 is that package itself, for small corpora")  # fmt: skip
+                       help="how BM25 scores (default: lucene); rank-bm25 is that package "
+                       "itself, for small corpora")  # fmt: skip
     build.add_argument("--workers", type=positive, help="threads that decode images (default: one a processor)")
     add_engine(build)
     build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")
     build.add_argument("--skip-bad", action="store_true", help="leave bad documents out, and list them")
     build.add_argument("--json", action="store_true", help="print the manifest")
-    info = verbs.add_parser("info", help="what an index folder holds; --verify reads every byte")
-    info.add_argument("folder", type=Path)
+    info = job(verbs, "info", "what an index folder holds; --verify reads every byte")
+    info.add_argument("folder", type=Path, help="the index folder")
     info.add_argument("--verify", action="store_true", help="check the hash of every file")
     info.add_argument("--json", action="store_true", help="print the manifest")
-    search = verbs.add_parser(
-        "search", help="ask an index with a text, an image or both", epilog=SEARCH, formatter_class=raw
-    )
-    search.add_argument("folder", type=Path)
+    search = job(verbs, "search", "ask an index with a text, an image or both", epilog=SEARCH, formatter_class=raw)
+    search.add_argument("folder", type=Path, help="the index folder")
     search.add_argument("--text", default="", help="the question")
     search.add_argument("--image", type=Path, help="the query image")
     search.add_argument("--mode", help="text-to-text, lexical, fused, image-to-title, image-to-title+summary, "
@@ -86,29 +91,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--text-encoder", help="(default: the one that the manifest names)")
     add_engine(search)
     search.add_argument("--json", action="store_true", help="print JSON")
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Where to work; the files and hits that come out do not depend on it."""
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to work (default: local)")
-    parser.add_argument(
-        "--ray-address",
-        metavar="HOST:PORT",
-        help="of a Ray cluster; auto: one that runs here (default: $RAY_ADDRESS, or a new one)",
-    )
-
-
-def open_engine(args: argparse.Namespace) -> RayEngine | None:
-    """The engine that was asked for; None is this process."""
-    from demur.errors import UsageError
-
-    if args.engine == "local":
-        if args.ray_address:
-            raise UsageError("--ray-address without --engine ray", cure="add --engine ray")
-        return None
-    from demur.indexing.cluster import RayEngine
-
-    return RayEngine(args.ray_address)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.cli._arguments import add_engine, open_engine, positive
+
 if TYPE_CHECKING:
     from demur.retrieval.recall import Choice
 
@@ -27,9 +29,6 @@ SHARED = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
-    from demur.cli._arguments import positive
-    from demur.cli.index import add_engine
-
     parser.epilog = EPILOG
     parser.add_argument("samples", help="a pool folder, NAME=FOLDER (a source and its folder), or atlas")
     parser.add_argument("--index", type=Path, required=True, help="an index folder ('demur index build')")
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from contextlib import ExitStack
     from itertools import islice
 
-    from demur.cli.index import open_engine, open_searcher
+    from demur.cli.index import open_searcher
     from demur.curation.mining_options import mining_options
     from demur.curation.training import rows_of
     from demur.errors import UsageError
