@@ -33,8 +33,6 @@ class ImageUrls:
         read: Callable[[ImageRef], bytes] | None = None,
     ) -> None:
         self.root, self.most_bytes, self._from = root, most_bytes, read
-        self.hashed = 0
-        """How many times a file's bytes were hashed."""
         self._encoded: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
         self._checked: dict[str, tuple[str, int, int]] = {}
@@ -78,7 +76,6 @@ class ImageUrls:
         if mark is not None and self._checked.get(image.uri) == mark:
             return path.read_bytes()
         data = read_image(image, self.root)
-        self.hashed += 1
         if mark is not None:
             self._checked[image.uri] = mark
         return data

@@ -385,7 +385,17 @@ async def test_a_request_for_another_model_is_refused(ask):
 # --- images
 
 
-async def test_images_are_sent_as_they_are_and_hashed_once(ask, tmp_path, picture):
+@pytest.fixture
+def hashed(monkeypatch):
+    """The images whose bytes were read and held against their hash, in that order."""
+    from demur.calls import images
+
+    read, seen = images.read_image, []
+    monkeypatch.setattr(images, "read_image", lambda image, root: (seen.append(image), read(image, root))[1])
+    return seen
+
+
+async def test_images_are_sent_as_they_are_and_hashed_once(ask, tmp_path, picture, hashed):
     import base64
 
     refs = [picture(name) for name in "ab"]
@@ -398,17 +408,17 @@ async def test_images_are_sent_as_they_are_and_hashed_once(ask, tmp_path, pictur
             head, data = part["image_url"]["url"].split(",")
             assert head == "data:image/png;base64"
             assert base64.b64decode(data) == (tmp_path / ref.uri).read_bytes()
-        assert model._fleet.lanes[0].backend._images.hashed == 2
+        assert hashed == refs
 
 
-async def test_images_past_the_memory_are_read_again_but_not_hashed_again(tmp_path, picture):
+async def test_images_past_the_memory_are_read_again_but_not_hashed_again(tmp_path, picture, hashed):
     from demur.calls.images import ImageUrls
 
     refs = [picture(name) for name in "abc"]
     urls = ImageUrls(tmp_path, most_bytes=1)
     first = [await urls.of(r) for r in refs]
     assert [await urls.of(r) for r in refs] == first
-    assert urls.hashed == 3
+    assert hashed == refs
     (tmp_path / refs[0].uri).write_bytes(b"changed")
     with pytest.raises(ItemError, match="the image changed"):
         await urls.of(refs[0])
