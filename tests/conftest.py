@@ -25,10 +25,10 @@ os.environ["no_proxy"] = ",".join(
     filter(None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), "127.0.0.1", "localhost"))
 )
 
-# A busy machine must not fail a property: deadlines are for benchmarks.
-settings.register_profile(
-    "demur", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
-)
+# Neither a busy machine nor the luck of the draw may fail a property: deadlines are for benchmarks, and every run
+# tries the same examples. Others: pytest --hypothesis-profile=random, with --hypothesis-seed=N to have them again.
+settings.register_profile("demur", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("random", settings.get_profile("demur"), derandomize=False)
 settings.load_profile("demur")
 
 
