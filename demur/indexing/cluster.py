@@ -129,7 +129,7 @@ class _Seeker:
             with storage_errors(folder):
                 same = folder.stat().st_ino, int(entry.get("nprobe", 0))
             if self._parts.get(folder, ((0, 0), None))[0] != same:
-                kind, _ = plugins.find("indexes", entry["kind"])
+                kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
                 self._parts[folder] = (same, kind.open(folder, entry))
             part = self._parts[folder][1]
             if run is None:
@@ -242,7 +242,7 @@ class RayEngine:
 
     def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
         """A part of an index folder whose search is done on the cluster (a stranger's kind, and rank-bm25: here)."""
-        kind, _ = plugins.find("indexes", entry["kind"])
+        kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
         opened = {Dense: _RayDense, BM25: _RayLexical}.get(kind)
         if opened is None or entry.get("method") == "rank-bm25":  # small by its nature
             return kind.open(folder, entry)

@@ -437,7 +437,7 @@ class Searcher:
             if self._engine is not None:
                 self._parts[name] = self._engine.open_part(folder, entry)
             else:
-                kind, _ = plugins.find("indexes", entry["kind"])
+                kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
                 self._parts[name] = kind.open(folder, entry)
             self._rows[name] = np.load(folder / "rows.npy", mmap_mode="r")
         return self._parts[name]

@@ -5,6 +5,8 @@ from stub_encoder import StubEncoder
 from test_search import corpus, picture
 
 from demur.cli import main
+from demur.errors import UsageError
+from demur.indexing.cluster import RayEngine, _Seeker
 from demur.records import AnswerSpec, Evidence, Role, Sample
 from demur.retrieval.search import Query, Searcher
 from demur.store import write_records
@@ -232,3 +234,24 @@ def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
     assert main(["index", "build", str(tmp_path / "kb.jsonl"), "--out", str(tmp_path / "taken")]) != 0
     assert "this is a file, not a folder" in capsys.readouterr().err
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_manifest_does_not_choose_what_is_imported(kb, monkeypatch):
+    monkeypatch.syspath_prepend(str(kb))
+    (kb / "evil.py").write_text("import pathlib\npathlib.Path('ran').touch()\nclass K: ...\n")
+    searcher, folder = Searcher(kb / "index", StubEncoder(name="stub_encoder:stub")), kb / "index" / "parts" / "lexical"
+    entry = searcher.manifest["parts"]["lexical"]
+    entry["kind"] = "evil:K"
+    doors = {
+        "here": lambda: searcher.search([Query("x")], "lexical", 1),
+        "the driver of a cluster": lambda: RayEngine.open_part(object(), folder, entry),  # type: ignore[arg-type]
+        "a node of it": lambda: _raise(_Seeker().found(folder, entry, ["x"], 1, None)),
+    }
+    for door, opened in doors.items():
+        with pytest.raises(UsageError, match="may not choose what is imported"):
+            opened()
+        assert not (kb / "ran").exists(), door
+
+
+def _raise(refused):
+    raise refused.raised()
