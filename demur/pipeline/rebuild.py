@@ -122,9 +122,11 @@ def _copied(folder: Path, target: Path) -> None:
 
 
 def _linked(source: str, target: str) -> str:
-    """A link does where the disk has links."""
+    """A link does where the disk has links, but not of what a pool is locked by."""
     try:
-        os.link(source, target)
+        if Path(source).name != "pool.json":
+            os.link(source, target)
+            return target
     except OSError:
-        shutil.copy2(source, target)
-    return target
+        pass
+    return shutil.copy2(source, target)

@@ -22,6 +22,7 @@ from demur.curation.pool import Pool, build
 from demur.curation.recipe import SourceSpec
 from demur.curation.sources import open_source
 from demur.errors import BadInput, DataError, UsageError
+from demur.pipeline.rebuild import carry_over
 from demur.records import AnswerSpec, Document, Sample
 from demur.store import Problems, digest, read_image, seed_of
 
@@ -139,6 +140,23 @@ def test_a_pool_that_another_process_draws_from_is_left_until_it_ends(towns, tmp
         other.kill()
     assert draw([spec(towns)], folder, seed=0, for_build=True).root.name == ours
     assert pools(folder) == [ours]
+
+
+def test_a_rebuild_takes_over_the_pool_of_the_build_while_the_sources_are_the_same(towns, tmp_path, readings):
+    folders = [tmp_path / name / "build" / "pool" for name in ("old", "new", "later")]
+    old = draw(changed(towns, 1), folders[0], seed=0, for_build=True)
+    draw([spec(towns), spec(renamed(tmp_path / "c", "cities"))], folders[0], seed=0)  # a plan of something else
+    carry_over(tmp_path / "old", tmp_path / "new")
+    assert pools(folders[1]) == [old.root.name]
+    new = draw([spec(towns)], folders[1], seed=0, for_build=True)
+    assert len(readings) == 2
+    assert world.bytes_of(new.root) == world.bytes_of(old.root)
+    assert all(digest(read_image(ref, new.root)) == ref.sha256 for s in new.samples for ref in s.images)
+    carry_over(tmp_path / "old", tmp_path / "later")
+    draw(changed(towns, 2), folders[2], seed=0, for_build=True)
+    assert len(readings) == 3
+    assert old.root.name not in pools(folders[2])
+    assert world.bytes_of(old.root)
 
 
 def test_a_pool_that_is_not_as_it_was_written_is_made_again(towns, tmp_path, readings):
