@@ -87,7 +87,7 @@ def mine_text(
         selection: ranks, score limits and margins; see `demur.curation.select`.
         gold_score: the lowest score of gold evidence in the same search, which margins are measured from; when None,
             that of the lowest gold hit among ``hits``, and without one no margin holds.
-        per_page: distractors from one page at most, for variety.
+        per_page: distractors from one page at most, for variety; a document without a page is a page of its own.
         cross_encoder: scores (question, passages); a passage that scores no lower than gold evidence does is left out.
         diversity: pick by maximal marginal relevance instead of by rank, for variety.
         looks: as for `mine_visual`, for passages that carry a picture; without it their bytes alone are compared.
@@ -169,7 +169,7 @@ def mine_visual(
         answers: whether a caption holds the answer; ``demur.answers.holds`` of the sample's answers when None.
         selection: ranks, score limits and margins; see `demur.curation.select`.
         gold_score: what margins are measured from, see `mine_text`.
-        per_page: distractors from one page at most, for variety.
+        per_page: as for `mine_text`.
         diversity: as for `mine_text`.
     """
     leaks = Leaks(sample, looks, answers=answers, image_near=near)
@@ -226,7 +226,7 @@ def mine(
         quotas: how many of each kind; a quota that cannot be filled is not made up for by another kind.
         looks: as for `mine_visual`.
         selection: its margins and limits hold for dense text and images, whose scores they are about; ranks for all.
-        per_page: distractors of one kind from one page at most.
+        per_page: of one kind; as for `mine_text`.
         cross_encoder: as for `mine_text`.
         diversity: kind -> how to pick by maximal marginal relevance; a kind that is missing is picked by rank.
         gold_scores: kind -> ``gold_score`` of `mine_text` and `mine_visual`.
@@ -321,12 +321,13 @@ def _mine(
         elif not reason and score is not None:
             reason = selection.objection(score, positive)
             detail = f"{score:.6g}" if reason else ""
-        if not reason and document is not None and per_page is not None and on_page[document.page] >= per_page:
-            reason, detail = "page is full", document.page
+        page = (document.page or document.id) if document is not None else ""
+        if not reason and per_page is not None and on_page[page] >= per_page:
+            reason, detail = "page is full", page
         if reason or document is None:
             drops.append((hit, reason, detail))
             continue
-        on_page[document.page] += 1
+        on_page[page] += 1
         left.append((hit, document))
         taken.append(document)
     ranked = left[selection.range_min :]

@@ -203,6 +203,8 @@ def test_variety_of_pages():
     mined = mine_text(sample(), hits(*documents), documents, limit=4, per_page=2)
     assert [e.id for e in mined.negatives] == ["d0", "d1", "d4", "d5"]
     assert {d.reason for d in mined.drops} == {"page is full"}
+    alone = many(8, page=lambda i: "")  # without a page: each is one of its own
+    assert len(mine_text(sample(), hits(*alone), alone, limit=4, per_page=1).negatives) == 4
 
 
 def test_a_cross_encoder_names_what_scores_like_gold():
