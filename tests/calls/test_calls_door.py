@@ -686,7 +686,7 @@ async def test_a_budget_is_never_passed_and_the_run_goes_on_with_more(ask, tmp_p
         assert sum(a.cached for a in replies) >= len(got)
 
 
-async def test_a_budget_without_a_price_is_refused(ask):
+async def test_a_budget_without_a_price_is_refused():
     async with FakeEndpoint() as server:
         with pytest.raises(UsageError, match="no price is known for 'fake'"):
             async with open_model(server.model(), budget=Budget(1.0)):

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from aiohttp import web
+from strategies import tiny_release
 
 from demur.calls import open_model
 from demur.calls.keys import Secret
@@ -101,13 +102,8 @@ async def test_an_echoing_server_gets_the_key_into_nothing(ask, tmp_path, monkey
 
 
 @pytest.mark.parametrize("where", ["http://user:{key}@127.0.0.1:9/v1#m", "http://user:{key}@127.0.0.1:9/v1"])
-def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path, capsys, monkeypatch, where):
-    from strategies import Images, sample
-
-    from demur.curation.release import FunnelStep, freeze
-
-    freeze(tmp_path / "release", name="t", version="1.0.0", samples=[sample("s1"), sample("s2")], read_image=Images().read,
-           funnel=[FunnelStep(stage="pool", entered=2, kept=2)])  # fmt: skip
+def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path, capsys, where):
+    tiny_release(tmp_path / "release", 2)
     address = where.format(key="hunter2pass")
     for words in (
         ["calls", "ask", address, "hi"],

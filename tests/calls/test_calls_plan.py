@@ -30,7 +30,7 @@ def test_the_cautious_image_rule_is_no_less_than_the_hosted_ones(size):
     assert IMAGE_RULES["cautious"](*size) >= max(IMAGE_RULES[name](*size) for name in hosted)
 
 
-def test_a_plan_says_how_old_its_prices_are_and_what_it_does_not_know(ask, tmp_path, monkeypatch):
+def test_a_plan_says_how_old_its_prices_are_and_what_it_does_not_know(ask, tmp_path):
     request = ask("q", max_tokens=9)
     (note,) = plan("gate", "http://localhost:1/v1#gpt-4o", [request]).notes
     assert "2026-11-22: check before trusting" in note

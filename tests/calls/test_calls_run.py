@@ -181,7 +181,7 @@ async def test_progress_is_told(ask, capsys):
     assert "1 retries, 0 failed" in line
 
 
-def test_progress_on_a_terminal(ask):
+def test_progress_on_a_terminal():
     """Under a pseudo-terminal the live bar shows the label and the count."""
     import os
     import pty

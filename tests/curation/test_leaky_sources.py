@@ -100,7 +100,7 @@ def test_native_negatives_that_leak_are_dropped_each_with_its_reason_and_once(le
     assert not LEAKS.keys() & {e.id for e in kept.negatives}
 
 
-def test_demur_mine_drops_the_same_native_negatives(leaky, tmp_path, monkeypatch, capsys):
+def test_demur_mine_drops_the_same_native_negatives(leaky, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     by = ["--encoder", "curation_world:quick"]
     assert main(["pool", "build", "generic=towns", "--documents", "--out", "pool"]) == 0
