@@ -34,10 +34,12 @@ from demur.retrieval.search import WAYS, Probes, Query, Searcher, canonical_mode
 from demur.store import read_image
 from demur.vision_ops import ensure_torchvision
 
-BLOCK = 1024
-"""Samples asked together: a matrix product over the index, or over one of its lists, pays by their number."""
+BLOCK_BYTES = 1 << 26
+"""Memory of the samples asked together: a matrix product over the index, or one of its lists, pays by their number."""
+SAMPLE_BYTES = 1 << 13
+"""Of a sample, roughly, without its vectors."""
 READ = 64
-"""Images held in memory together."""
+"""Images held in memory together, and samples with their hits."""
 TUNED_ON = 512
 """Questions that the number of inverted lists is measured on."""
 TUNED_MOST = 2048
@@ -280,14 +282,14 @@ def choose_routes(
     looks = looks or Looks(root)
     done = 0
     images = 4 * max(plan.pages, *plan.pages_of.values(), 0)  # several of them may lie on one page
-    for block in _blocks(samples):
+    for block in _blocks(samples, searcher, plan):
         for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
             here = [mode for mode in modes if mode in plan.modes and mode in searcher.modes]
             mine_ = [s for s in block if bool(s.images) == (kind == "pages")]
             made = _embedded([(s.question, _picture(s)) for s in mine_], searcher, root, here)
             asked = [(s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)]
             for mode in here if asked else ():
-                lines = searcher.search(
+                lines = searcher.each(
                     [query for _, query in asked], mode, images if mode == "image->image" else max(20, images // 4)
                 )
                 for (sample, _), hits in zip(asked, lines, strict=True):
@@ -360,14 +362,14 @@ def mine_samples(
     looks = looks or Looks(root)
     diversity = _diversity(plan, searcher)
     done = 0
-    for block in _blocks(samples):
+    for block in _blocks(samples, searcher, plan):
         cases = _cases(block, searcher, root, plan, routes)
         for pool, wanted in plan.quotas.items():
             if wanted and pool == "visual":
                 _ask_looks(cases, searcher, plan)
             elif wanted:
                 _ask_passages(cases, pool, searcher, plan, routes)
-        for case in cases:
+        for case in _with_hits(cases, searcher, plan, routes):
             sample = case.sample
             base, gone = (
                 without_leaks(sample, Leaks(sample, looks))
@@ -442,6 +444,8 @@ class _Case:
     """None where its image cannot be read."""
     shown: Query | None = None
     """What neighbours of its image are sought with: that image, or that of its gold evidence."""
+    found: dict[Pool, Iterator[list[Hit]]] = field(default_factory=dict)
+    """What gives its hits next, after those of the cases before it."""
     hits: dict[Pool, Sequence[Hit]] = field(default_factory=dict)
     golds: dict[Pool, float] = field(default_factory=dict)
     """The lowest dense score of its gold evidence, by what the hits were sought with, found among them or not."""
@@ -494,38 +498,51 @@ def _mode(sample: Sample, pool: Pool, routes: Routes) -> str:
 
 
 def _ask_passages(cases: Sequence[_Case], pool: Pool, searcher: Searcher, plan: MiningPlan, routes: Routes) -> None:
-    """Passages for every sample, and where margins are asked for the scores of its gold passages."""
+    """Seek passages for every sample."""
     by_mode: dict[tuple[str, int], list[tuple[_Case, Query]]] = {}
     for case in cases:
         if case.query is not None:
             key = _mode(case.sample, pool, routes), plan.pages_for(case.sample.source)
             by_mode.setdefault(key, []).append((case, case.query))
     for (mode, pages), asked in by_mode.items():
-        if mode.partition("/")[0] not in searcher.modes:
-            continue
-        found = searcher.search([query for _, query in asked], mode, plan.hits(pool), pages=pages)
-        for (case, _), line in zip(asked, found, strict=True):
-            case.hits[pool] = line
-        if pool == "text" and plan.selection.by_score:
-            if not mode.endswith("text->text"):
-                _score_hits(asked, pool, searcher)
-            if plan.selection.by_margin:
-                _score_gold([(case, query) for case, query in asked if case.hits[pool]], pool, "text->text", searcher)
+        if mode.partition("/")[0] in searcher.modes:
+            found = searcher.each([query for _, query in asked], mode, plan.hits(pool), pages=pages)
+            for case, _ in asked:
+                case.found[pool] = found
 
 
 def _ask_looks(cases: Sequence[_Case], searcher: Searcher, plan: MiningPlan) -> None:
-    """Images near the query image; near the gold image where the question is text."""
+    """Seek images near the query image; near the gold image where the question is text."""
     asked = [(case, case.shown) for case in cases if case.shown is not None]
-    found = searcher.search([query for _, query in asked], "image->image", plan.hits("visual"))
-    for (case, _), line in zip(asked, found, strict=True):
-        case.hits["visual"] = line
-    if plan.selection.by_margin:
-        _score_gold(asked, "visual", "image->image", searcher)
+    found = searcher.each([query for _, query in asked], "image->image", plan.hits("visual"))
+    for case, _ in asked:
+        case.found["visual"] = found
+
+
+def _with_hits(cases: Sequence[_Case], searcher: Searcher, plan: MiningPlan, routes: Routes) -> Iterator[_Case]:
+    """Each case with its hits, and the scores that limits and margins compare; made for `READ` of them at a time."""
+    for start in range(0, len(cases), READ):
+        some = cases[start : start + READ]
+        for case in some:
+            case.hits = {pool: next(lines) for pool, lines in case.found.items()}
+        texts = [(case, case.query) for case in some if case.query is not None and case.hits.get("text")]
+        if plan.selection.by_score:
+            by_words = [both for both in texts if not _mode(both[0].sample, "text", routes).endswith("text->text")]
+            _score_hits(by_words, "text", searcher)
+        if plan.selection.by_margin:
+            looks = [(case, case.shown) for case in some if case.shown is not None and "visual" in case.hits]
+            _score_gold(texts, "text", "text->text", searcher)
+            _score_gold(looks, "visual", "image->image", searcher)
+        for case in some:
+            yield case
+            case.hits, case.dense = {}, None
 
 
 def _score_hits(asked: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Searcher) -> None:
     """Dense scores for hits found by words or fused: no margin is to be measured in reciprocal ranks."""
     lists = [[hit.document for hit in case.hits[pool]] for case, _ in asked]
+    if not asked:
+        return
     found = searcher.rerank([query for _, query in asked], lists, max(map(len, lists)) or 1)
     for (case, _), line in zip(asked, found, strict=True):
         case.dense = {hit.document: hit.score for hit in line}
@@ -589,7 +606,10 @@ def _shown(sample: Sample) -> ImageRef | None:
     return _picture(sample) or next(gold, None)
 
 
-def _blocks(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
+def _blocks(samples: Iterable[Sample], searcher: Searcher, plan: MiningPlan) -> Iterator[list[Sample]]:
+    """As many samples as `BLOCK_BYTES` hold with their vectors and the rows and scores found."""
+    vectors = sum(4 * int(encoder["dims"]) for encoder in searcher.manifest["encoders"].values())
+    found = sum(12 * plan.hits(pool) for pool, wanted in plan.quotas.items() if wanted)
     left = iter(samples)
-    while block := list(islice(left, BLOCK)):
+    while block := list(islice(left, max(1, BLOCK_BYTES // (SAMPLE_BYTES + vectors + found)))):
         yield block

@@ -18,8 +18,9 @@ descending, row ascending) and do not depend on how many queries are asked at on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -301,40 +302,45 @@ class Searcher:
             UnknownPart: no such mode.
             UsageError: k is below 1, the index lacks that part, or a query lacks the text or image that the mode needs.
         """
+        return list(self.each(queries, mode, k, pages=pages))
+
+    def each(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> Iterator[list[Hit]]:
+        """As `search`; all are searched together and at once, but hits of few of them are made and held at a time."""
         mode = canonical_mode(mode)
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one hit or more")
         if not queries:
-            return []
+            return iter(())
         first, slash, then = mode.partition("/")
-        if slash:
-            self._complete(queries, WAYS[then])
-            queries = self.embedded(queries, [mode])
-            opened = self._pages_found(queries, first, pages)
-            hits = []
-            for start in range(0, len(queries), RANKED):
-                candidates = [
-                    [self.documents.id(row) for page in found for row in self._documents_of(page)]
-                    for found in opened[start : start + RANKED]
-                ]
-                hits += self.rerank(queries[start : start + RANKED], candidates, k, by=then, mode=mode)
-            return hits
-        return [self._hits(line, mode) for line in self._scored(queries, mode, k)]
+        if not slash:
+            return (self._hits(line, mode) for line in self._scored(queries, mode, k))
+        self._complete(queries, WAYS[then])
+        queries = self.embedded(queries, [mode])
+        opened = self._pages_found(queries, first, pages)
 
-    def _scored(self, queries: Sequence[Query], mode: str, k: int) -> list[list[tuple[str, float]]]:
-        """Ids and scores of the first k in a simple mode, or fused."""
+        def ranked(some: slice) -> list[list[Hit]]:
+            candidates = [
+                [self.documents.id(row) for page in found for row in self._documents_of(page)] for found in opened[some]
+            ]
+            return self.rerank(queries[some], candidates, k, by=then, mode=mode)
+
+        some = (slice(start, start + RANKED) for start in range(0, len(queries), RANKED))
+        return chain.from_iterable(map(ranked, some))
+
+    def _scored(self, queries: Sequence[Query], mode: str, k: int) -> Iterator[list[tuple[str, float]]]:
+        """Ids and scores of the first k in a simple mode, or fused; searched at once, told one by one."""
         if mode == "fused":
             both = [self._scored(queries, one, max(k, DEPTH)) for one in FUSED]
-            return [
+            return (
                 reciprocal_ranks([[id for id, _ in line] for line in lines])[:k] for lines in zip(*both, strict=True)
-            ]
+            )
         way = WAYS[mode]
         found = self._part(way.part).search(self._asked(queries, way), k)
         rows, table = self._rows[way.part], self.documents if way.finds == "documents" else self.pages
-        return [
+        return (
             [(table.id(int(rows[row])), float(score)) for row, score in zip(line, scores, strict=True) if row >= 0]
             for line, scores in zip(found.rows, found.scores, strict=True)
-        ]
+        )
 
     def rerank(
         self,
@@ -409,12 +415,13 @@ class Searcher:
         short = list(range(len(queries)))
         while short:
             lines = self._scored([queries[n] for n in short], mode, k)
-            for n, line in zip(short, lines, strict=True):
+            asked, short = short, []
+            for n, line in zip(asked, lines, strict=True):
                 rows = [row for row in table.rows([id for id, _ in line]) if row is not None]
                 own = [row if way.finds == "pages" else int(self._page_of[row]) for row in rows]
                 found[n] = list(dict.fromkeys(own))[:pages]
-            # asked again alone: what is found for a query may not depend on the others
-            short = [n for n, line in zip(short, lines, strict=True) if len(found[n]) < pages and len(line) == k < most]
+                if len(found[n]) < pages and len(line) == k < most:
+                    short.append(n)  # asked again alone: what is found for a query may not depend on the others
             k = min(most, k * 4)
         return found
 

@@ -85,11 +85,17 @@ def test_the_size_of_a_block_changes_no_byte(here, capsys, monkeypatch, kind):
     folder = built(kind)
     wanted = ["--text", "3", "--lexical", "2", "--visual", "3", "--pages", "12", "--relative-margin", "0.01"]
     whole = {}
+    sizes, blocks = [], mining._blocks
+    monkeypatch.setattr(
+        mining, "_blocks", lambda *given: (sizes.append(len(block)) or block for block in blocks(*given))
+    )
     for block, read in ((1, 64), (64, 7), (1024, 64)):
-        monkeypatch.setattr(mining, "BLOCK", block)
+        monkeypatch.setattr(mining, "BLOCK_BYTES", block * 9000)  # a sample with its 800 bytes of vectors and hits
         monkeypatch.setattr(mining, "READ", read)
         summary, whole[block] = mined(capsys, folder, *wanted)
     assert whole[1] == whole[64] == whole[1024]
+    assert {1, 90} < set(sizes)
+    assert any(50 < size < 80 for size in sizes)
     assert summary["left_out"]["image cannot be read"] == 1
     assert {"image->image", "lexical"} < summary["distractors"].keys()
 
