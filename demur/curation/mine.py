@@ -8,7 +8,8 @@ A hit becomes a distractor unless it is, in this order of asking:
     unknown document         no document of that id
     empty                    a text without words, or an image where text was asked (and the other way)
     gold                     evidence that supports the answer, by id
-    native                   already among the sample's negatives
+    native                   already among the sample's negatives, shipped by the source
+    already mined            already among them, found by another kind of search
     query image, near-duplicate of gold, near-duplicate of query, holds the answer
                              see `demur.curation.leaks`, whose rule is the one for native negatives too
     gold page                (images only) it lies on the page of gold evidence: it shows the same thing
@@ -96,7 +97,7 @@ def mine_text(
     """
     leaks = Leaks(sample, looks or (lambda image: None), answers=answers, text_near=near)
     gold = {e.id for e in sample.gold}
-    native = {e.id for e in sample.negatives}
+    before = _before(sample)
     gold_texts = [e.text for e in sample.gold if e.text]
     taken: list[Document] = []
     like_gold = _scored_like_gold(sample, gold_texts, hits, documents, cross_encoder)
@@ -109,8 +110,8 @@ def mine_text(
             return "empty", ""
         if hit.document in gold:
             return "gold", ""
-        if hit.document in native:
-            return "native", ""
+        if hit.document in before:
+            return before[hit.document], ""
         leak = leaks.of(document)
         if leak[0]:
             return leak
@@ -121,6 +122,11 @@ def mine_text(
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
     return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity, dense_scores)
+
+
+def _before(sample: Sample) -> dict[str, str]:
+    """Negatives that the sample has, each with the reason not to take it once more."""
+    return {e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives}
 
 
 def _scored_like_gold(
@@ -174,7 +180,7 @@ def mine_visual(
     """
     leaks = Leaks(sample, looks, answers=answers, image_near=near)
     gold = {e.id for e in sample.gold}
-    native = {e.id for e in sample.negatives}
+    before = _before(sample)
     if gold_pages is None:
         gold_pages = (documents[id].page for id in gold if id in documents)
     pages = {page for page in gold_pages if page}
@@ -187,8 +193,8 @@ def mine_visual(
             return "empty", "not an image"
         if hit.document in gold:
             return "gold", ""
-        if hit.document in native:
-            return "native", ""
+        if hit.document in before:
+            return before[hit.document], ""
         if looks(document.image) is None:
             return "empty", "the image cannot be read"
         leak = leaks.of(document)

@@ -236,7 +236,7 @@ def test_quotas(tmp_path):
     assert [(e.id, e.mode) for e in mined.negatives] == [
         ("d0", "text->text"), ("d1", "text->text"), ("d4", "lexical"), ("i0", "image->image"), ("i1", "image->image"),
     ]  # fmt: skip
-    assert [d.evidence for d in mined.drops if d.reason == "native"] == ["d1", "d0"]
+    assert [d.evidence for d in mined.drops if d.reason == "already mined"] == ["d1", "d0"]
     assert mine(sample(), found, documents, quotas={}, looks=Looks(tmp_path)).negatives == ()
 
 
