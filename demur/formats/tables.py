@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +83,78 @@ def _is_utf8(text: str) -> bool:
 
 
 def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Rows of a Parquet file as (place, row number from 0, row), ``batch`` rows in memory at a time."""
-    import pyarrow
+    """Rows of a Parquet file as (place, row number from 0, row), ``batch`` rows in memory at a time.
+
+    Args:
+        path: the file.
+        problems: takes rows that do not decode; where a page of a row group is damaged, the rest of that group (what
+            follows a damaged page cannot be found), and reading goes on with the next.
+        batch: rows decoded together.
+
+    Raises:
+        StorageError: the file or its disk cannot be read.
+    """
     import pyarrow.parquet as pq
 
-    number = 0
     try:
-        with storage_errors(path), pq.ParquetFile(path) as table:
-            for rows in table.iter_batches(batch_size=batch):
-                for row in rows.to_pylist():
-                    yield f"{path.name}:{number}", number, row
+        with storage_errors(path), _damage():
+            table = pq.ParquetFile(path)
+    except _Damaged as error:
+        problems.add(path.name, f"not readable as Parquet: {error}")
+        return
+    number = 0
+    with table:
+        for group in range(table.num_row_groups):
+            end = number + table.metadata.row_group(group).num_rows
+            batches = table.iter_batches(batch_size=batch, row_groups=[group])
+            while number < end:
+                try:
+                    with storage_errors(path), _damage():
+                        rows = next(batches, None)
+                except _Damaged as error:
+                    problems.add(f"{path.name}:{number}", f"rows {number} to {end - 1} cannot be read: {error}")
+                    break
+                if rows is None:
+                    problems.add(f"{path.name}:{number}", f"rows {number} to {end - 1} are missing")
+                    break
+                for row in _decoded(rows):
+                    if isinstance(row, dict):
+                        yield f"{path.name}:{number}", number, row
+                    else:
+                        problems.add(f"{path.name}:{number}", f"the row cannot be read: {row}")
                     number += 1
+            number = end
+
+
+def _decoded(rows: Any) -> Iterator[dict[str, Any] | Exception]:
+    """The rows of a record batch, or why one cannot be had (a text that is not UTF-8)."""
+    try:
+        yield from rows.to_pylist()
+    except ValueError as error:
+        if rows.num_rows == 1:
+            yield error
+            return
+        for at in range(rows.num_rows):
+            yield from _decoded(rows.slice(at, 1))
+
+
+class _Damaged(Exception):
+    """Bytes that are not what the format says."""
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Tell damage, which Arrow raises as an `OSError` without a number too, from a disk that fails."""
+    import pyarrow
+
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _Damaged(str(error).partition("\n")[0]) from error
     except pyarrow.ArrowException as error:
-        problems.add(f"{path.name}:{number}", f"not readable as Parquet from here on: {error}")
+        raise _Damaged(str(error).partition("\n")[0]) from error
 
 
 def parquet_columns(path: Path) -> list[str]:

@@ -274,6 +274,31 @@ def test_one_cell_of_a_list_of_images_in_parquet(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+def test_a_damaged_page_of_parquet_costs_its_row_group_alone(tmp_path, compression):
+    rows = pa.table({"id": [str(i) for i in range(300)], "text": [f"text {i} " * 20 for i in range(300)]})
+    path = tmp_path / "t.parquet"
+    pq.write_table(rows, path, row_group_size=100, compression=compression, use_dictionary=False)
+    column = pq.ParquetFile(path).metadata.row_group(1).column(1)
+    damaged = bytearray(path.read_bytes())
+    middle = column.data_page_offset + column.total_compressed_size // 2
+    damaged[middle : middle + 40] = b"\xff" * 40
+    path.write_bytes(damaged)
+    problems = Problems()
+    read = [row["id"] for _, _, row in formats.parquet_rows(path, problems)]
+    assert read == [str(i) for i in (*range(100), *range(200, 300))]
+    assert [line.startswith("t.parquet:100: rows 100 to 199 cannot be read: ") for line in problems.lines] == [True]
+
+
+def test_a_text_of_parquet_that_is_not_utf8_is_named_by_its_row(tmp_path):
+    texts = pa.Array.from_buffers(pa.string(), 3, pa.array([b"ok", b"\xff", b"too"], pa.binary()).buffers())
+    pq.write_table(pa.table({"text": texts}), tmp_path / "t.parquet")
+    problems = Problems()
+    assert [row["text"] for _, _, row in formats.parquet_rows(tmp_path / "t.parquet", problems)] == ["ok", "too"]
+    assert len(problems) == 1
+    assert problems.lines[0].startswith("t.parquet:1: the row cannot be read: ")
+
+
 def test_shards_sort_by_number_however_padded(tmp_path):
     names = ["test-000010-of-000028.parquet", "test-00009-of-000028.parquet", "test-00001-of-000028.parquet"]
     assert [p.name for p in formats.in_numeric_order(tmp_path / n for n in names)] == [names[2], names[1], names[0]]
