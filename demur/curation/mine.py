@@ -7,7 +7,7 @@ A hit becomes a distractor unless it is, in this order of asking:
 
     unknown document         no document of that id
     empty                    a text without words, or an image where text was asked (and the other way)
-    gold                     evidence that supports the answer, by id
+    gold                     evidence that supports the answer, by id, or cut from it (`demur.documents.whole_of`)
     native                   already among the sample's negatives, shipped by the source
     already mined            already among them, found by another kind of search
     query image, near-duplicate of gold, near-duplicate of query, holds the answer
@@ -38,6 +38,7 @@ from demur.curation.diversity import Diversity
 from demur.curation.leaks import STAGE, Leaks
 from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_text, showing
 from demur.curation.select import Selection
+from demur.documents import parts_of, whole_of
 from demur.errors import UsageError
 from demur.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
 
@@ -87,7 +88,8 @@ def mine_text(
         answers: whether a text holds the answer; ``demur.answers.holds`` of the sample's answers when None.
         selection: ranks, score limits and margins; see `demur.curation.select`.
         gold_score: the lowest score of gold evidence in the same search, which margins are measured from; when None,
-            that of the lowest gold hit among ``hits``, and without one no margin holds.
+            that of the lowest gold evidence among ``hits``, and without any no margin holds. What was cut into passages
+            scores as the best of them.
         per_page: distractors from one page at most, for variety; a document without a page is a page of its own.
         cross_encoder: scores (question, passages); a passage that scores no lower than gold evidence does is left out.
         diversity: pick by maximal marginal relevance instead of by rank, for variety.
@@ -96,8 +98,7 @@ def mine_text(
             ranks, BM25). A hit that is missing is left out. None takes the hits' own.
     """
     leaks = Leaks(sample, looks or (lambda image: None), answers=answers, text_near=near)
-    gold = {e.id for e in sample.gold}
-    before = _before(sample)
+    known = _known(sample)
     gold_texts = [e.text for e in sample.gold if e.text]
     taken: list[Document] = []
     like_gold = _scored_like_gold(sample, gold_texts, hits, documents, cross_encoder)
@@ -108,10 +109,8 @@ def mine_text(
         text = document.text
         if text is None or not text.strip():
             return "empty", ""
-        if hit.document in gold:
-            return "gold", ""
-        if hit.document in before:
-            return before[hit.document], ""
+        if reason := known(document):
+            return reason, ""
         leak = leaks.of(document)
         if leak[0]:
             return leak
@@ -124,9 +123,30 @@ def mine_text(
     return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity, dense_scores)
 
 
-def _before(sample: Sample) -> dict[str, str]:
-    """Negatives that the sample has, each with the reason not to take it once more."""
-    return {e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives}
+def _known(sample: Sample) -> Callable[[Document], str]:
+    """What says whether a document, or what it was cut from, is evidence of the sample already, and as what."""
+    known = {e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives}
+    known |= {e.id: "gold" for e in sample.gold}
+    return lambda document: known.get(document.id) or known.get(whole_of(document), "")
+
+
+def lowest_gold(sample: Sample, scores: Mapping[str, float], documents: Mapping[str, Document]) -> float | None:
+    """The lowest score of gold evidence; what was cut into passages scores as the best of them.
+
+    Args:
+        sample: with its gold evidence.
+        scores: of documents, by their ids; gold evidence among them counts.
+        documents: those documents.
+
+    Returns:
+        None where no gold evidence has a score.
+    """
+    gold = {e.id for e in sample.gold}
+    best: dict[str, float] = {}
+    for id, score in scores.items():
+        for name in gold & {id, whole_of(documents[id]) if id in documents else id}:
+            best[name] = max(score, best.get(name, score))
+    return min(best.values(), default=None)
 
 
 def _scored_like_gold(
@@ -179,10 +199,10 @@ def mine_visual(
         diversity: as for `mine_text`.
     """
     leaks = Leaks(sample, looks, answers=answers, image_near=near)
-    gold = {e.id for e in sample.gold}
-    before = _before(sample)
+    known = _known(sample)
     if gold_pages is None:
-        gold_pages = (documents[id].page for id in gold if id in documents)
+        first = (part for e in sample.gold for part in parts_of(documents, e.id)[:1])
+        gold_pages = (documents[id].page for id in first)
     pages = {page for page in gold_pages if page}
     taken: list[Document] = []
 
@@ -191,10 +211,8 @@ def mine_visual(
             return "unknown document", ""
         if document.image is None or document.modality is not Modality.IMAGE:
             return "empty", "not an image"
-        if hit.document in gold:
-            return "gold", ""
-        if hit.document in before:
-            return before[hit.document], ""
+        if reason := known(document):
+            return reason, ""
         if looks(document.image) is None:
             return "empty", "the image cannot be read"
         leak = leaks.of(document)
@@ -299,9 +317,10 @@ def _mine(
         return Mined(sample.id, (), ())
     if diversity is not None and selection.sampling != "top":
         raise UsageError("distractors are picked at random or for diversity, not both", cure="leave one out")
-    gold = {e.id for e in sample.gold}
     scores = {hit.document: hit.score for hit in reversed(hits)} if dense_scores is None else dense_scores
-    positive = gold_score if gold_score is not None else min((scores[id] for id in gold if id in scores), default=None)
+    positive = gold_score
+    if positive is None and selection.by_margin:
+        positive = lowest_gold(sample, scores, documents)
     most = selection.range_max
     if (
         selection.sampling == "top"

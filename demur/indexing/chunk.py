@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from demur.documents import CHUNK_OF, chunk_id
 from demur.errors import UsageError
 from demur.records import Document
 
@@ -238,6 +239,7 @@ class Chunker:
     def documents(self, articles: Iterable[Document], *, batch: int = 64) -> Iterator[Document]:
         """The passages of articles as documents: ``<id>#<n>`` from 0, on the article's page, with its title.
 
+        Each names the article (`demur.documents.whole_of`), so that gold evidence is found by whatever was cut from it.
         The first passage carries the article's attributes (its summary among them), so that the page is described once;
         an article's image becomes a document of its own, ``<id>#image``. Documents without text pass through.
 
@@ -266,15 +268,16 @@ class Chunker:
                 "source": article.source,
                 "licence": article.licence,
             }
+            cut_from = {CHUNK_OF: article.id}
             for number, passage in enumerate(passages):
                 yield Document(
-                    id=f"{article.id}#{number}",
+                    id=chunk_id(article.id, number),
                     text=article.text[passage.start : passage.end],
-                    attributes={} if number else article.attributes,
+                    attributes=cut_from if number else article.attributes | cut_from,
                     **of_article,
                 )
             if article.image is not None:
-                yield Document(id=f"{article.id}#image", image=article.image, **of_article)
+                yield Document(id=chunk_id(article.id, "image"), image=article.image, attributes=cut_from, **of_article)
 
 
 def _begins_word(text: str, tokens: list[tuple[int, int]], at: int) -> bool:

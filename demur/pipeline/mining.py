@@ -21,10 +21,11 @@ import numpy as np
 
 from demur.curation.diversity import Diversity
 from demur.curation.leaks import Leaks, without_leaks
-from demur.curation.mine import CrossEncoder, Mined, Pool, mine
+from demur.curation.mine import CrossEncoder, Mined, Pool, lowest_gold, mine
 from demur.curation.mining_options import MiningOptions
 from demur.curation.near import Look, Looks, showing
 from demur.curation.select import Selection
+from demur.documents import parts_of
 from demur.errors import DataError, MissingExtra, StorageError, UsageError
 from demur.indexing.pixels import rgb
 from demur.pipeline.steps import QUIET, Steps
@@ -260,9 +261,9 @@ def choose_routes(
     """Recall of gold for every mode, source by source, and the best of them.
 
     A question with an image counts as found when a page of its gold evidence is among the first `plan.pages`; one
-    without when gold evidence itself is among the first 10 passages. Where the very image that is asked about lies in
-    the index (the same bytes, or the same look: `demur.curation.near.same_look`), finding it is no merit of a mode: the
-    hit is passed over, and the `Choice` counts the question.
+    without when gold evidence itself, or a passage cut from it, is among the first 10 passages. Where the very image
+    that is asked about lies in the index (the same bytes, or the same look: `demur.curation.near.same_look`), finding
+    it is no merit of a mode: the hit is passed over, and the `Choice` counts the question.
 
     Args:
         samples: read once; those without gold in the index are in no denominator.
@@ -300,10 +301,8 @@ def choose_routes(
                         ids = searcher.pages_of(others)
                     found.setdefault((kind, sample.source), {}).setdefault(mode, []).append(ids)
             for sample, _ in asked:
-                ids = [e.id for e in sample.gold]
-                right = (
-                    set(searcher.pages_of(ids)) if kind == "pages" else {id for id in ids if id in searcher.documents}
-                )
+                parts = _gold_parts(sample, searcher)
+                right = set(searcher.pages_of(parts) if kind == "pages" else parts)
                 gold.setdefault((kind, sample.source), []).append(right)
         done += len(block)
         steps.count("questions asked in every mode", done, 0)
@@ -549,24 +548,25 @@ def _score_hits(asked: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Sear
 
 
 def _score_gold(asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searcher: Searcher) -> None:
-    lists = [[e.id for e in case.sample.gold] for case, _ in asked]
+    lists = [_gold_parts(case.sample, searcher) for case, _ in asked]
     if not asked:
         return
     found = searcher.rerank([query for _, query in asked], lists, max(map(len, lists)) or 1, by=by)
     for (case, _), line in zip(asked, found, strict=True):
-        if line:
-            case.golds[pool] = min(hit.score for hit in line)
+        lowest = lowest_gold(case.sample, {hit.document: hit.score for hit in line}, searcher.documents)
+        if lowest is not None:
+            case.golds[pool] = lowest
+
+
+def _gold_parts(sample: Sample, searcher: Searcher) -> list[str]:
+    """The documents of the index that are gold evidence, or cut from it."""
+    return [part for e in sample.gold for part in parts_of(searcher.documents, e.id)]
 
 
 def _margin_holds(case: _Case) -> bool:
     """Whether the score of gold is known in every search by scores that found something."""
-    gold = {e.id for e in case.sample.gold}
     by_score: tuple[Pool, ...] = ("text", "visual")
-    return all(
-        pool in case.golds or any(hit.document in gold for hit in case.hits[pool])
-        for pool in by_score
-        if case.hits.get(pool)
-    )
+    return all(pool in case.golds for pool in by_score if case.hits.get(pool))
 
 
 class _Unread(NamedTuple):

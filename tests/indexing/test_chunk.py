@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from demur.documents import whole_of
 from demur.errors import UsageError
 from demur.indexing import chunk
 from demur.indexing.chunk import Chunker, plain_offsets, sentences, tokenizer_offsets
@@ -173,8 +174,9 @@ def test_articles_become_passages():
     assert [d.id for d in passages] == [f"Q1#{n}" for n in range(len(passages))]
     assert {d.page for d in made} == {"Q1"}
     assert {d.title for d in passages} == {"Bridge"}
-    assert passages[0].attributes == {"summary": "A bridge."}
-    assert not passages[1].attributes
+    assert passages[0].attributes == {"summary": "A bridge.", "chunk_of": "Q1"}
+    assert passages[1].attributes == {"chunk_of": "Q1"}
+    assert [whole_of(d) for d in made] == ["Q1"] * (len(made) - 1) + ["pic"]
     assert [d.id for d in made if d.image is not None] == ["Q1#image", "pic"]
     assert chunker.counts.empty == 1
     assert list(Chunker(100, 10).documents(articles, batch=1)) == made
