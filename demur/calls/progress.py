@@ -79,7 +79,10 @@ def shown(label: str, total: int | None, counts: Counts | None) -> Iterator[Call
     from rich.progress import BarColumn, Progress, TextColumn
 
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), console=Console(stderr=True)
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[text]}", markup=False),
+        console=Console(stderr=True),
     )
     task = bar.add_task(label, total=total, text="")
     drawn = 0.0

@@ -101,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] in ("-V", "--version", "version"):
         sys.stdout.write(f"demur {__version__}\n")
         return 0
+    from demur.cli._shown import harmless
     from demur.errors import DemurError, UnknownPart
 
     try:
@@ -113,9 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         module.configure(parser)
         return int(module.run(parser.parse_args(words[1:])))
     except DemurError as error:
-        # an id or a name in it may be anybody's: no escape sequence reaches the terminal
-        told = "".join(c for c in str(error) if c.isprintable() or c in "\n\t")
-        sys.stderr.write(f"demur: {told}\n")
+        sys.stderr.write(harmless(f"demur: {error}\n"))
         return error.exit_code
     except BrokenPipeError:  # the reader of our output left, as `head` does
         sys.stderr.close()

@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from demur.cli._shown import harmless
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb; the layout of the table stands below them."""
@@ -38,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
         return int(defects > 0)
     for finding in sorted(findings, key=lambda f: f.severity != "defect"):
-        sys.stdout.write(f"{finding.severity:<6}  {finding.kind:<8}  {finding.where}: {finding.message}\n")
+        line = f"{finding.severity:<6}  {finding.kind:<8}  {finding.where}: {finding.message}"
+        sys.stdout.write(harmless(line) + "\n")
     skipped = f", {problems.skipped} skipped" if problems.skipped else ""
     sys.stdout.write(f"{len(lines)} lines{skipped}: {defects} defects, {len(findings) - defects} notes\n")
     return int(defects > 0)

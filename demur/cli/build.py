@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import budget_of, in_flight, money
+from demur.cli._shown import add_row, harmless, words
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,14 +102,14 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         table.add_column(head, justify="right" if head in ("entered", "kept") else "left")
     for step in built.funnel:
         why = "; ".join(f"{reason} ({n:,})" for reason, n in sorted(step.dropped.items()))
-        table.add_row(step.stage, f"{step.entered:,}", f"{step.kept:,}", why)
+        add_row(table, step.stage, f"{step.entered:,}", f"{step.kept:,}", why)
     console.print(table)
     console.print(
         f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate wrong' "
         f"(this build: {one['rule']})", highlight=False,
     )  # fmt: skip
     asked = ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items())) or "nobody: every verdict was there"
-    console.print(f"asked now: {asked}", highlight=False)
+    console.print(words(f"asked now: {asked}"))
     share = f" ({100 * built.used / built.algorithm1:.0f} %)" if built.algorithm1 else ""
     console.print(
         f"verdicts used: {built.used:,}; Algorithm 1 asks {built.algorithm1:,} for the same release{share}",
@@ -168,4 +169,4 @@ def print_plan(plan: BuildPlan, *, per_second: float | None, as_json: bool) -> N
     stay = " to ".join(f"{100 * share:.1f}" for share in plan.kept_range)
     lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples ({stay} %)")
     lines += [f"note: {note}" for note in plan.notes]
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write(harmless("\n".join(lines) + "\n"))

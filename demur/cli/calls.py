@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import budget_of, job, money
+from demur.cli._shown import harmless
 
 if TYPE_CHECKING:
     from demur.calls.ledger import Stats
@@ -124,9 +125,9 @@ def _ask(args: argparse.Namespace) -> int:
         if args.json:
             _print(response.model_dump_json())
         elif response.error:
-            sys.stderr.write(f"demur: {response.error}\n")
+            sys.stderr.write(harmless(f"demur: {response.error}\n"))
         else:
-            _print(response.text)
+            _print(harmless(response.text))
     return 1 if any(r.error for r in responses) else 0
 
 

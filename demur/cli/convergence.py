@@ -7,7 +7,9 @@ import json
 import sys
 from pathlib import Path
 
+from demur.answers.text import plain
 from demur.cli._arguments import budget_of, in_flight, money
+from demur.cli._shown import add_row, words
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -67,11 +69,11 @@ def run(args: argparse.Namespace) -> int:
         *(["kept in the end"] if whole else []),
         *(f"{m}: right / declines / wrong %" for m in monitors),
     ):
-        table.add_column(head, justify="left" if head == "last gate" else "right")
+        table.add_column(words(head), justify="left" if head == "last gate" else "right")
     for one in found.rounds:
         cells = [one.monitors[m] for m in monitors]
-        table.add_row(
-            one.gates[-1] if one.gates else "none", f"{one.size:,}", percent(one.changed),
+        add_row(
+            table, one.gates[-1] if one.gates else "none", f"{one.size:,}", percent(one.changed),
             *([] if not whole else ["-" if one.kept is None else f"{one.kept:,}"]),
             *(f"{percent(c.accuracy)} / {percent(c.deflection)} / {percent(c.hallucination)}" for c in cells),
         )  # fmt: skip
@@ -91,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
         )
     for point in found.survival:
         console.print(
-            f"  up to strength {percent(point.strength)} % ({point.gate}): {percent(point.left)} % of the pool left "
-            f"[{percent(point.low)}, {percent(point.high)}]", highlight=False, markup=False,
+            f"  up to strength {percent(point.strength)} % ({plain(point.gate)}): {percent(point.left)} % of the pool "
+            f"left [{percent(point.low)}, {percent(point.high)}]", highlight=False, markup=False,
         )  # fmt: skip
     for f in found.forecasts:
         who = f"one more gate {f.kind}" if f.strength is None else f"a gate of strength {percent(f.strength)} %"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import add_engine, job, open_engine, positive
+from demur.cli._shown import add_row, brief, harmless, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +161,7 @@ def _build(args: argparse.Namespace) -> int:
             f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence\n"
         )
     for line in problems.told(20):
-        sys.stderr.write(f"skipped: {line}\n")
+        sys.stderr.write(harmless(f"skipped: {line}\n"))
     _print(args.out, manifest)
     return 0
 
@@ -238,18 +239,20 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
 
     console = Console()
     size = sum(entry["bytes"] for entry in manifest["files"].values())
-    console.print(f"[bold]{folder}[/]  id {manifest['id']}  {size / 1e6:,.1f} MB", highlight=False)
+    console.print(
+        words(folder, style="bold"), words(f"id {manifest['id']}"), f"{size / 1e6:,.1f} MB", sep="  ", highlight=False
+    )
     for space, entry in manifest["encoders"].items():
         line = f"  {space:<6} {entry['name']}  {entry['dims']}-d, {entry['similarity']}  ({entry['note']})"
-        console.print(line, highlight=False)
+        sys.stdout.write(harmless(line) + "\n")
     counts = "  ".join(f"{n:,} {name}" for name, n in manifest["counts"].items())
-    console.print(f"  {counts}", highlight=False)
+    sys.stdout.write(harmless(f"  {counts}\n"))
     table = Table()
     for column in ("part", "kind", "rows", "why"):
         table.add_column(column)
     for name, part in manifest["parts"].items():
         why = part.get("why") or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}"
-        table.add_row(name, part["kind"], f"{part['count']:,}", why)
+        add_row(table, name, part["kind"], f"{part['count']:,}", why)
     console.print(table)
 
 
@@ -285,7 +288,6 @@ def _search(args: argparse.Namespace) -> int:
     for column in ("rank", "score", "id", "title", "text"):
         listed.add_column(column, justify="right" if column in ("rank", "score") else "left", overflow="ellipsis")
     for hit, document in found:
-        text = " ".join((document.text or "").split())[:120]
-        listed.add_row(str(hit.rank), f"{hit.score:.4f}", hit.document, document.title, text)
+        add_row(listed, hit.rank, f"{hit.score:.4f}", hit.document, document.title, brief(document.text or "", 120))
     Console().print(listed)
     return 0

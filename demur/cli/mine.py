@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import add_engine, open_engine, positive
+from demur.cli._shown import add_row, harmless, words
 
 if TYPE_CHECKING:
     from demur.retrieval.recall import Choice
@@ -196,13 +197,13 @@ def print_recall(choice: Choice) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{choice.source} - recall of gold, 95 % intervals", title_justify="left")
+    table = Table(title=words(f"{choice.source} - recall of gold, 95 % intervals"), title_justify="left")
     table.add_column("mode", overflow="fold")
     for measure in choice.table[0][1] if choice.table else ():
         table.add_column(f"{measure.name} (n={measure.n})", justify="right")
     for mode, measures in choice.table:
         cells = ["-" if m.value is None else f"{m.value:.2f} ({m.low:.2f}-{m.high:.2f})" for m in measures]
-        table.add_row(f"[bold]{mode}[/]" if mode == choice.mode else mode, *cells)
+        table.add_row(words(mode, style="bold" if mode == choice.mode else ""), *cells)
     Console().print(table)
     if choice.own:
         sys.stdout.write(
@@ -215,15 +216,15 @@ def _print(summary: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console()
-    table = Table(title=f"{summary['samples']} samples, index {summary['index']}", title_justify="left")
+    table = Table(title=words(f"{summary['samples']} samples, index {summary['index']}"), title_justify="left")
     table.add_column("distractors by mode / hits left out by reason")
     table.add_column("n", justify="right")
     for group in ("distractors", "left_out"):
         for name, n in summary[group].items():
-            table.add_row(name, f"{n:,}")
+            add_row(table, name, f"{n:,}")
         table.add_section()
     console.print(table)
     if summary["without_distractors"]:
         console.print(f"{len(summary['without_distractors'])} sample(s) got none; mining.json names them")
     for line in summary["skipped"]:
-        sys.stderr.write(f"skipped: {line}\n")
+        sys.stderr.write(harmless(f"skipped: {line}\n"))

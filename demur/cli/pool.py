@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import job, positive, settings
+from demur.cli._shown import add_row
 
 if TYPE_CHECKING:
     from demur.curation.pool import PoolCounts
@@ -110,9 +111,9 @@ def _print(counts: PoolCounts) -> None:
     for row in counts.sources:
         share = f"{row.samples / counts.samples:.1%}" if counts.samples else "-"
         left = row.bad + row.duplicates
-        table.add_row(
-            row.source, f"{row.samples:,}", share, row.query, row.context, f"{row.gold:.1f}", f"{row.negatives:.1f}",
-            f"{left:,}", f"{row.documents:,}",
+        add_row(
+            table, row.source, f"{row.samples:,}", share, row.query, row.context, f"{row.gold:.1f}",
+            f"{row.negatives:.1f}", f"{left:,}", f"{row.documents:,}",
         )  # fmt: skip
     table.add_row("total", f"{counts.samples:,}", "", "", "", f"{counts.gold:.1f}", f"{counts.negatives:.1f}", "", "")
     console.print(table)

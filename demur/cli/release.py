@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.answers.text import plain
 from demur.cli._arguments import job
-from demur.cli._shown import add_row, brief
+from demur.cli._shown import add_row, brief, words
 from demur.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
     else:
         n = len(release.manifest["files"])
         sys.stdout.write(
-            f"{release.name} {release.version} is sound: {n} files, "
+            f"{plain(release.name)} {plain(release.version)} is sound: {n} files, "
             f"{release.manifest['counts']['samples']} samples, "
             f"sha256 {release.sha256[:16]}\n"
         )
@@ -83,9 +83,10 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
 
     console = Console()
     console.print(
-        f"[bold]{found.old} -> {found.new}[/]: {len(found.left):,} left, {len(found.came):,} came, "
-        f"{len(found.changed):,} changed, {found.same:,} the same", highlight=False,
-    )  # fmt: skip
+        words(f"{found.old} -> {found.new}:", style="bold"),
+        f"{len(found.left):,} left, {len(found.came):,} came, {len(found.changed):,} changed, {found.same:,} the same",
+        highlight=False,
+    )
     if old.name != new.name:
         console.print("[bold]these are two benchmarks, not two versions of one[/]", highlight=False)
     for what, reasons in (("left", found.why_left), ("came", found.why_came)):
@@ -162,10 +163,9 @@ def _show(release: Release, *, as_json: bool) -> int:
 
     console = Console()
     manifest = release.manifest
-    console.print(
-        f"[bold]{release.name} {release.version}[/]  sha256 {release.sha256[:16]}  made by demur {manifest['demur']}",
-        highlight=False,
-    )
+    made = words(f"made by demur {manifest['demur']}")
+    name = words(release.name, release.version, style="bold")
+    console.print(name, f"sha256 {release.sha256[:16]}", made, sep="  ", highlight=False)
     for key, value in manifest["counts"].items():
         if isinstance(value, int):
             sys.stdout.write(f"  {value:>7,}  {plain(key).replace('_', ' ')}\n")

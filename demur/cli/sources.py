@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import job, positive, settings
+from demur.cli._shown import harmless
 
 if TYPE_CHECKING:
     from demur.curation.sources.check import Checked
@@ -119,7 +120,7 @@ def _check(args: argparse.Namespace) -> int:
     if args.json:
         _print(checked.model_dump(mode="json"))
     else:
-        sys.stdout.write(_text(checked))
+        sys.stdout.write(harmless(_text(checked)))
         if checked.findings:
             sys.stderr.write(
                 f"demur: {args.path}: {len(checked.findings) + checked.untold} finding(s) would change a benchmark\n"
@@ -173,5 +174,5 @@ def _unpack(args: argparse.Namespace) -> int:
     written = unpack(args.archive, args.folder, problems)
     sys.stdout.write(f"{written} files in {args.folder}\n")
     for line in problems.told():
-        sys.stderr.write(f"demur: {line}\n")
+        sys.stderr.write(harmless(f"demur: {line}\n"))
     return 1 if problems else 0

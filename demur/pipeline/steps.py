@@ -68,9 +68,9 @@ class Shown(Steps):
                     return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="dim")
 
             self._bars = Progress(
-                TextColumn("  {task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), Rate(""),
-                TimeRemainingColumn(), TextColumn("[dim]{task.fields[note]}"), console=Console(stderr=True),
-                transient=True,
+                TextColumn("  {task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
+                Rate(""), TimeRemainingColumn(), TextColumn("{task.fields[note]}", style="dim", markup=False),
+                console=Console(stderr=True), transient=True,
             )  # fmt: skip
             self._bars.start()
         return self

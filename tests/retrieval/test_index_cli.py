@@ -1,13 +1,15 @@
 import json
 
 import pytest
+from small_pool import picture, pool_folder
 from stub_encoder import StubEncoder
-from test_search import corpus, picture
 
 from demur.cli import main
+from demur.cli.mine import _print, print_recall
 from demur.errors import UsageError
 from demur.indexing.cluster import RayEngine, _Seeker
-from demur.records import AnswerSpec, Evidence, Role, Sample
+from demur.records import Document, Evidence, Role, Sample
+from demur.retrieval.recall import Choice
 from demur.retrieval.search import Query, Searcher
 from demur.store import write_records
 
@@ -18,19 +20,7 @@ ENCODER = ["--encoder", "stub_encoder:stub"]
 def kb(tmp_path, monkeypatch):
     """A pool folder with documents and samples, and an index of it."""
     monkeypatch.chdir(tmp_path)
-    documents = corpus(tmp_path)
-    write_records(tmp_path / "documents.jsonl", documents)
-    by_id = {d.id: d for d in documents}
-    samples = [
-        Sample(
-            id=f"q{i}", source="kb", question=f"Which part is number {i}?", images=(by_id[f"i{i}"].image,),
-            answers=AnswerSpec(accepted=((f"passage {3 * i}",),)), gold=(Evidence.of(by_id[f"t{3 * i}"], Role.GOLD),),
-        )
-        for i in range(4)
-    ]  # fmt: skip
-    samples.append(samples[0].model_copy(update={"id": "text", "images": ()}))
-    write_records(tmp_path / "samples.jsonl", samples)
-    (tmp_path / "pool.json").write_text("{}")
+    pool_folder(tmp_path, text_question=True)
     assert main(["index", "build", ".", "--out", "index", *ENCODER]) == 0
     return tmp_path
 
@@ -255,3 +245,33 @@ def test_a_manifest_does_not_choose_what_is_imported(kb, monkeypatch):
 
 def _raise(refused):
     raise refused.raised()
+
+
+def test_texts_and_names_are_shown_and_never_obeyed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    nasty = "close [/b] a[i] [red]red \x1b[31m\x9b5mlight \x1b]0;title\x07"
+    write_records(
+        tmp_path / "kb.jsonl", [Document(id="[x]", title=nasty, text=nasty), Document(id="y\x1b[2J", title="", text="")]
+    )
+    assert main(["index", "build", "kb.jsonl", "--out", "o[/x]", "--skip-bad", *ENCODER]) == 0
+    told = capsys.readouterr()
+    assert "o[/x]" in told.out
+    assert "y[2J" in told.err
+    assert main(["index", "info", "o[/x]"]) == 0
+    assert main(["index", "search", "o[/x]", *ENCODER, "--text", "close"]) == 0
+    found = capsys.readouterr().out
+    for shown in ("[x]", "close [/b] a[i] [red]red [31m5mlight ]0;title"):
+        assert shown in found
+    assert not {"\x1b", "\x9b", "\x07"} & set(told.out + told.err + found)
+
+
+def test_what_mining_prints_is_shown_and_never_obeyed(capsys):
+    print_recall(Choice("kb[/x]", "image->image[/y]", 5, (("image->image[/y]", ()),)))
+    _print({"samples": 1, "index": "[/i]", "distractors": {"m[/m]": 1}, "left_out": {"\x1b[2J[r]": 2},
+            "without_distractors": [], "skipped": ["row \x1b[2J[/z]"]})  # fmt: skip
+    told = capsys.readouterr()
+    for shown in ("kb[/x]", "image->image[/y]", "[/i]", "m[/m]", "[2J[r]"):
+        assert shown in told.out
+    assert told.err == "skipped: row [2J[/z]\n"
+    assert "\x1b" not in told.out
