@@ -30,7 +30,7 @@ from demur.errors import DataError, MissingExtra, StorageError, UsageError
 from demur.indexing.pixels import rgb
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Drop, Hit, ImageRef, Modality, Sample
-from demur.retrieval.recall import Choice, best_mode
+from demur.retrieval.recall import Choice, Recall, best_mode
 from demur.retrieval.search import WAYS, Probes, Query, Searcher, canonical_mode
 from demur.store import read_image
 from demur.vision_ops import ensure_torchvision
@@ -277,8 +277,7 @@ def choose_routes(
         UsageError: the plan has limits of score for texts, and the index has no dense vectors that give scores.
     """
     _can_score(plan, searcher)
-    found: dict[tuple[str, str], dict[str, list[list[str]]]] = {}
-    gold: dict[tuple[str, str], list[set[str]]] = {}
+    found: dict[tuple[str, str], dict[str, Recall]] = {}
     own: Counter[tuple[str, str]] = Counter()
     looks = looks or Looks(root)
     done = 0
@@ -289,28 +288,28 @@ def choose_routes(
             mine_ = [s for s in block if bool(s.images) == (kind == "pages")]
             made = _embedded([(s.question, _picture(s)) for s in mine_], searcher, root, here)
             asked = [(s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)]
+            gold = []
+            for sample, _ in asked:
+                parts = _gold_parts(sample, searcher)
+                gold.append(set(searcher.pages_of(parts) if kind == "pages" else parts))
             for mode in here if asked else ():
                 lines = searcher.each(
                     [query for _, query in asked], mode, images if mode == "image->image" else max(20, images // 4)
                 )
-                for (sample, _), hits in zip(asked, lines, strict=True):
+                for (sample, _), right, hits in zip(asked, gold, lines, strict=True):
                     ids = [hit.document for hit in hits]
                     if mode == "image->image":
                         others = _without_own(ids, sample, searcher, looks)
                         own[kind, sample.source] += len(others) < len(ids)
                         ids = searcher.pages_of(others)
-                    found.setdefault((kind, sample.source), {}).setdefault(mode, []).append(ids)
-            for sample, _ in asked:
-                parts = _gold_parts(sample, searcher)
-                right = set(searcher.pages_of(parts) if kind == "pages" else parts)
-                gold.setdefault((kind, sample.source), []).append(right)
+                    found.setdefault((kind, sample.source), {}).setdefault(mode, Recall()).add(ids, right)
         done += len(block)
         steps.count("questions asked in every mode", done, 0)
     chosen: dict[str, dict[str, Choice]] = {"pages": {}, "passages": {}}
     for (kind, source), by_mode in found.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
         at = plan.pages_for(source) if kind == "pages" else PASSAGES
-        chosen[kind][source] = best_mode(label, by_mode, gold[kind, source], at=at)._replace(own=own[kind, source])
+        chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own[kind, source])
     return Routes(chosen["pages"], chosen["passages"])
 
 

@@ -6,7 +6,8 @@ it would have shown.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import sqrt
 from typing import NamedTuple
 
@@ -28,26 +29,42 @@ class Choice(NamedTuple):
     """Questions whose own image was found in the index, in the same bytes or nearly; such hits count in no recall."""
 
 
-def recall_at(
-    found: Sequence[Sequence[str]], gold: Sequence[Collection[str]], ks: Sequence[int]
-) -> tuple[Measure, ...]:
-    """Share of queries with at least one gold id among the first k, with Wilson's 95 % interval.
+class Recall:
+    """The ranks at which questions first found gold, counted: recall at any depth, however many are asked.
 
-    Args:
-        found: ids by rank for each of Q queries.
-        gold: gold ids for each of the Q queries; a query without any is left out, and so counted in no denominator.
-        ks: depths.
+    >>> recall = Recall()
+    >>> recall.add(["a", "b"], {"b"})
+    >>> recall.add(["a", "b"], {"c"})
+    >>> [(measure.name, measure.value, measure.n) for measure in map(recall.at, (1, 2))]
+    [('recall@1', 0.0, 2), ('recall@2', 0.5, 2)]
     """
-    asked = [(list(ids), set(right)) for ids, right in zip(found, gold, strict=True) if right]
-    return tuple(
-        _wilson(f"recall@{k}", sum(not right.isdisjoint(ids[:k]) for ids, right in asked), len(asked)) for k in ks
-    )
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._ranks: Counter[int] = Counter()
+
+    def add(self, ids: Iterable[str], gold: Collection[str]) -> None:
+        """Count one question.
+
+        Args:
+            ids: what it found, by rank.
+            gold: what it should find, any of it; without any it is in no denominator.
+        """
+        if gold:
+            self._asked += 1
+            first = next((rank for rank, id in enumerate(ids, 1) if id in gold), None)
+            if first is not None:
+                self._ranks[first] += 1
+
+    def at(self, k: int) -> Measure:
+        """Share of the questions with gold among the first k, with Wilson's 95 % interval."""
+        hits = sum(n for rank, n in self._ranks.items() if rank <= k)
+        return _wilson(f"recall@{k}", hits, self._asked)
 
 
 def best_mode(
     source: str,
-    found: Mapping[str, Sequence[Sequence[str]]],
-    gold: Sequence[Collection[str]],
+    found: Mapping[str, Recall],
     *,
     ks: Sequence[int] = (1, 5, 10, 20),
     at: int = 10,
@@ -56,13 +73,12 @@ def best_mode(
 
     Args:
         source: whose questions these are.
-        found: mode -> ids by rank for each of Q queries.
-        gold: gold ids for each of the Q queries.
+        found: mode -> what was counted of it.
         ks: depths of the table.
         at: the depth that decides; added to ``ks`` when it is not among them.
     """
     depths = sorted({*ks, at})
-    table = [(mode, recall_at(ids, gold, depths)) for mode, ids in found.items()]
+    table = [(mode, tuple(map(recall.at, depths))) for mode, recall in found.items()]
     place = depths.index(at)
 
     def worse(row: tuple[str, tuple[Measure, ...]]) -> tuple[float, list[float], str]:
