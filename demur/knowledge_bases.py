@@ -196,3 +196,15 @@ def beir_id(row: Mapping[str, Any]) -> str:
     """
     value = row.get("_id", row.get("id"))
     return "" if value is None else str(value)
+
+
+def beir_content(row: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Title and text of a document; the text of an image without a title is its caption.
+
+    >>> beir_content({"title": None, "text": "A red fox.", "image": "fox.png"})
+    ('A red fox.', None)
+    >>> beir_content({"text": "A red fox."}), beir_content({"title": "Fox", "text": ""})
+    (('', 'A red fox.'), ('Fox', None))
+    """
+    title, text = str(row.get("title") or ""), str(row.get("text") or "") or None
+    return (text or "", None) if row.get("image") and not title else (title, text)

@@ -3,14 +3,16 @@ import gzip
 import json
 import os
 import tracemalloc
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from strategies import png
 
 from demur.errors import DataError, StorageError, UnknownPart, UsageError
-from demur.indexing.corpora import READERS, read_corpus
+from demur.indexing.corpora import READERS, folder, read_corpus
 from demur.records import Document
 from demur.store import Problems, read_image
 
@@ -236,3 +238,125 @@ def test_repeated_articles_are_told(tmp_path, caplog):
     documents, _ = read(f"wiki6m:{lines(tmp_path / 'wiki.jsonl', [row, row, row])}")
     assert [d.id for d in documents] == ["Q1"]
     assert "2 later rows" in caplog.text
+
+
+def test_json_rows_are_read_by_their_own_keys(tmp_path):
+    (tmp_path / "x.png").write_bytes(png())
+    rows = [
+        {"title": "no id", "text": "first"},
+        {"_id": "b", "body": "the dog", "page": "p"},
+        {"id": "c", "image": "x.png", "name": "a cow"},
+        {"id": None, "text": "null"},
+        {"id": "e", "weight": 3},
+    ]
+    documents, problems = read(lines(tmp_path / "kb.jsonl", rows), 2)
+    assert [(d.id, d.title, d.text, d.page) for d in documents] == [
+        ("kb:0", "no id", "first", ""), ("b", "", "the dog", "p"), ("c", "a cow", None, ""),
+    ]  # fmt: skip
+    assert problems[0] == "kb.jsonl:4: there is no id"
+    assert problems[1].startswith("kb.jsonl:5 (e): record: a document holds")
+    documents, _ = read(f"{tmp_path / 'kb.jsonl'}?text=body", 3)
+    assert [d.id for d in documents] == ["b", "c"]
+
+
+def test_values_of_parquet_that_are_not_texts(tmp_path):
+    table = pa.table({
+        "id": pa.array([1.0, float("nan"), 2.5, None, 4.0, 5.0]),
+        "text": pa.array([b"ok", b"x", "Größe".encode(), b"y", b"\xff\xfe", None], pa.binary()),
+        "title": pa.array(["a", "b", "c", "d", "e", "f"]),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "kb.parquet")
+    documents, problems = read(tmp_path / "kb.parquet", 4)
+    assert [(d.id, d.text) for d in documents] == [("1", "ok"), ("2.5", "Größe")]
+    assert problems[:2] == ["kb.parquet:1: there is no id", "kb.parquet:3: there is no id"]
+    assert problems[2].startswith("kb.parquet:4: 'text' holds bytes that are not UTF-8")
+    assert problems[3].startswith("kb.parquet:5 (5): record: a document holds")
+    documents, problems = read(lines(tmp_path / "kb.jsonl", [{"id": "l", "text": ["a list"]}]), 1)
+    assert problems[0].startswith("kb.jsonl:1: 'text' holds a list, not a text")
+
+
+def test_images_of_beir(tmp_path):
+    (tmp_path / "x.png").write_bytes(png())
+    rows = [
+        {"_id": "d1", "modality": "image", "text": None, "image": "x.png"},
+        {"_id": "d2", "text": "its caption", "image": "x.png"},
+        {"_id": "d3", "text": "a text", "image": None},
+        {"_id": "d4", "text": "", "image": ""},
+        {"_id": "d5", "image": "gone.png"},
+    ]
+    lines(tmp_path / "corpus.jsonl", rows)
+    documents, problems = read(f"beir:{tmp_path}", 1)
+    assert [(d.id, d.title, d.text, d.image is not None) for d in documents] == [
+        ("d1", "", None, True), ("d2", "its caption", None, True), ("d3", "", "a text", False), ("d4", "", "", False),
+    ]  # fmt: skip
+    assert "corpus.jsonl:5 (d5)" in problems[0]
+
+
+def test_images_are_found_from_another_folder(tmp_path, monkeypatch):
+    kb = tmp_path / "kb"
+    (kb / "Q999").mkdir(parents=True)
+    (kb / "x.png").write_bytes(png())
+    (kb / "Q999" / "Q9990.jpg").write_bytes(png())
+    lines(kb / "rows.jsonl", [{"id": "1", "image": "x.png"}])
+    lines(kb / "corpus.jsonl", [{"_id": "1", "image": "x.png"}])
+    lines(kb / "w.jsonl", [{"wikidata_id": "Q9990", "wikipedia_title": "T", "wikipedia_content": "C"}])
+    lines(kb / "k.json", [{"wikipedia_id": "1", "wikipedia_title": "T", "text": ["C"], "image": "x.png"}])
+    (kb / "e.json").write_text(json.dumps({"u": {"title": "T", "section_texts": [], "image_urls": ["http://x"]}}))
+    lines(kb / "map.jsonl", [{"image_url": "http://x", "path": "x.png"}])
+    pq.write_table(pa.table({"id": ["1"], "image": [{"bytes": png()}]}), kb / "rows.parquet")
+    own = Document(id="1", title="", image={"sha256": "0" * 64, "uri": "x.png", "width": 1, "height": 1})
+    lines(kb / "own.jsonl", [own.model_dump(mode="json")])
+    corpora = [
+        "images:kb", "kb/rows.jsonl", "kb/rows.parquet", "beir:kb", "wiki6m:kb/w.jsonl?images=kb", "kilt:kb/k.json?images=kb",
+        "evqa:kb/e.json?images=kb/map.jsonl", "kb/own.jsonl?root=kb",
+    ]  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    uris = {corpus: [d.image.uri for d in read(corpus)[0] if d.image is not None] for corpus in corpora}
+    assert uris.pop("kb/rows.parquet") == [f"parquet:{kb}/rows.parquet#0/image"]
+    assert uris.pop("images:kb") == [f"{kb}/Q999/Q9990.jpg", f"{kb}/x.png"]
+    assert uris.pop("wiki6m:kb/w.jsonl?images=kb") == [f"{kb}/Q999/Q9990.jpg"]
+    assert {corpus: found for corpus, found in uris.items() if found != [f"{kb}/x.png"]} == {}
+
+
+def test_an_image_whose_name_is_not_utf8_is_a_problem(tmp_path):
+    (tmp_path / "ok.png").write_bytes(png())
+    (tmp_path / os.fsdecode(b"latin\xe9.png")).write_bytes(png())
+    documents, problems = read(f"images:{tmp_path}", 1)
+    assert [d.id for d in documents] == ["ok.png"]
+    assert problems == ["latin\\udce9.png: the path of the image is not UTF-8"]
+
+
+def test_what_pillow_opens_is_taken_and_what_is_passed_over_is_told(tmp_path, caplog):
+    for name in ("a.jp2", "b.ico", "c.ppm", "d.AVIF"):
+        Image.new("RGB", (32, 32), "red").save(tmp_path / name)
+    for name in ("notes.txt", "more.txt", "README", "old.psd"):
+        (tmp_path / name).write_text("no image")
+    (tmp_path / "link").symlink_to(tmp_path)
+    documents, _ = read(f"images:{tmp_path}")
+    assert [d.id for d in documents] == ["a.jp2", "b.ico", "c.ppm", "d.AVIF"]
+    assert "5 files were passed over: 2 .txt files, 1" in caplog.text
+    assert "1 links to folders" in caplog.text
+
+
+def test_a_folder_is_walked_in_the_order_of_paths_a_folder_at_a_time(tmp_path):
+    for parent in ("b", "a.d", "a"):
+        (tmp_path / parent).mkdir()
+        for name in ("2.png", "10.png"):
+            (tmp_path / parent / name).write_bytes(png())
+    (tmp_path / "a.png").write_bytes(png())
+    documents, _ = read(f"images:{tmp_path}")
+    paths = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.png"))
+    assert [d.id for d in documents] == [path.as_posix() for path in paths]
+
+
+def test_many_names_of_images_cost_little(tmp_path):
+    for number in range(20):
+        (tmp_path / str(number)).mkdir()
+        for name in range(300):
+            (tmp_path / str(number) / f"{'x' * 60}{name}.png").touch()
+    tracemalloc.start()
+    count = sum(1 for _ in folder._images(tmp_path, Problems(), Counter()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 6000
+    assert peak < 300_000, "6,000 paths are 2.7 MB"

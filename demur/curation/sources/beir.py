@@ -15,7 +15,7 @@ from typing import Any
 from demur.curation.sources.native import NativeSource, distinct
 from demur.errors import DataError
 from demur.formats import Lookup, first_that_is, json_lines, open_bytes
-from demur.knowledge_bases import beir_id
+from demur.knowledge_bases import beir_content, beir_id
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.store import Problems
 
@@ -60,10 +60,7 @@ class Beir(NativeSource):
         image = self.images.file(str(row["image"])) if row.get("image") else None
         if image is not None and image.ref is None:
             raise DataError(f"picture {image.status}: {image.name}", cure="fetch it")
-        text = str(row.get("text") or "") or None
-        title = str(row.get("title") or "")
-        if image is not None and not title:
-            title, text = text or "", None
+        title, text = beir_content(row)
         return Document(id=id_, title=title, text=text, image=image.ref if image else None, source=self.name)
 
     def samples(self) -> Iterator[Sample]:

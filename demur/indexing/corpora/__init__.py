@@ -12,12 +12,15 @@ A corpus is named by text that parses back, ``READER:PATH`` with options after a
     images:photos                            a folder of images
     datasets:org/name?split=train&text=body  anything `datasets` opens
 
-A bare path is read by its ending. Every reader streams: one record in memory at a time. Bad rows go to
-`demur.store.Problems` under file and line.
+A bare path is read by its ending. Every reader streams: one record in memory at a time, and beside it what its module
+names (the ids met, a map of images, the names of one folder). Bad rows go to `demur.store.Problems` under file and
+line. Images are referred to by absolute paths, so that a document leads to its image wherever it is read again.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -25,12 +28,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from demur.errors import StorageError, UnknownPart, UsageError
+from demur.errors import DataError, StorageError, UnknownPart, UsageError
 from demur.indexing.options import named
-from demur.records import Document
-from demur.store import Problems, why_invalid
+from demur.records import Document, ImageRef
+from demur.store import Problems, image_ref, storage_errors, why_invalid
 
-__all__ = ["READERS", "make", "read_corpus"]
+__all__ = ["READERS", "anchored", "image_at", "make", "read_corpus"]
 
 READERS = {
     "jsonl": "tables",
@@ -98,3 +101,40 @@ def make(problems: Problems, place: str, **fields: Any) -> Document | None:
     except ValidationError as error:
         problems.add(f"{place} ({fields.get('id') or 'no id'})", why_invalid(error))
         return None
+
+
+def image_at(file: Path) -> ImageRef:
+    """The image in a file, by its absolute path.
+
+    Raises:
+        DataError: it is no image, no plain file, or its path is not UTF-8 and could not be written down.
+        StorageError: it cannot be read.
+    """
+    uri = str(file.absolute())
+    try:
+        uri.encode()
+    except UnicodeEncodeError as error:
+        shown = uri.encode(errors="backslashreplace").decode()
+        raise DataError("the path of the image is not UTF-8", item=shown, cure="rename it") from error
+    with storage_errors(file):
+        if file.exists() and not file.is_file():  # a pipe would be waited on for ever
+            raise DataError("this is not a file", item=uri, cure="leave it out")
+        return image_ref(file.read_bytes(), uri)
+
+
+def anchored(document: Document, root: Path) -> Document:
+    """The document with an absolute path to its image; one that is relative starts from ``root``.
+
+    >>> image = ImageRef(sha256="0" * 64, uri="zip:a.zip!x.png", width=1, height=1)
+    >>> anchored(Document(id="1", title="", image=image), Path("/kb")).image.uri
+    'zip:/kb/a.zip!x.png'
+    """
+    if document.image is None:
+        return document
+    kind, path = _URI.fullmatch(document.image.uri).groups()  # type: ignore[union-attr]  # it matches any text
+    image = document.image.model_copy(update={"uri": f"{kind}{os.path.join(root.absolute(), path)}"})
+    return document.model_copy(update={"image": image})
+
+
+_URI = re.compile(r"((?:(?:zip|parquet|tsv|slice):)?)(.*)", re.DOTALL)
+"""Kind and path of a uri, see `demur.store.read_image`."""

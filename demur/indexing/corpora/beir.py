@@ -1,14 +1,17 @@
-"""The layout of BEIR: a folder with ``corpus.jsonl`` (``_id``, ``title``, ``text``), or with a prefix ``<name>-``."""
+"""The layout of BEIR: a folder with ``corpus.jsonl`` (``_id``, ``title``, ``text``), or with a prefix ``<name>-``.
+
+``image``, in multimodal copies, is a path below the folder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from demur.errors import DataError
-from demur.formats import first_that_is, json_lines
-from demur.indexing.corpora import make
-from demur.knowledge_bases import beir_id
+from demur.errors import DataError, StorageError
+from demur.formats import first_that_is, inside, json_lines
+from demur.indexing.corpora import image_at, make
+from demur.knowledge_bases import beir_content, beir_id
 from demur.records import Document
 from demur.store import Problems
 
@@ -27,13 +30,16 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         if not id:
             problems.add(place, "there is no _id")
             continue
-        document = make(
-            problems,
-            place,
-            id=id,
-            title=str(row.get("title") or ""),
-            text=str(row.get("text") or ""),
-            source=folder.name,
-        )
+        image = None
+        if row.get("image"):
+            try:
+                image = image_at(inside(folder, str(row["image"])))
+            except (DataError, StorageError) as error:
+                problems.add(f"{place} ({id})", str(error))
+                continue
+        title, text = beir_content(row)
+        if image is None and text is None:
+            text = ""  # an empty passage: it keeps its row, and is named with the others when they are indexed
+        document = make(problems, place, id=id, title=title, text=text, image=image, source=folder.name)
         if document is not None:
             yield document

@@ -15,11 +15,11 @@ from typing import Any
 
 from demur.errors import DataError, StorageError
 from demur.formats import Seen, csv_rows, inside, json_items, json_lines
-from demur.indexing.corpora import make
+from demur.indexing.corpora import image_at, make
 from demur.indexing.options import Option
 from demur.knowledge_bases import evqa_pictures, evqa_sections, picture_id, section_id
 from demur.records import Document
-from demur.store import Problems, image_ref, storage_errors
+from demur.store import Problems
 
 OPTIONS = {
     "images": Option("JSON Lines or CSV that maps image_url to path"),
@@ -68,10 +68,8 @@ def _pictures(
     for number, picture, caption in evqa_pictures(page):
         if picture not in files:
             continue  # a quarter of the URLs has no pixels anywhere: the next picture of the page is tried
-        file = files[picture]
         try:
-            with storage_errors(file):
-                image = image_ref(file.read_bytes(), str(file))
+            image = image_at(files[picture])
         except (DataError, StorageError) as error:
             problems.add(f"{place} ({picture})", error.message)
             continue

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from demur.errors import DataError
 from demur.formats import json_lines
-from demur.indexing.corpora import make
+from demur.indexing.corpora import image_at, make
 from demur.knowledge_bases import CommonsFiles, kilt_id, kilt_paragraphs, kilt_qid
 from demur.records import Document, ImageRef
-from demur.store import Problems, image_ref, storage_errors
+from demur.store import Problems
 
 OPTIONS = {"images": "folder of the pages' images, by file name"}
 
@@ -47,8 +47,4 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
 
 def _image(pictures: CommonsFiles, name: str) -> ImageRef | None:
     found = pictures.find(name)
-    if found is None:
-        return None
-    file = pictures.folder / found
-    with storage_errors(file):
-        return image_ref(file.read_bytes(), str(file))
+    return image_at(pictures.folder / found) if found is not None else None

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from demur.errors import DataError
 from demur.formats import Seen, inside, json_lines
-from demur.indexing.corpora import make
+from demur.indexing.corpora import image_at, make
 from demur.knowledge_bases import wiki6m_article
 from demur.records import Document, ImageRef
-from demur.store import Problems, image_ref, storage_errors
+from demur.store import Problems
 
 log = logging.getLogger("demur.indexing")
 
@@ -56,5 +56,4 @@ def _picture(folder: Path, qid: str) -> ImageRef | None:
     file = inside(folder, f"{qid[:4]}/{qid}.jpg")
     if not file.is_file():
         return None
-    with storage_errors(file):
-        return image_ref(file.read_bytes(), str(file))
+    return image_at(file)
