@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import demur
 from demur.answers import normalise
-from demur.curation.near import Looks
+from demur.curation.near import REMEMBERED, Looks
 from demur.curation.pool import LOOKS, LeftOut, Pool, Twins, build
 from demur.curation.recipe import SourceSpec
 from demur.curation.sources import Source, open_source
@@ -138,7 +138,7 @@ def draw(
         raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
     limits = [(part["samples"], spec.per_topic) for part, spec in zip(parts, sources, strict=True)]
     samples = _drawn(place, limits, seed)
-    looks = Looks(place, place / LOOKS)
+    looks = Looks(place, place / LOOKS, REMEMBERED)
     kept = _once(samples, looks) if len(specs) > 1 else samples
     repeated = len(samples) - len(kept)
     return Drawn(Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, looks)

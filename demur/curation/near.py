@@ -127,16 +127,21 @@ def same_look(one: Look, other: Look, threshold: int = IMAGE_NEAR) -> bool:
     ).bit_count() <= threshold
 
 
+REMEMBERED = 1 << 16
+"""Looks remembered where images may be any number, some 30 MB."""
+
+
 class Looks:
     """What images look like: each is read and hashed once, and known by its SHA-256 from then on.
 
     Args:
         root: folder that relative paths start from.
         kept: a file with `lines` of an earlier reader, for images that need not be read again.
+        most: how many are remembered, those asked of last; None for all, which `lines` then has.
     """
 
-    def __init__(self, root: Path | None = None, kept: Path | None = None) -> None:
-        self._root = root
+    def __init__(self, root: Path | None = None, kept: Path | None = None, most: int | None = None) -> None:
+        self._root, self._most = root, most
         self._known: dict[str, Look | None] = {}
         for _, row in read_jsonl(kept, Problems()) if kept else ():
             self._known[row["sha256"]] = Look(
@@ -145,12 +150,17 @@ class Looks:
 
     def __call__(self, image: ImageRef) -> Look | None:
         """The look of an image; None of one that cannot be read."""
-        if image.sha256 not in self._known:
+        try:
+            found = self._known.pop(image.sha256)  # and back in, behind those that were asked of before
+        except KeyError:
             try:
-                self.read(image, read_image(image, self._root))
+                found = look(read_image(image, self._root))
             except (DataError, StorageError):
-                self._known[image.sha256] = None
-        return self._known[image.sha256]
+                found = None
+        self._known[image.sha256] = found
+        if self._most is not None and len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+        return found
 
     def read(self, image: ImageRef, data: bytes) -> Look | None:
         """The look of an image whose bytes are at hand.

@@ -23,7 +23,7 @@ from demur.curation.diversity import Diversity
 from demur.curation.leaks import Leaks, without_leaks
 from demur.curation.mine import CrossEncoder, Mined, Pool, lowest_gold, mine
 from demur.curation.mining_options import MiningOptions
-from demur.curation.near import Look, Looks, showing
+from demur.curation.near import REMEMBERED, Look, Looks, showing
 from demur.curation.select import Selection
 from demur.documents import parts_of
 from demur.errors import DataError, MissingExtra, StorageError, UsageError
@@ -279,7 +279,7 @@ def choose_routes(
     _can_score(plan, searcher)
     found: dict[tuple[str, str], dict[str, Recall]] = {}
     own: Counter[tuple[str, str]] = Counter()
-    looks = looks or Looks(root)
+    looks = looks or Looks(root, most=REMEMBERED)
     done = 0
     images = 4 * max(plan.pages, *plan.pages_of.values(), 0)  # several of them may lie on one page
     for block in _blocks(samples, searcher, plan):
@@ -357,7 +357,7 @@ def mine_samples(
         UsageError: as `choose_routes`; or diversity is wanted of passages that have no vectors.
     """
     _can_score(plan, searcher)
-    looks = looks or Looks(root)
+    looks = looks or Looks(root, most=REMEMBERED)
     diversity = _diversity(plan, searcher)
     done = 0
     for block in _blocks(samples, searcher, plan):

@@ -3,6 +3,7 @@ import io
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
 
+from demur.curation import near
 from demur.curation.mine import mine, mine_text, mine_visual
 from demur.curation.near import Looks, look, same_look, same_text
 from demur.curation.select import Selection
@@ -161,6 +162,24 @@ def test_colours_count():
 
     assert not same_look(bands("green", "white", "darkorange"), bands("green", "white", "red"))
     assert same_look(bands("#008c45", "white", "#cd212a"), bands("#008040", "#fdfdfd", "#d02030"))
+
+
+def test_looks_are_remembered_as_long_as_they_are_asked_of(tmp_path, monkeypatch):
+    refs = []
+    for seed in range(4):
+        (tmp_path / f"{seed}").write_bytes(png(seed))
+        refs.append(image_ref(png(seed), f"{seed}"))
+    read = []
+    monkeypatch.setattr(near, "look", lambda data: read.append(data) or look(data))
+    known = Looks(tmp_path, most=2)
+    for seed, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (1, 4)):
+        assert known(refs[seed]) == look(png(seed))
+        assert (len(read), len(known._known)) == (reads, min(reads, 2))
+    everything = Looks(tmp_path)
+    assert all(everything(ref) for ref in refs)
+    assert len(everything.lines().splitlines()) == 4
+    gone = refs[3].model_copy(update={"uri": "gone", "sha256": "0" * 64})
+    assert [known(gone), known(gone)] == [None, None]
 
 
 def test_same_text():
