@@ -103,8 +103,8 @@ def open_searcher(
     folder: Path, encoder: str | None = None, text_encoder: str | None = None, engine: RayEngine | None = None
 ) -> Searcher:
     """An index folder opened with the encoders that its manifest names, or with those given."""
+    from demur.index_folder import checked_manifest
     from demur.indexing.encoders import open_encoder
-    from demur.retrieval.folder import checked_manifest
     from demur.retrieval.search import Searcher
 
     made_by = checked_manifest(folder)["encoders"]
@@ -221,7 +221,7 @@ def _chunker(text: str, tokenizer: str | None) -> Any:
 
 
 def _info(args: argparse.Namespace) -> int:
-    from demur.retrieval.folder import checked_manifest
+    from demur.index_folder import checked_manifest
 
     manifest = checked_manifest(args.folder, verify=args.verify)
     if args.json:

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from demur import plugins
 from demur.documents import Documents
 from demur.errors import IndexFileError, UnknownPart, UsageError
+from demur.index_folder import checked_manifest
 from demur.records import Hit
-from demur.retrieval.folder import checked_manifest
 from demur.retrieval.fuse import reciprocal_ranks
 
 if TYPE_CHECKING:

@@ -215,7 +215,33 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
     path = kb / "index" / "manifest.json"
     path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != lacks}))
     assert main(["index", "info", "index"]) == 1
-    assert f"its manifest does not say {lacks}" in capsys.readouterr().err
+    assert f"its manifest is not whole: {lacks}: Field required" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        (lambda m: m.update(files=[1]), "files: Input should be a valid dictionary"),
+        (lambda m: m["files"].update({"page_of.npy": {}}), "files.page_of.npy.bytes: Field required"),
+        (lambda m: m["parts"].update(passages={}), "parts.passages.kind: Field required"),
+        (lambda m: m["parts"]["passages"].update(kind="ivf-sq8"), "lists, nprobe and refine are 1 or more"),
+        (lambda m: m["parts"]["lexical"].pop("method"), "parts.lexical.method: Field required"),
+        (lambda m: m["encoders"].update(text={}), "encoders.text.name: Field required"),
+        (lambda m: m["counts"].pop("documents"), "counts.documents: Field required"),
+        (lambda m: m.update(parts=None), "parts: Input should be"),
+    ],
+)
+@pytest.mark.parametrize("words", [["info"], ["search", "--text", "x"]])
+def test_a_manifest_of_another_shape_is_refused_in_one_line(kb, capsys, changed, says, words):
+    path = kb / "index" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    changed(manifest)
+    path.write_text(json.dumps(manifest))
+    capsys.readouterr()
+    assert main(["index", words[0], "index", *words[1:]]) == 1
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
 
 
 def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
