@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_pool import corpus, picture, pool_folder
 from stub_encoder import StubEncoder, deadly_stub, noted_stub, slow_stub, stub
-from test_search import corpus, picture
 
 from demur.cli import main
 from demur.errors import StorageError, UsageError
@@ -18,9 +18,8 @@ from demur.indexing.build import build_index
 from demur.indexing.cluster import RayEngine
 from demur.indexing.deaths import DEATHS
 from demur.indexing.embed import Item, embed
-from demur.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.records import Document
 from demur.retrieval.search import Query, Searcher
-from demur.store import write_records
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
 ENCODER = ["--encoder", "stub_encoder:stub"]
@@ -80,18 +79,7 @@ def documents(n=120):
 
 def test_the_command_leaves_the_same_files_and_finds_the_same(two_nodes, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    given = corpus(tmp_path)
-    write_records(tmp_path / "documents.jsonl", given)
-    by_id = {d.id: d for d in given}
-    samples = [
-        Sample(
-            id=f"q{i}", source="kb", question=f"Which part is number {i}?", images=(by_id[f"i{i}"].image,),
-            answers=AnswerSpec(accepted=((f"passage {3 * i}",),)), gold=(Evidence.of(by_id[f"t{3 * i}"], Role.GOLD),),
-        )
-        for i in range(4)
-    ]  # fmt: skip
-    write_records(tmp_path / "samples.jsonl", samples)
-    (tmp_path / "pool.json").write_text("{}")
+    pool_folder(tmp_path)
     told = {}
     for out, where in (("local", []), ("ray", RAY)):
         assert main(["index", "build", ".", "--out", f"{out}-index", *ENCODER, *where]) == 0

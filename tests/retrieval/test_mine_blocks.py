@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_pool import picture
 from stub_encoder import StubEncoder
-from test_search import picture
 
 from demur.cli import main
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
 from demur.pipeline import mining
-from demur.pipeline.mining import MiningPlan, tune_probes
+from demur.pipeline.mining import MiningPlan, choose_routes, tune_probes
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.retrieval.search import WAYS, Query, Searcher
 from demur.store import image_ref, write_records
@@ -225,3 +225,17 @@ def test_the_most_neighbours_that_any_plan_wants_count(here):
     assert [(p.part, p.k, p.questions) for p in set_] == [("passages", 24, 60)]
     assert searcher.probes == {"passages": set_[0]}
     assert searcher._part(WAYS["text->text"].part).nprobe == set_[0].probes
+
+
+def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
+    searcher = Searcher(here / built("flat"), StubEncoder(name="stub_encoder:stub"))
+    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
+    tables = []
+    for pages in (1, 5, 25):
+        plan = MiningPlan(pages=pages, modes=("image->image",))
+        (choice,) = choose_routes(samples, searcher, here, plan).choices
+        (row,) = (measures for _, measures in choice.table)
+        tables.append({m.name: m.value for m in row if m.name != "recall@25"})
+        assert choice.own == 29  # all but the broken one lie in the index
+    assert tables[0] == tables[1] == tables[2]
+    assert tables[0]["recall@1"] < tables[0]["recall@5"] < tables[0]["recall@10"] < tables[0]["recall@20"]

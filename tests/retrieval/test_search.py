@@ -1,9 +1,8 @@
-import io
 import json
 
 import numpy as np
 import pytest
-from PIL import Image
+from small_pool import corpus, picture
 from stub_encoder import StubEncoder
 
 from demur.errors import BadInput, DataError, IndexFileError, UnknownPart, UsageError
@@ -11,28 +10,7 @@ from demur.indexing.build import build_index
 from demur.indexing.corpora import read_corpus
 from demur.records import Document
 from demur.retrieval.search import MODES, Query, Searcher, canonical_mode
-from demur.store import PROBLEMS_KEPT, Problems, image_ref
-
-
-def picture(seed):
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (24, 24, 3), dtype=np.uint8))
-
-
-def corpus(root):
-    documents = [
-        Document(
-            id=f"t{i}", title=f"Page {i // 3}: part {i % 3}", text=f"passage {i} about w{i % 5}", page=f"p{i // 3}"
-        )
-        for i in range(30)
-    ]
-    for i in range(10):
-        data = io.BytesIO()
-        picture(i).save(data, "PNG")
-        (root / f"{i}.png").write_bytes(data.getvalue())
-        documents.append(
-            Document(id=f"i{i}", title=f"caption {i}", image=image_ref(data.getvalue(), f"{i}.png"), page=f"p{i}")
-        )
-    return documents
+from demur.store import PROBLEMS_KEPT, Problems
 
 
 @pytest.fixture(scope="module")
