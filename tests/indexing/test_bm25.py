@@ -1,6 +1,7 @@
 import errno
 import os
 import random
+import unicodedata
 
 import bm25s
 import numpy as np
@@ -183,4 +184,34 @@ def test_a_full_disk_is_an_error_not_a_crash(tmp_path, monkeypatch):
 
 
 def test_words():
-    assert words("Größe: ﬁve 7-fold, U.K.!") == ["größe", "five", "7", "fold", "u", "k"]
+    assert words("Größe: ﬁve 7-fold, U.K.!") == ["grösse", "five", "7", "fold", "u", "k"]
+
+
+def test_combining_marks_are_parts_of_words():
+    assert words("हिन्दी भाषा, தமிழ்; שָׁלוֹם!") == ["हिन्दी", "भाषा", "தமிழ்", "שָׁלוֹם"]
+    assert words("İstanbul ISTANBUL") == ["istanbul"] * 2
+    assert words("Vie\u0302\u0323t Việt") == ["việt"] * 2
+    assert words("ΟΔΟΣ οδος") == ["οδοσ"] * 2
+    assert words("\u2764\ufe0f \u0301") == [], "marks alone are no word"
+
+
+@given(st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("aé_9 -中\u0301\u093f\U000e0100"))))
+def test_words_are_runs_of_letters_digits_and_marks(text):
+    expected, word = [], ""
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("i\u0307", "i")
+    for character in unicodedata.normalize("NFKC", folded) + " ":
+        if character.isalnum() or character == "_" or (word and unicodedata.category(character)[0] == "M"):
+            word += character
+        elif word:
+            expected.append(word)
+            word = ""
+    assert words(text) == expected
+
+
+def test_both_engines_find_hindi_by_the_same_words(tmp_path):
+    texts = ["हिन्दी भाषा", "हिमालय", "नदी", *zipf(20)]
+    fast, part = built(tmp_path, texts, "okapi"), build_rank_bm25(texts, tmp_path / "slow")
+    slow = BM25.open(tmp_path / "slow", part)
+    for engine in (fast, slow):
+        assert engine.search(["हिन्दी"], 3).rows.tolist() == [[0, -1, -1]]
+    assert np.allclose(fast.scores("हिन्दी नदी"), slow.scores("हिन्दी नदी"), rtol=0, atol=1e-9)

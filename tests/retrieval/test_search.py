@@ -6,6 +6,7 @@ from small_pool import corpus, picture
 from stub_encoder import StubEncoder
 
 from demur.errors import BadInput, DataError, IndexFileError, UnknownPart, UsageError
+from demur.indexing import build
 from demur.indexing.build import build_index
 from demur.indexing.corpora import read_corpus
 from demur.records import Document
@@ -126,6 +127,16 @@ def test_a_finished_folder_is_not_built_again(tmp_path):
     again = build_index(corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path)
     assert again["id"] != first["id"]
     assert encoder.calls > calls
+
+
+def test_an_index_of_an_older_version_is_refused_until_it_is_built_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "VERSION", 1)
+    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    monkeypatch.undo()
+    with pytest.raises(IndexFileError, match=r"an index of version 1, this demur reads 2 - build it again"):
+        Searcher(tmp_path / "index", StubEncoder())
+    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    assert Searcher(tmp_path / "index", StubEncoder()).modes
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
