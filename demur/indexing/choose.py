@@ -10,13 +10,13 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.indexing.exact import gpus
+from demur.indexing.exact import BLOCK, gpus
 from demur.indexing.ivf import PROBES, ROUNDS, SAMPLE, Kind, lists_for
 
 SMALL = 50_000
 """Vectors below which `choose` looks no further than flat."""
-BATCH = 1024
-"""Queries asked at once, as `demur mine` asks them."""
+BATCH = 4096
+"""Queries asked at once, about as many as `demur mine` asks."""
 ALONE = 7
 """What a query asked alone costs more than one of many, for each vector looked at."""
 ASSIGN = 1.3
@@ -58,7 +58,7 @@ def choose(n: int, dims: int, *, queries: int = 10_000, batch: int = BATCH, memo
     costs = costs_of(n, queries=queries, batch=batch)
     told = ", ".join(f"{cost * dims:.1e} by {kind}" for kind, cost in costs.items())
     work = f"{queries:,} queries, up to {batch:,} at once, cost multiply-adds: {told}, building included"
-    if size > memory and queries <= 2 * batch and costs["flat"] < min(costs["ivf-flat"], costs["ivf-sq8"]):
+    if size > memory and queries <= 2 * min(batch, BLOCK) and costs["flat"] < min(costs["ivf-flat"], costs["ivf-sq8"]):
         return Choice("flat", f"{room}, but exact search reads them no more often than building lists would; {work}")
     if size // 4 > memory:
         return Choice(
