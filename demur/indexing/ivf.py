@@ -135,8 +135,8 @@ def build_ivf(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = No
     """Train an inverted-list index on ``vectors``, fill it and write it to ``path``; returns its manifest entries.
 
     Memory: the training sample, then some `FILL_BYTES` twice and 4 bytes for each vector: lists are filled on the disk.
-    ``ivf-pq`` is held whole, an eighth of a byte for each dimension of a vector: its codes lie interleaved by 32 vectors,
-    so a part of a list has no place of its own in the file.
+    ``ivf-pq`` is held whole, an eighth of a byte for each dimension of a vector: its codes lie interleaved by 32
+    vectors, so a part of a list has no place of its own in the file.
     """
     centroids = train_centroids(vectors, lists or lists_for(len(vectors)))
     index = empty_ivf(kind, vectors, centroids)
