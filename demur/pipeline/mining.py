@@ -30,7 +30,7 @@ from demur.errors import DataError, MissingExtra, StorageError, UsageError
 from demur.indexing.pixels import rgb
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Drop, Hit, ImageRef, Modality, Sample
-from demur.retrieval.recall import Choice, Recall, best_mode
+from demur.retrieval.recall import DEPTHS, Choice, Recall, best_mode
 from demur.retrieval.search import WAYS, Probes, Query, Searcher, canonical_mode
 from demur.store import read_image
 from demur.vision_ops import ensure_torchvision
@@ -281,7 +281,7 @@ def choose_routes(
     own: Counter[tuple[str, str]] = Counter()
     looks = looks or Looks(root, most=REMEMBERED)
     done = 0
-    images = 4 * max(plan.pages, *plan.pages_of.values(), 0)  # several of them may lie on one page
+    depth = max(*DEPTHS, plan.pages, *plan.pages_of.values())
     for block in _blocks(samples, searcher, plan):
         for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
             here = [mode for mode in modes if mode in plan.modes and mode in searcher.modes]
@@ -293,15 +293,13 @@ def choose_routes(
                 parts = _gold_parts(sample, searcher)
                 gold.append(set(searcher.pages_of(parts) if kind == "pages" else parts))
             for mode in here if asked else ():
-                lines = searcher.each(
-                    [query for _, query in asked], mode, images if mode == "image->image" else max(20, images // 4)
-                )
-                for (sample, _), right, hits in zip(asked, gold, lines, strict=True):
-                    ids = [hit.document for hit in hits]
-                    if mode == "image->image":
-                        others = _without_own(ids, sample, searcher, looks)
-                        own[kind, sample.source] += len(others) < len(ids)
-                        ids = searcher.pages_of(others)
+                if mode == "image->image":
+                    lines = iter(_pages_by_look(asked, searcher, looks, depth))
+                else:
+                    hits = searcher.each([query for _, query in asked], mode, depth)
+                    lines = (([hit.document for hit in line], False) for line in hits)
+                for (sample, _), right, (ids, itself) in zip(asked, gold, lines, strict=True):
+                    own[kind, sample.source] += itself
                     found.setdefault((kind, sample.source), {}).setdefault(mode, Recall()).add(ids, right)
         done += len(block)
         steps.count("questions asked in every mode", done, 0)
@@ -311,6 +309,21 @@ def choose_routes(
         at = plan.pages_for(source) if kind == "pages" else PASSAGES
         chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own[kind, source])
     return Routes(chosen["pages"], chosen["passages"])
+
+
+def _pages_by_look(
+    asked: Sequence[tuple[Sample, Query]], searcher: Searcher, looks: Callable[[ImageRef], Look | None], depth: int
+) -> list[tuple[list[str], bool]]:
+    """The first pages with other images like the one asked about, and whether that one was found too."""
+    found: list[tuple[list[str], bool]] = [([], False)] * len(asked)
+
+    def short(n: int, ids: list[str]) -> bool:
+        others = _without_own(ids, asked[n][0], searcher, looks)
+        found[n] = searcher.pages_of(others)[:depth], len(others) < len(ids)
+        return len(found[n][0]) < depth
+
+    searcher.widening([query for _, query in asked], "image->image", 4 * depth, short)
+    return found
 
 
 def _without_own(

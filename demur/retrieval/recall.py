@@ -14,6 +14,8 @@ from typing import NamedTuple
 from demur.records import Measure
 
 Z95 = 1.959963984540054
+DEPTHS = (1, 5, 10, 20)
+"""At which recall is told."""
 
 
 class Choice(NamedTuple):
@@ -66,7 +68,7 @@ def best_mode(
     source: str,
     found: Mapping[str, Recall],
     *,
-    ks: Sequence[int] = (1, 5, 10, 20),
+    ks: Sequence[int] = DEPTHS,
     at: int = 10,
 ) -> Choice:
     """Choose the mode with the highest recall at one depth; ties go to the recall at smaller depths, then by name.

@@ -18,7 +18,7 @@ descending, row ascending) and do not depend on how many queries are asked at on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
@@ -406,23 +406,37 @@ class Searcher:
         # not a matrix product: its bits may change with the number of rows
         return np.stack([np.add.reduce(own * one, axis=1) for one in own]) if len(own) else np.zeros((0, 0))
 
-    def _pages_found(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
-        way = WAYS[FUSED[0]] if mode == "fused" else WAYS[mode]
-        # several documents may lie on one page: ask for more until enough pages are seen or nothing is left
-        k, most = pages, max(1, self.manifest["counts"]["documents"])
-        table = self.pages if way.finds == "pages" else self.documents
-        found: list[list[int]] = [[] for _ in queries]
-        short = list(range(len(queries)))
-        while short:
-            lines = self._scored([queries[n] for n in short], mode, k)
-            asked, short = short, []
-            for n, line in zip(asked, lines, strict=True):
-                rows = [row for row in table.rows([id for id, _ in line]) if row is not None]
-                own = [row if way.finds == "pages" else int(self._page_of[row]) for row in rows]
-                found[n] = list(dict.fromkeys(own))[:pages]
-                if len(found[n]) < pages and len(line) == k < most:
-                    short.append(n)  # asked again alone: what is found for a query may not depend on the others
+    def widening(self, queries: Sequence[Query], mode: str, k: int, short: Callable[[int, list[str]], bool]) -> None:
+        """Search the first k, and four times as many for those queries that are short of something, until none is.
+
+        Args:
+            queries: any number.
+            mode: a simple one, or fused.
+            k: hits that are asked for first.
+            short: given the place of a query and the ids it found, best first, tells whether it should find more; not
+                asked again when there is no more.
+        """
+        most = max(1, self.manifest["counts"]["documents"])
+        asked: Sequence[int] = range(len(queries))
+        while asked:
+            lines = zip(asked, self._scored([queries[n] for n in asked], mode, k), strict=True)
+            # asked again alone: what is found for a query may not depend on the others
+            asked = [n for n, line in lines if short(n, [id for id, _ in line]) and len(line) == k < most]
             k = min(most, k * 4)
+
+    def _pages_found(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
+        """The first pages of each query; several of the documents found may lie on one."""
+        finds = WAYS[FUSED[0] if mode == "fused" else mode].finds
+        table = self.pages if finds == "pages" else self.documents
+        found: list[list[int]] = [[] for _ in queries]
+
+        def short(n: int, ids: list[str]) -> bool:
+            rows = [row for row in table.rows(ids) if row is not None]
+            own = [row if finds == "pages" else int(self._page_of[row]) for row in rows]
+            found[n] = list(dict.fromkeys(own))[:pages]
+            return len(found[n]) < pages
+
+        self.widening(queries, mode, pages, short)
         return found
 
     def _documents_of(self, page: int) -> NDArray[np.int64]:
