@@ -137,9 +137,18 @@ def save(path: Path, values: NDArray[Any]) -> None:
 
 
 def write_pages(work: Path, table: Table) -> Documents:
-    """Write the table of pages, in the order of their first documents, and which documents lie on each."""
-    page_of, ends = pages_of(table.page_keys, work / "documents")
-    order = by_page(page_of, ends, work / "documents")
+    """Write the table of pages, in the order of their first documents, and which documents lie on each.
+
+    Documents that are left out of every part lie on no page (-1).
+    """
+    folder = work / "documents"
+    every = counting(len(table.page_keys), folder)
+    kept = without(every, [row for row, _ in table.bad], folder)
+    page_of, ends = pages_of(_taken(table.page_keys, kept, folder), folder)
+    order = _taken(kept, by_page(page_of, ends, folder), folder)
+    whole = _filled(len(every), -1, folder)
+    for start in range(0, len(kept), BLOCK):
+        whole[kept[start : start + BLOCK]] = page_of[start : start + BLOCK]
     start = 0
     with DocumentsWriter(work / "pages") as writer:
         for at in range(0, len(ends), BLOCK):
@@ -147,7 +156,7 @@ def write_pages(work: Path, table: Table) -> Documents:
                 writer.add(_page(table.shelf, order[start:end]))
                 start = end
         writer.close()
-    save(work / "page_of.npy", page_of)
+    save(work / "page_of.npy", whole)
     save(work / "page_ends.npy", ends)
     save(work / "page_documents.npy", order)
     return Documents(work / "pages")
@@ -158,7 +167,7 @@ def pages_of(keys: NDArray[np.uint64], folder: Path) -> tuple[NDArray[np.int64],
 
     Pages are numbered in the order of their first rows.
     """
-    page_of = _zeros(len(keys), folder)
+    page_of = _filled(len(keys), 0, folder)
     for rows in by_key(keys):  # first: the first row of the same page
         new = np.flatnonzero(np.append(True, keys[rows[1:]] != keys[rows[:-1]])) if len(rows) else rows
         page_of[rows] = np.repeat(rows[new], np.diff(np.append(new, len(rows))))
@@ -170,7 +179,7 @@ def pages_of(keys: NDArray[np.uint64], folder: Path) -> tuple[NDArray[np.int64],
             number.extend(pages + np.cumsum(new) - 1)
             pages += int(new.sum())
         numbers = number.values()
-    ends = _zeros(pages, folder)
+    ends = _filled(pages, 0, folder)
     for start in range(0, len(keys), BLOCK):
         block = numbers[page_of[start : start + BLOCK]]
         page_of[start : start + BLOCK] = block
@@ -184,7 +193,7 @@ def pages_of(keys: NDArray[np.uint64], folder: Path) -> tuple[NDArray[np.int64],
 
 def by_page(page_of: NDArray[np.int64], ends: NDArray[np.int64], folder: Path) -> NDArray[np.int64]:
     """(n,) all rows, page by page, ascending within one; mapped."""
-    order, free = _zeros(len(page_of), folder), _zeros(len(ends), folder)
+    order, free = _filled(len(page_of), 0, folder), _filled(len(ends), 0, folder)
     for start in range(1, len(ends), BLOCK):
         free[start : start + BLOCK] = ends[start - 1 : start - 1 + len(free[start : start + BLOCK])]
     for start in range(0, len(page_of), BLOCK):
@@ -205,10 +214,19 @@ def counting(count: int, folder: Path) -> NDArray[np.int64]:
         return column.values()
 
 
-def _zeros(count: int, folder: Path) -> NDArray[np.int64]:
+def _filled(count: int, number: int, folder: Path) -> NDArray[np.int64]:
+    """(n,) the same number, mapped."""
     with closing(Column(folder)) as column:
         for start in range(0, count, BLOCK):
-            column.extend(np.zeros(min(BLOCK, count - start), np.int64))
+            column.extend(np.full(min(BLOCK, count - start), number, np.int64))
+        return column.values()
+
+
+def _taken(values: NDArray[Any], rows: NDArray[np.int64], folder: Path) -> NDArray[Any]:
+    """(n,) the values in these rows, mapped; 64-bit integers."""
+    with closing(Column(folder, "Q" if values.dtype == np.uint64 else "q")) as column:
+        for start in range(0, len(rows), BLOCK):
+            column.extend(values[rows[start : start + BLOCK]])
         return column.values()
 
 
@@ -218,10 +236,15 @@ def _page(shelf: Documents, rows: NDArray[np.int64]) -> Document:
         fields = shelf.raw(row)
         attributes: Any = fields["attributes"]
         id = id or str(fields["page"] or fields["id"])
-        first = first or str(fields["title"])
-        title = title or str(attributes.get("page_title", ""))
-        summary = summary or str(attributes.get("summary", ""))
-        lead = lead or str(fields["text"] or "")
+        first = first or _said(fields["title"])
+        title = title or _said(attributes.get("page_title"))
+        summary = summary or _said(attributes.get("summary"))
+        lead = lead or _said(fields["text"])
         if title and summary:
             break
     return Document(id=id, title=title or first, text=summary or lead)
+
+
+def _said(text: Any) -> str:
+    """A text as it stands; "" when there is none, or a blank one."""
+    return text if isinstance(text, str) and text.strip() else ""

@@ -382,9 +382,9 @@ class Searcher:
         ]
 
     def pages_of(self, ids: Sequence[str]) -> list[str]:
-        """The pages of documents, each once, in the order first met; ids not here are passed over."""
-        rows = [row for row in self.documents.rows(ids) if row is not None]
-        return list(dict.fromkeys(self.pages.id(int(self._page_of[row])) for row in rows))
+        """The pages of documents, each once, in the order first met; ids not here, or left out, are passed over."""
+        pages = [int(self._page_of[row]) for row in self.documents.rows(ids) if row is not None]
+        return list(dict.fromkeys(self.pages.id(page) for page in pages if page >= 0))
 
     def vectors(self, part: str) -> NDArray[np.float32]:
         """(n, d) float32, mapped: the vectors of a dense part, in the order of ``rows(part)``."""
