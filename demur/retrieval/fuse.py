@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009)."""
+"""Reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009), the same wherever lists are cut behind `DEPTH`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ from collections.abc import Sequence
 
 RRF_K = 60
 """The constant of the paper; it damps the first ranks."""
+DEPTH = 100
+"""Ranks of each list that are added up."""
 
 
-def reciprocal_ranks(lists: Sequence[Sequence[str]], k: int = RRF_K) -> list[tuple[str, float]]:
-    """Score each id by the sum of 1 / (k + rank) over the lists that hold it; ties go by id.
+def reciprocal_ranks(lists: Sequence[Sequence[str]], k: int = RRF_K, depth: int = DEPTH) -> list[tuple[str, float]]:
+    """Score each id by the sum of 1 / (k + rank) over the lists that hold it among the first ``depth``; ties go by id.
+
+    An id that stands behind ``depth`` wherever it stands has the term of its best rank alone, and so comes after all
+    others. The first n fused are therefore the same for lists of any length from ``depth`` and n on.
 
     Args:
         lists: ids by rank, best first, each once per list.
         k: see `RRF_K`.
+        depth: see `DEPTH`.
 
     >>> [id for id, _ in reciprocal_ranks([["a", "b"], ["b", "c"]])]
     ['b', 'a', 'c']
     """
     scores: dict[str, float] = {}
     for ids in lists:
-        for rank, id in enumerate(ids, 1):
+        for rank, id in enumerate(ids[:depth], 1):
             scores[id] = scores.get(id, 0.0) + 1.0 / (k + rank)
+    for ids in lists:
+        for rank, id in enumerate(ids[depth:], depth + 1):
+            scores[id] = max(scores.get(id, 0.0), 1.0 / (k + rank))
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))

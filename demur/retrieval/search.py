@@ -13,7 +13,9 @@
     FIRST/lexical               the same, ranked by BM25                                      documents
 
 On a command line, where ``>`` means something else, ``-to-`` may stand for ``->``. Hits are ordered by (score
-descending, row ascending) and do not depend on how many queries are asked at once.
+descending, row ascending) and do not depend on how many queries are asked at once. Fused, the first hits are the same
+however many are asked for: both lists are read to rank 100, and where more than 100 hits are wanted, what stands behind
+that rank in both comes after them (`demur.retrieval.fuse`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from demur.documents import Documents
 from demur.errors import IndexFileError, UnknownPart, UsageError
 from demur.index_folder import checked_manifest
 from demur.records import Hit
-from demur.retrieval.fuse import reciprocal_ranks
+from demur.retrieval.fuse import DEPTH, reciprocal_ranks
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -98,8 +100,6 @@ WAYS = {
 }
 MODES = (*WAYS, "fused")
 FUSED = ("text->text", "lexical")
-DEPTH = 100
-"""Least number of hits of each kind that fusion reads."""
 RANKED = 64
 """Queries whose own candidates are ranked at once: the passages of their pages may be many."""
 

@@ -259,3 +259,13 @@ def test_an_encoder_that_lies_about_its_length(tmp_path):
 
     with pytest.raises(DataError, match="not of length 1"):
         build_index(corpus(tmp_path), Long(), tmp_path / "index", image_root=tmp_path)
+
+
+def test_the_first_fused_hits_are_the_same_however_many_are_asked_for(tmp_path):
+    documents = [Document(id=f"t{i}", title="", text=f"part {i} of w{i % 7}") for i in range(400)]
+    build_index(documents, StubEncoder(), tmp_path / "index")
+    searcher = Searcher(tmp_path / "index", StubEncoder())
+    queries = [Query(f"part {i} w{i % 7}") for i in range(20)]
+    most = searcher.search(queries, "fused", 400)
+    for k in (1, 10, 150, 399):
+        assert searcher.search(queries, "fused", k) == [line[:k] for line in most]
