@@ -22,7 +22,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import IndexFileError
+from demur.errors import DataError, IndexFileError
 from demur.records import Document
 from demur.store import storage_errors
 
@@ -157,8 +157,20 @@ class DocumentsWriter:
         self._at = self._id_at = 0
 
     def add(self, document: Document) -> int:
-        """Put one document at the end; returns its row (0 is the first)."""
-        line = document.model_dump_json().encode() + b"\n"
+        """Put one document at the end; returns its row (0 is the first).
+
+        Raises:
+            DataError: it holds half a character, which a file name that is not UTF-8 is read as.
+            StorageError: the disk is full or cannot be written.
+        """
+        try:
+            line = document.model_dump_json().encode() + b"\n"
+        except ValueError as error:
+            raise DataError(
+                "the document holds what is not UTF-8",
+                item=ascii(document.id),
+                cure="rename the file, or mend the text",
+            ) from error
         id = document.id.encode()
         with storage_errors(self.folder):
             self._lines.write(line)

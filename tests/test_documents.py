@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from contextlib import closing
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from demur import documents
 from demur.documents import Column, Documents, DocumentsWriter, by_key
+from demur.errors import DataError
 from demur.indexing import tables
 from demur.records import Document
 
@@ -85,3 +87,12 @@ def test_ids_that_repeat_are_found_whatever_their_hashes(tmp_path_factory, ids, 
         assert shelf.row("z") is None
     finally:
         patch.undo()
+
+
+def test_a_document_that_cannot_be_written_is_named(tmp_path):
+    with DocumentsWriter(tmp_path / "shelf") as writer:
+        with pytest.raises(DataError, match=r"'latin\\udce9\.png': the document holds what is not UTF-8"):
+            writer.add(Document(id=os.fsdecode(b"latin\xe9.png"), title="", text=""))
+        assert writer.add(Document(id="a", title="", text="b")) == 0
+        assert writer.close() == []
+    assert list(Documents(writer.folder)) == ["a"]

@@ -166,8 +166,6 @@ class Counts:
     passages: int = 0
     cut_sentences: int = 0
     """Places where a sentence longer than a passage was cut."""
-    empty: int = 0
-    """Articles without a token."""
 
 
 @dataclass
@@ -199,7 +197,6 @@ class Chunker:
     def _passages(self, text: str, tokens: list[tuple[int, int]]) -> Iterator[Passage]:
         self.counts.articles += 1
         if not tokens:
-            self.counts.empty += 1
             return
         starts = [start for start, _ in tokens]
         ends = self._sentence_ends(text, starts)
@@ -241,7 +238,8 @@ class Chunker:
 
         Each names the article (`demur.documents.whole_of`), so that gold evidence is found by whatever was cut from it.
         The first passage carries the article's attributes (its summary among them), so that the page is described once;
-        an article's image becomes a document of its own, ``<id>#image``. Documents without text pass through.
+        an article's image becomes a document of its own, ``<id>#image``. Documents without text pass through, and those
+        whose text is empty, so that they are named as they are where nothing is cut.
 
         Args:
             articles: streamed; ``batch`` are held at once.
@@ -262,6 +260,9 @@ class Chunker:
                 yield article
                 continue
             passages = next(cut)
+            if not passages and article.image is None:
+                yield article
+                continue
             of_article = {
                 "title": article.title,
                 "page": article.page or article.id,
@@ -277,7 +278,12 @@ class Chunker:
                     **of_article,
                 )
             if article.image is not None:
-                yield Document(id=chunk_id(article.id, "image"), image=article.image, attributes=cut_from, **of_article)
+                yield Document(
+                    id=chunk_id(article.id, "image"),
+                    image=article.image,
+                    attributes=cut_from if passages else article.attributes | cut_from,
+                    **of_article,
+                )
 
 
 def _begins_word(text: str, tokens: list[tuple[int, int]], at: int) -> bool:

@@ -165,7 +165,7 @@ def test_articles_become_passages():
         Document(
             id="Q1", title="Bridge", text=prose(1, 30), image=image, attributes={"summary": "A bridge."}, source="kb"
         ),
-        Document(id="Q2", title="Empty", text=" "),
+        Document(id="Q3", title="Blank", text=" ", image=image, page="Q1", attributes={"summary": "A view."}),
         Document(id="pic", title="caption", image=image, page="Q1"),
     ]
     chunker = Chunker(100, 10)
@@ -174,12 +174,19 @@ def test_articles_become_passages():
     assert [d.id for d in passages] == [f"Q1#{n}" for n in range(len(passages))]
     assert {d.page for d in made} == {"Q1"}
     assert {d.title for d in passages} == {"Bridge"}
+    assert [d.attributes for d in made if d.id == "Q3#image"] == [{"summary": "A view.", "chunk_of": "Q3"}]
     assert passages[0].attributes == {"summary": "A bridge.", "chunk_of": "Q1"}
     assert passages[1].attributes == {"chunk_of": "Q1"}
-    assert [whole_of(d) for d in made] == ["Q1"] * (len(made) - 1) + ["pic"]
-    assert [d.id for d in made if d.image is not None] == ["Q1#image", "pic"]
-    assert chunker.counts.empty == 1
+    assert [whole_of(d) for d in made] == ["Q1"] * (len(made) - 2) + ["Q3", "pic"]
+    assert [d.id for d in made if d.image is not None] == ["Q1#image", "Q3#image", "pic"]
     assert list(Chunker(100, 10).documents(articles, batch=1)) == made
+
+
+def test_empty_texts_pass_through_to_be_named():
+    empty = [Document(id="e", title="Empty", text=""), Document(id="w", title="Blank", text=" \n ")]
+    made = list(Chunker(100, 10).documents([*empty, Document(id="a", title="A", text="A word.")]))
+    assert made[:2] == empty
+    assert [d.id for d in made[2:]] == ["a#0"]
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(1, 0), (10, 5), (10, -1)])
