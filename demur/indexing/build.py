@@ -15,26 +15,31 @@ A page is what documents share under `Document.page` (a document without one is 
 the text of its first document with text.
 
 A build that was killed goes on where it stopped: documents are read again, vectors that were made are not made again
-(`demur.indexing.embed`). Memory grows by some 50 bytes per document and by the vocabulary, not with texts or vectors.
+(`demur.indexing.embed`), and nothing else that it left goes into the index. A whole folder takes the place of the one
+before by renaming, and a run that finds this half done does the rest. A finished folder whose files are not as its
+manifest says is made again, with the vectors in it that are whole. Memory grows by some 50 bytes per document and by
+the vocabulary, not with texts or vectors.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
 from demur import __version__
-from demur.errors import DataError, UsageError
-from demur.index_folder import FORMAT, VERSION
+from demur.errors import DataError, IndexFileError, StorageError, UsageError
+from demur.index_folder import FORMAT, VERSION, read_manifest, wrong_files
 from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.bm25_reference import build_rank_bm25
 from demur.indexing.encoders import Encoder
 from demur.indexing.here import Here
 from demur.indexing.ivf import KINDS, Kind
 from demur.indexing.memory import give_back
-from demur.indexing.parts import DENSE_PARTS, Engine, build_dense, passage_text
+from demur.indexing.parts import DENSE_PARTS, Engine, build_dense, copy_vectors, keep_vectors, passage_text
 from demur.indexing.tables import Progress, Table, counting, read_documents, save, write_pages
 from demur.records import Document, Drop
 from demur.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
@@ -58,8 +63,8 @@ def build_index(
 ) -> dict[str, Any]:
     """Write an index folder of ``documents``; returns its manifest.
 
-    A finished folder made of the same documents, encoders and options is left as it is. A folder is built beside
-    ``out`` and moved there when it is whole.
+    A finished folder made of the same documents, encoders and options is left as it is when every byte of it is right.
+    A folder is built beside ``out`` and moved there when it is whole.
 
     Args:
         documents: read once, in order.
@@ -92,7 +97,7 @@ def build_index(
         raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
     if out.exists() and not out.is_dir():
         raise UsageError("this is a file, not a folder", item=str(out), cure="choose another --out")
-    if out.exists() and not (out / "manifest.json").is_file() and any(out.iterdir()):
+    if out.exists() and any(out.iterdir()) and not _is_index(out):
         raise UsageError("the folder is not empty and not an index", item=str(out), cure="choose another --out")
     encoders = {space: encoder for space in encoder.dims}
     if text_encoder is not None:
@@ -103,18 +108,24 @@ def build_index(
     engine = engine or Here()
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
-        _clear(work, makers)
+        _put_in_place(work, out)
+        with storage_errors(work):
+            keep_vectors(work, encoders)
         table = read_documents(documents, work / "documents", progress)
         give_back()
         if not len(table.shelf):
             complaints.settle(skip_bad=skip_bad)
             raise DataError("there are no documents to index", item=str(out), cure="check the corpus")
         inputs = digest([table.sha256, makers, options, VERSION])
-        if _finished(out, inputs):
-            complaints.settle(skip_bad=skip_bad)
-            shutil.rmtree(work)
-            finished: dict[str, Any] = read_json(out / "manifest.json")
-            return finished
+        if (finished := _made_of(out, inputs)) is not None:
+            wrong = dict(wrong_files(out, finished, hashed=inf))
+            if not wrong:
+                complaints.settle(skip_bad=skip_bad)
+                shutil.rmtree(work)
+                return finished
+            name, why = next(iter(wrong.items()))
+            sys.stderr.write(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again\n")
+            copy_vectors(out, work, encoders, wrong)
         drops = [Drop(sample="", stage="read", reason=line) for line in complaints.told()]
         untold = max(0, complaints.more - 1)  # their number stands in the last of those lines
         for row, reason in table.bad:
@@ -127,9 +138,10 @@ def build_index(
         rows = {"texts": table.texts, "images": table.images, "pages": counting(len(pages), work)}
         parts: dict[str, Any] = {}
         for part in DENSE_PARTS:
-            if part.space not in encoders or not len(rows[part.over]):
-                continue
             folder = work / "parts" / part.name
+            if part.space not in encoders or not len(rows[part.over]):
+                shutil.rmtree(folder, ignore_errors=True)  # of a build of other documents that was killed
+                continue
             shelf = pages if part.over == "pages" else table.shelf
             entry, failed = build_dense(
                 part,
@@ -154,7 +166,6 @@ def build_index(
         if len(table.texts):
             parts["lexical"] = _build_lexical(table, work / "parts" / "lexical", lexical)
         write_records(work / "skipped.jsonl", drops)
-        (work / "makers.json").unlink()
         counts = {
             "documents": len(table.shelf),
             "pages": len(pages),
@@ -164,10 +175,7 @@ def build_index(
         }
         manifest = _manifest(work, inputs, encoders, counts, options, parts)
         write_json(work / "manifest.json", manifest)
-        with storage_errors(out):
-            if out.exists():
-                shutil.rmtree(out)
-            work.rename(out)
+        _put_in_place(work, out)
     return manifest
 
 
@@ -216,25 +224,32 @@ def _manifest(
     }
 
 
-def _clear(work: Path, makers: dict[str, list[str]]) -> None:
-    """Make ready to build in ``work``; vectors of an interrupted build by the same encoders stay."""
-    with storage_errors(work):
-        before = read_json(work / "makers.json") if (work / "makers.json").is_file() else None
-        if before != makers:
-            shutil.rmtree(work, ignore_errors=True)
-        for folder in (work / "documents", work / "pages", work / "parts" / "lexical"):
-            shutil.rmtree(folder, ignore_errors=True)
-        work.mkdir(parents=True, exist_ok=True)
-    write_json(work / "makers.json", makers)
+def _put_in_place(work: Path, out: Path) -> None:
+    """Put a whole folder where the one before stood; what a run that was killed in here had yet to do is done."""
+    before = work.with_name(f"{work.name}.before")
+    with storage_errors(out):
+        if (work / "manifest.json").is_file():  # written last
+            if out.exists():
+                shutil.rmtree(before, ignore_errors=True)
+                out.rename(before)
+            work.rename(out)
+        if before.exists():
+            shutil.rmtree(before)
 
 
-def _finished(out: Path, inputs: str) -> bool:
-    if not (out / "manifest.json").is_file():
-        return False
-    manifest = read_json(out / "manifest.json")
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise UsageError("its manifest is not of an index", item=str(out), cure="choose another --out")
-    return manifest.get("inputs") == inputs and all(
-        (out / name).is_file() and (out / name).stat().st_size == entry["bytes"]
-        for name, entry in manifest["files"].items()
-    )
+def _is_index(out: Path) -> bool:
+    """Whether a folder is an index, be its manifest cut short or gone."""
+    try:
+        manifest = read_json(out / "manifest.json")
+    except (DataError, StorageError):
+        return (out / "page_of.npy").is_file() and (out / "page_ends.npy").is_file()
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+
+
+def _made_of(out: Path, inputs: str) -> dict[str, Any] | None:
+    """The manifest of a finished folder that was made of these inputs; None where there is none that can be read."""
+    try:
+        manifest = read_manifest(out)
+    except IndexFileError:
+        return None
+    return manifest if manifest["inputs"] == inputs else None

@@ -11,7 +11,9 @@ Made for those spaces that the encoder serves:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, overload
@@ -23,9 +25,11 @@ from demur.documents import Documents
 from demur.errors import DataError, IndexFileError
 from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import Embedded, Item
+from demur.indexing.embed.run import LOCK
 from demur.indexing.encoders import Encoder
 from demur.indexing.ivf import Kind
 from demur.indexing.tables import BLOCK, Progress, save, without
+from demur.store import storage_errors
 
 PQ_LEAST = 16
 """Vectors that 4-bit product quantisation needs to be trained."""
@@ -123,6 +127,64 @@ class _Items(Sequence[Item]):
         title, text, name = str(fields["title"]), str(fields["text"] or ""), self._part.name
         shown = {"passages": passage_text(title, text), "titles": title, "summaries": page_text(title, text)}[name]
         return Item(str(fields["id"]), text=shown)
+
+
+EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")
+"""Files of a part that `demur.indexing.embed` goes on with; each shard in them is checked by its hashes."""
+
+
+def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
+    """Make ready to build in ``work``: of what a build that was killed left, only vectors by the same encoders stay.
+
+    Args:
+        work: the folder; made when missing.
+        encoders: space -> its encoder.
+    """
+    folders = {work / "parts" / part.name: encoders.get(part.space) for part in DENSE_PARTS}
+    kept = {folder for folder, encoder in folders.items() if encoder and _made_by(folder, encoder)}
+    for path in sorted(work.rglob("*"), reverse=True):  # what is in a folder, then the folder
+        if path.is_symlink() or not path.is_dir():
+            if path.parent not in kept or path.name not in (*EMBEDDED, "manifest.json", LOCK):
+                path.unlink()
+        elif not any(path.iterdir()):
+            path.rmdir()
+    work.mkdir(parents=True, exist_ok=True)
+
+
+def _made_by(folder: Path, encoder: Encoder) -> bool:
+    """Whether the vectors in a part's folder are by that encoder, run in the same way."""
+    try:
+        with (folder / "shards.jsonl").open("rb") as ledger:
+            plan = json.loads(ledger.readline())["plan"]
+            return [plan[key] for key in ("encoder", "note", "fingerprint")] == [
+                encoder.name, encoder.note, encoder.fingerprint(),
+            ]  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def copy_vectors(index: Path, work: Path, encoders: Mapping[str, Encoder], wrong: Collection[str]) -> None:
+    """Take the vectors of an index over, so that those of its shards that are whole need not be made again.
+
+    Args:
+        index: of the same inputs.
+        work: where it is made again.
+        encoders: space -> its encoder.
+        wrong: files of the index that are damaged; parts whose list of shards is among them are passed over.
+
+    Raises:
+        StorageError: something cannot be copied.
+    """
+    for part in DENSE_PARTS:
+        ours, theirs = (folder / "parts" / part.name for folder in (work, index))
+        encoder, listed = encoders.get(part.space), f"parts/{part.name}/shards.jsonl" not in wrong
+        if ours.exists() or encoder is None or not listed or not _made_by(theirs, encoder):
+            continue
+        with storage_errors(ours):
+            ours.mkdir(parents=True)
+            for name in EMBEDDED:
+                if (theirs / name).is_file():
+                    shutil.copyfile(theirs / name, ours / name)
 
 
 def build_dense(

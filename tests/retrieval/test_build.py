@@ -1,0 +1,174 @@
+"""A build that was killed, and an index that was damaged: what comes out has the bytes of a build that was neither."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from stub_encoder import StubEncoder
+from test_search import corpus
+
+from demur.errors import IndexFileError, UsageError
+from demur.indexing import build
+from demur.indexing.build import build_index
+from demur.records import Document
+from demur.retrieval.search import Searcher
+
+
+class KilledError(BaseException):
+    """Nothing is cleaned up behind it but what the operating system cleans up."""
+
+
+def files(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def whole(root, documents, **options):
+    """The files of a build that nothing happened to."""
+    build_index(documents, StubEncoder(), root / "whole", image_root=root, **options)
+    return files(root / "whole")
+
+
+def alone(root, *others):
+    """Whether nothing was left beside the index."""
+    return {p.name for p in root.iterdir() if "index" in p.name} == {"index", *others}
+
+
+def texts(count):
+    return [Document(id=f"d{i}", title=f"T{i}", text=f"passage {i}") for i in range(count)]
+
+
+DAMAGED = [
+    "page_of.npy",
+    "documents/documents.jsonl",
+    "parts/lexical/rows.npy",
+    "parts/passages/vectors.npy",
+    "parts/passages/ids.jsonl",
+    "parts/passages/shards.jsonl",
+    "parts/passages/manifest.json",
+    "manifest.json",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [*((name, "a byte") for name in DAMAGED), ("parts/titles/vectors.npy", "the end"), ("page_ends.npy", "all")],
+)
+def test_a_damaged_index_is_cured_by_building_it_again(tmp_path, name, damage, capsys):
+    documents = texts(6)
+    build_index(documents, StubEncoder(), tmp_path / "index")
+    right = files(tmp_path / "index")
+    path = tmp_path / "index" / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    {"a byte": lambda: path.write_bytes(data), "the end": lambda: path.write_bytes(data[:-3]), "all": path.unlink}[
+        damage
+    ]()
+    with pytest.raises(IndexFileError):
+        Searcher(tmp_path / "index", StubEncoder())
+    encoder = StubEncoder()
+    build_index(documents, encoder, tmp_path / "index")
+    assert files(tmp_path / "index") == right
+    assert alone(tmp_path)
+    if name != "manifest.json":
+        assert f"{path}: " in capsys.readouterr().err
+        assert encoder.calls == (Path(name).name in ("vectors.npy", "ids.jsonl", "shards.jsonl"))
+
+
+def test_of_a_build_killed_before_its_end_no_vector_is_made_again(tmp_path, monkeypatch):
+    documents = corpus(tmp_path)
+    right = whole(tmp_path, documents)
+
+    def killed(*_):
+        raise KilledError
+
+    with monkeypatch.context() as now:
+        now.setattr(build, "_manifest", killed)
+        with pytest.raises(KilledError):
+            build_index(documents, StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    encoder = StubEncoder()
+    build_index(documents, encoder, tmp_path / "index", image_root=tmp_path)
+    assert encoder.calls == 0
+    assert files(tmp_path / "index") == right
+    assert alone(tmp_path)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["before the step", "in the middle of it"])
+@pytest.mark.parametrize("step", range(3))
+def test_each_step_of_replacing_an_index_is_finished_by_the_next_run(tmp_path, monkeypatch, step, later):
+    documents, steps = texts(6), iter(range(9))
+    right = whole(tmp_path, documents)
+    build_index(documents[:5], StubEncoder(), tmp_path / "index")
+    rename, rmtree = Path.rename, shutil.rmtree
+
+    def renamed(path, target):
+        dies = next(steps) == step
+        if not dies or later:
+            rename(path, target)
+        if dies:
+            raise KilledError
+
+    def removed(path, ignore_errors=False):
+        if Path(path).name != ".index.building.before":
+            return rmtree(path, ignore_errors=ignore_errors)
+        if not Path(path).exists():
+            return None
+        if next(steps) == step:
+            if later:
+                (Path(path) / "manifest.json").unlink()
+            raise KilledError
+        return rmtree(path)
+
+    with monkeypatch.context() as now:
+        now.setattr(Path, "rename", renamed)
+        now.setattr(shutil, "rmtree", removed)
+        with pytest.raises(KilledError):
+            build_index(documents, StubEncoder(), tmp_path / "index")
+    encoder = StubEncoder()
+    build_index(documents, encoder, tmp_path / "index")
+    assert encoder.calls == 0
+    assert files(tmp_path / "index") == right
+    assert alone(tmp_path)
+
+
+class Dying(StubEncoder):
+    """Killed at its first image of text to image, after all other parts."""
+
+    def images(self, images, space="joint"):
+        if space == "joint":
+            raise KilledError
+        return super().images(images, space)
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf-sq8"])
+def test_what_a_killed_build_left_goes_into_no_other_index(tmp_path, kind):
+    with pytest.raises(KilledError):
+        build_index(corpus(tmp_path), Dying(), tmp_path / "index", image_root=tmp_path, kind="ivf-flat")
+    parts = tmp_path / ".index.building" / "parts"
+    assert (parts / "passages" / "index.faiss").exists()
+    assert (parts / "looks" / "vectors.npy").exists()
+    (parts / "passages" / "tmp123").mkdir()
+    (parts / "passages" / "tmp123" / "0.faiss").write_bytes(b"of a cluster")
+    (parts / "passages" / ".rows.npy.1.tmp").write_bytes(b"half")
+    (parts.parent / "elsewhere").symlink_to(tmp_path)
+    right = whole(tmp_path, texts(20), kind=kind)
+    build_index(texts(20), StubEncoder(), tmp_path / "index", kind=kind)
+    assert files(tmp_path / "index") == right
+    assert alone(tmp_path)
+
+
+def test_vectors_of_another_encoder_are_not_gone_on_with(tmp_path):
+    class Other(StubEncoder):
+        note = "run otherwise"
+
+    with pytest.raises(KilledError):
+        build_index(corpus(tmp_path), Dying(), tmp_path / "index", image_root=tmp_path)
+    build_index(texts(20), Other(), tmp_path / "index")
+    assert Searcher(tmp_path / "index", Other()).manifest["encoders"]["text"]["note"] == "run otherwise"
+
+
+def test_a_folder_without_manifest_is_an_index_by_its_other_files_alone(tmp_path):
+    (tmp_path / "index" / "documents").mkdir(parents=True)
+    (tmp_path / "index" / "manifest.json").write_text("{of something else")
+    with pytest.raises(UsageError, match="not an index"):
+        build_index(texts(2), StubEncoder(), tmp_path / "index")
+    assert (tmp_path / "index" / "documents").exists()
