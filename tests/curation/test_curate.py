@@ -263,9 +263,9 @@ def test_the_commands(source, built, tmp_path, capsys):
     other = json.loads(text)
     assert (other["verdicts"], other["total"]["had"]) == (plan["verdicts"], 0)
     assert other["calls"][0] <= other["total"]["expected"] <= other["calls"][1]
-    assert run("build", path, "--plan", "--learn-from", tmp_path / "nobody")[0] == 2
+    assert run("build", path, "--out", tmp_path / "fresh", "--plan", "--learn-from", tmp_path / "nobody")[0] == 2
     assert "Algorithm 1" in run("build", path, "--out", out, "--plan", "--rate", "parametric=0.5")[1]
-    assert run("build", path, "--plan", "--rate", "weak/nowhere=1")[0] == 2
+    assert run("build", path, "--out", out, "--plan", "--rate", "weak/nowhere=1")[0] == 2
     code, text = run("build", path, "--out", out)
     assert (code, "every verdict was there" in text) == (0, True)
     lives = [json.loads(line) for line in (out / "build" / "lives.jsonl").read_text().splitlines()]
