@@ -363,8 +363,8 @@ def mine_samples(
 
     Yields:
         (sample with native negatives, where they stay, then mined ones; what was mined). A native negative that leaks
-        has left with a `Drop`, as hits that leak do. A sample whose image cannot be read gets none that need it, with a
-        `Drop` of the sample that says so.
+        has left with a `Drop`, as hits that leak do. A sample whose image cannot be read, or that the encoder gives a
+        vector for that is NaN, infinite or zero, gets none that need it, with a `Drop` of the sample that says so.
 
     Raises:
         UsageError: as `choose_routes`; or diversity is wanted of passages that have no vectors.
@@ -406,8 +406,8 @@ def mine_samples(
             if plan.selection.by_margin and not _margin_holds(case):
                 why = Drop(sample=sample.id, stage="mine", reason="no margin: the score of gold is not known")
                 mined = mined._replace(drops=(why, *mined.drops))
-            if case.unread:
-                why = Drop(sample=sample.id, stage="mine", reason="image cannot be read", detail=case.unread)
+            if case.unasked is not None:
+                why = Drop(sample=sample.id, stage="mine", reason=case.unasked.reason, detail=case.unasked.detail)
                 mined = mined._replace(drops=(why, *mined.drops))
             yield base.model_copy(update={"negatives": (*base.negatives, *mined.negatives)}), mined
             done += 1
@@ -452,7 +452,7 @@ class _Case:
 
     sample: Sample
     query: Query | None = None
-    """None where its image cannot be read."""
+    """None where it cannot be asked."""
     shown: Query | None = None
     """What neighbours of its image are sought with: that image, or that of its gold evidence."""
     found: dict[Pool, Iterator[list[Hit]]] = field(default_factory=dict)
@@ -462,8 +462,8 @@ class _Case:
     """The lowest dense score of its gold evidence, by what the hits were sought with, found among them or not."""
     dense: Mapping[str, float] | None = None
     """Document -> dense score of the text hits, where the score they were found by is another."""
-    unread: str = ""
-    """Why an image of it cannot be read."""
+    unasked: _Unasked | None = None
+    """Why it, or the image of its gold evidence, is not asked about."""
 
 
 def _cases(
@@ -483,8 +483,8 @@ def _cases(
     for asked_in, group in by_modes.items():
         wanted = [(case.sample.question, _picture(case.sample)) for case in group]
         for case, made in zip(group, _embedded(wanted, searcher, root, asked_in), strict=True):
-            if isinstance(made, _Unread):
-                case.unread = made.why
+            if isinstance(made, _Unasked):
+                case.unasked = made
             else:
                 case.query = made
                 case.shown = made if visual and case.sample.images else None
@@ -492,8 +492,8 @@ def _cases(
         group = [case for case in cases if not case.sample.images and _shown(case.sample)]
         wanted = [(case.sample.question, _shown(case.sample)) for case in group]
         for case, made in zip(group, _embedded(wanted, searcher, root, ["image->image"]), strict=True):
-            if isinstance(made, _Unread):
-                case.unread = made.why
+            if isinstance(made, _Unasked):
+                case.unasked = made
             else:
                 case.shown = made
     return cases
@@ -581,17 +581,20 @@ def _margin_holds(case: _Case) -> bool:
     return all(pool in case.golds for pool in by_score if case.hits.get(pool))
 
 
-class _Unread(NamedTuple):
-    why: str
+class _Unasked(NamedTuple):
+    """Why nothing is asked with a text and its image."""
+
+    reason: str
+    detail: str
 
 
 def _embedded(
     wanted: Sequence[Asked], searcher: Searcher, root: Path | None, modes: Iterable[str]
-) -> list[Query | _Unread]:
-    """Texts with their images as queries that hold vectors for these modes, or why an image cannot be read."""
+) -> list[Query | _Unasked]:
+    """Texts with their images as queries that hold vectors for these modes, or why they cannot be asked."""
     simple = sorted({one for mode in modes for one in mode.split("/")})
     by_image = [mode for mode in simple if mode in PAGE_MODES]
-    made: list[Query | _Unread] = []
+    made: list[Query | _Unasked] = []
     for start in range(0, len(wanted), READ):
         queries: list[Query] = []
         read: list[str] = []
@@ -602,9 +605,10 @@ def _embedded(
             except (DataError, StorageError) as error:
                 read.append(str(error) or "unreadable")
         vectors = iter(searcher.embedded(queries, by_image))
-        made += [_Unread(why) if why else next(vectors) for why in read]
+        made += [_Unasked("image cannot be read", why) if why else next(vectors) for why in read]
     whole = iter(searcher.embedded([query for query in made if isinstance(query, Query)], simple))
-    return [one if isinstance(one, _Unread) else next(whole) for one in made]
+    made = [one if isinstance(one, _Unasked) else next(whole) for one in made]
+    return [_Unasked("cannot be embedded", one.fault) if isinstance(one, Query) and one.fault else one for one in made]
 
 
 def _picture(sample: Sample) -> ImageRef | None:

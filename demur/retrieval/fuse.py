@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009), the same wherever lists are cut behind `DEPTH`."""
+"""Reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009), the same however long the lists are."""
 
 from __future__ import annotations
 

@@ -78,6 +78,12 @@ class Query:
     vectors: Mapping[tuple[str, str], NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
     """What was embedded already (`Searcher.embedded`): ("text" or "image", space) -> (d,) float32."""
 
+    @property
+    def fault(self) -> str:
+        """Why nothing can be searched for with a vector that it holds, "" where all are sound."""
+        bad = [by for (by, _), vector in self.vectors.items() if not (np.isfinite(vector).all() and vector.any())]
+        return f"the vector of its {bad[0]} is NaN, infinite or zero" if bad else ""
+
     def has(self, by: str, space: str) -> bool:
         """Whether it can be asked with its text or its image in a space."""
         return (by, space) in self.vectors or (bool(self.text.strip()) if by == "text" else self.image is not None)
@@ -494,7 +500,7 @@ class Searcher:
             vectors = encoder.images([q.image for q in queries if q.image is not None], space)
         if encoder.similarity == "cosine":
             norms = np.sqrt(np.add.reduce(np.square(vectors, dtype=np.float64), axis=-1, keepdims=True))
-            vectors = np.asarray(vectors / np.where(norms > 0, norms, 1.0), dtype=np.float32)
+            vectors = np.asarray(vectors / np.where((norms > 0) & np.isfinite(norms), norms, 1.0), dtype=np.float32)
         return vectors
 
     def _hits(self, scored: Sequence[tuple[str, float]], mode: str) -> list[Hit]:

@@ -13,7 +13,7 @@ from demur.cli import main
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
 from demur.pipeline import mining
-from demur.pipeline.mining import MiningPlan, choose_routes, tune_probes
+from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples, tune_probes
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.retrieval.search import WAYS, Query, Searcher
 from demur.store import image_ref, write_records
@@ -137,6 +137,47 @@ def test_embedded_queries_let_their_images_go_and_are_not_embedded_again(here, m
     monkeypatch.setattr(StubEncoder, "images", None)
     for mode in modes:
         assert searcher.search(queries[:1], mode, 3)
+
+
+class Faulty(StubEncoder):
+    """Some questions have vectors that are NaN or zero, an image one that is infinite."""
+
+    def texts(self, texts, space="joint", *, role="passage"):
+        vectors = super().texts(texts, space, role=role)
+        for text, vector in zip(texts, vectors, strict=True):
+            if role == "query" and text.startswith(("Which part is number 4 ", "Which part is number 6 ")):
+                vector[:] = np.nan if " 4 " in text else 0
+        return vectors
+
+    def images(self, images, space="joint"):
+        vectors = super().images(images, space)
+        for image, vector in zip(images, vectors, strict=True):
+            if space == "look" and image.tobytes() == picture(9).tobytes():
+                vector[3] = np.inf
+        return vectors
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf-flat"])
+def test_a_question_without_a_vector_is_one_samples_matter(here, kind):
+    searcher = Searcher(here / built(kind), StubEncoder(name="stub_encoder:stub"))
+    searcher._encoders = dict.fromkeys(searcher._encoders, Faulty())
+    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()[:12]]
+    plan = MiningPlan(quotas={"text": 2, "visual": 2}, modes=("image->title", "image->image", "text->text"))
+    tune_probes(samples, searcher, here, [plan])
+    routes = choose_routes(samples, searcher, here, plan)
+    assert {m.n for choice in routes.choices for _, row in choice.table for m in row} == {
+        3,
+        7,
+    }  # of 4 images, of 8 texts
+    found = {s.id: mined for s, mined in mine_samples(samples, searcher, here, plan, routes)}
+    told = {id: [(d.reason, d.detail) for d in mined.drops if not d.evidence] for id, mined in found.items()}
+    why = "the vector of its {} is NaN, infinite or zero"
+    assert {id: drops for id, drops in told.items() if drops} == {
+        "q4": [("cannot be embedded", why.format("text"))],
+        "q6": [("cannot be embedded", why.format("text"))],
+        "q9": [("cannot be embedded", why.format("image"))],
+    }
+    assert {id for id, mined in found.items() if not mined.negatives} == {"q4", "q6", "q9"}
 
 
 def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
