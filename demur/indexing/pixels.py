@@ -65,6 +65,22 @@ def rgb(data: bytes, item: str = "image") -> Image:
         raise DataError(f"the image cannot be read: {error}", item=item, cure="fetch it again") from error
 
 
+def check_resized(image: Image, side: int) -> None:
+    """Refuse an image that would be too large once its shorter side has ``side`` pixels: a thin one grows by that.
+
+    Raises:
+        DataError: above `store.MAX_PIXELS` then.
+    """
+    pixels = side * side * max(image.size) // min(image.size)
+    if pixels > MAX_PIXELS:
+        raise DataError(
+            f"the image of {image.width}x{image.height} pixels would have {pixels:,} at the size that the model takes, "
+            f"more than {MAX_PIXELS:,}",
+            item="image",
+            cure="crop it first",
+        )
+
+
 def _turn(image: Image) -> Any:
     """The transposition that makes the image upright by its EXIF orientation; None when there is none to do."""
     from PIL.Image import Transpose

@@ -513,6 +513,24 @@ def test_a_preparing_encoder_gets_what_it_prepared(tmp_path):
     assert all(name.startswith("decode") for name in Halves.threads)
 
 
+@pytest.mark.parametrize("error", [MemoryError, ValueError])
+def test_an_image_that_cannot_be_resized_is_left_out_by_name(tmp_path, error):
+    class Short(StubEncoder):
+        batch = 3
+
+        def prepared(self, image, space="joint"):
+            if image.getpixel((0, 0))[0] == 2:
+                raise error("of a size")
+            return np.asarray(image)
+
+        def images_prepared(self, prepared, space="joint"):
+            return self.images([Image.fromarray(p) for p in prepared], space)
+
+    made = run([Item(str(n), image=png(n)) for n in range(4)], tmp_path / "e", Short(), space="look")
+    assert list(made.ids) == ["0", "1", "3"]
+    assert list(made.errors()) == [("2", "the image cannot be resized: of a size")]
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_bar_shows_what_count_rate_and_failures_and_so_does_the_line_in_a_log(
     tmp_path, capsys, monkeypatch, terminal

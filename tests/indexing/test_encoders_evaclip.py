@@ -185,6 +185,12 @@ def test_its_preprocessing_is_clips(repository):
         assert np.abs(ours - theirs).mean() < 0.03
 
 
+@pytest.mark.parametrize("size", [(1_000_000, 1), (1, 1_000_000)])
+def test_an_image_that_would_grow_beyond_all_bounds_is_refused(repository, size):
+    with pytest.raises(DataError, match=f"the image of {size[0]}x{size[1]} pixels would have"):
+        opened(repository).prepared(Image.new("RGB", size))
+
+
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
 

@@ -75,6 +75,12 @@ def test_what_goes_through_the_pipeline_is_the_same(encoder, tmp_path):
     assert made.fingerprint == encoder.fingerprint()
 
 
+@pytest.mark.parametrize("size", [(1_000_000, 1), (1, 1_000_000)])
+def test_an_image_that_would_grow_beyond_all_bounds_is_refused(encoder, size):
+    with pytest.raises(DataError, match=f"the image of {size[0]}x{size[1]} pixels would have"):
+        encoder.prepared(Image.new("RGB", size))
+
+
 def test_weights_from_any_kind_of_file_are_the_same_encoder(encoder, folder):
     for text in (f"open_clip:tiny-eva02/{folder}/weights.safetensors", f"open_clip:local-dir:{folder}/whole"):
         other = open_encoder(text)

@@ -104,7 +104,15 @@ class Embedder:
         else:
             data = source if isinstance(source, bytes) else source() if source else b""
         picture = rgb(data, item.id)
-        return self._encoder.prepared(picture, self._space) if isinstance(self._encoder, Preparing) else picture
+        if not isinstance(self._encoder, Preparing):
+            return picture
+        try:
+            return self._encoder.prepared(picture, self._space)
+        except (MemoryError, ValueError) as error:  # of sizes that the encoder's resizing cannot take
+            why = str(error) or type(error).__name__
+            raise DataError(
+                f"the image cannot be resized: {why}", item=item.id, cure="scale or crop it first"
+            ) from error
 
     def shard(self, tasks: Iterator[Task], size: int, bar: Watching | None) -> MadeShard | None:
         """Embed the next ``size`` tasks, in batches that start anew with each shard; None when there are none left."""

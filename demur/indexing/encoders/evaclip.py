@@ -42,6 +42,7 @@ from demur.indexing.encoders.torch_models import (
     unit,
     weights_digest,
 )
+from demur.indexing.pixels import check_resized
 from demur.store import digest
 from demur.vision_ops import ensure_torchvision
 
@@ -133,9 +134,14 @@ class EvaClipEncoder(JointModel):
             return unit(self._model.encode_text(tokens["input_ids"].to(self._device)))
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
-        """CLIP's preprocessing: shorter side to the model's, middle square, normalised; (3, side, side) float32."""
+        """CLIP's preprocessing: shorter side to the model's, middle square, normalised; (3, side, side) float32.
+
+        Raises:
+            DataError: it is so thin that it would be too large at that size.
+        """
         from PIL import Image as Pillow
 
+        check_resized(image, self._side)
         side, shorter = self._side, min(image.size)
         # Sizes are cut to whole pixels, as CLIP's own processor does.
         wide, high = (max(side, int(side * length / shorter)) for length in image.size)

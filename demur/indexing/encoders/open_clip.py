@@ -12,7 +12,7 @@ Options: ``?precision=fp32`` and ``?batch=64``. Texts are cut at the model's con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +32,7 @@ from demur.indexing.encoders.torch_models import (
     unit,
     weights_digest,
 )
+from demur.indexing.pixels import check_resized
 from demur.store import digest
 from demur.vision_ops import ensure_torchvision
 
@@ -75,6 +76,7 @@ class OpenClipEncoder(JointModel):
         self._device, precision, self._batches = running(options, device, self.name)
         parsed = _parsed(source, self.name, allow_random=allow_random)
         self._model, self._preprocess, self._tokenizer = _load(parsed, precision, self._device, self.name)
+        self._shorter = _shorter_side(self._model.visual.preprocess_cfg)
         self._dtype = open_clip.get_input_dtype(precision)
         self.note = f"open_clip {source}, {precision}" + ("" if parsed.trained else ", RANDOM weights: not trained")
         self.dims = self._serves()
@@ -96,7 +98,13 @@ class OpenClipEncoder(JointModel):
             return unit(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
-        """The image resized and normalised as the model was trained, (3, h, w) float32."""
+        """The image resized and normalised as the model was trained, (3, h, w) float32.
+
+        Raises:
+            DataError: it is so thin that it would be too large at that size.
+        """
+        if self._shorter:
+            check_resized(image, self._shorter)
         pixels: NDArray[Any] = self._preprocess(image).numpy()
         return pixels
 
@@ -113,6 +121,12 @@ class OpenClipEncoder(JointModel):
                     item=self.name,
                     cure="mend image_size in its open_clip_config.json",
                 ) from error
+
+
+def _shorter_side(preprocessing: Mapping[str, Any]) -> int:
+    """Pixels that the shorter side of an image is brought to before its middle is cut out; 0 where that is not done."""
+    size = preprocessing["size"]
+    return 0 if preprocessing["resize_mode"] != "shortest" else size if isinstance(size, int) else max(size)
 
 
 class _Source(NamedTuple):
