@@ -79,7 +79,15 @@ def run(args: argparse.Namespace) -> int:
     from demur.curation.mining_options import mining_options
     from demur.curation.training import rows_of
     from demur.errors import UsageError
-    from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples, open_cross_encoder, tune_probes
+    from demur.pipeline.mining import (
+        MiningPlan,
+        choose_routes,
+        mine_samples,
+        open_cross_encoder,
+        told,
+        try_images,
+        tune_probes,
+    )
     from demur.pipeline.steps import Shown
     from demur.store import JsonlLog, storage_errors, write_json
 
@@ -99,6 +107,10 @@ def run(args: argparse.Namespace) -> int:
     total = 0
     if args.probes and not searcher.lists:
         raise UsageError("--probes for an index without inverted lists", item=str(args.index), cure="leave it out")
+    tried, unread = try_images(searcher, _source(args.samples).root, plan)
+    if unread:
+        line = f"{unread.total():,} of {tried:,} images of the index that were tried cannot be read: {told(unread)}\n"
+        sys.stderr.write(harmless(line))
     with Shown() as steps:
         if args.probes:
             for part in searcher.lists:

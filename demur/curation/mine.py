@@ -10,6 +10,7 @@ A hit becomes a distractor unless it is, in this order of asking:
     gold                     evidence that supports the answer, by id, or cut from it (`demur.documents.whole_of`)
     native                   already among the sample's negatives, shipped by the source
     already mined            already among them, found by another kind of search
+    unreadable               (images only) it is not where the index says, or not what it was
     query image, near-duplicate of gold, near-duplicate of query, holds the answer
                              see `demur.curation.leaks`, whose rule is the one for native negatives too
     gold page                (images only) it lies on the page of gold evidence: it shows the same thing
@@ -214,7 +215,7 @@ def mine_visual(
         if reason := known(document):
             return reason, ""
         if looks(document.image) is None:
-            return "empty", "the image cannot be read"
+            return "unreadable", document.image.uri
         leak = leaks.of(document)
         if leak[0]:
             return leak

@@ -49,6 +49,10 @@ RECALL = 0.99
 """Of the exact neighbours of all questions, that the lists must hold."""
 PAGE_MODES = ("image->title", "image->title+summary", "image->image")
 TEXT_MODES = ("text->text", "lexical", "fused")
+TRIED = 64
+"""Images of the index that are read before anything is mined."""
+TRIED_MOST = 1024
+"""And how many, where not one of those could be read."""
 OWN = 2
 """Hits of something else after which an image is not sought among its neighbours any more: itself is the nearest."""
 PASSAGES = 10
@@ -203,6 +207,54 @@ class _Spread:
         order = sorted(range(most), key=lambda place: f"{place:032b}"[::-1])
         for start in range(0, most, TUNED_ON):
             yield [self._kept[drawn[place]] for place in order[start : start + TUNED_ON]]
+
+
+def try_images(searcher: Searcher, root: Path | None, plan: MiningPlan) -> tuple[int, Counter[str]]:
+    """Read `TRIED` images of the index, at equal steps over all: where none can be seen, none can be a distractor.
+
+    Args:
+        searcher: the index.
+        root: folder that relative image paths start from.
+        plan: where it wants no image distractors nothing is read.
+
+    Returns:
+        How many were tried, and how many of them could not be read for which reason.
+
+    Raises:
+        UsageError: not one could be read, nor of `TRIED_MOST`.
+    """
+    if not plan.quotas.get("visual") or "image->image" not in searcher.modes:
+        return 0, Counter()
+    rows = searcher.rows("looks")
+    for most in (TRIED, TRIED_MOST):
+        places = np.unique(np.linspace(0, max(0, len(rows) - 1), min(most, len(rows))).astype(int))
+        images = [image for row in rows[places].tolist() if (image := searcher.documents.at(row).image)]
+        found = [_why_unread(image, root) for image in images]
+        why = Counter(filter(None, found))
+        if why.total() < len(images) or not images:
+            return len(images), why
+    raise UsageError(
+        f"none of {len(images):,} images of the index that were tried can be read: {told(why)}",
+        item=images[0].uri,
+        cure="put the images where the index looks for them, build it again, or ask for none (--visual 0)",
+    )
+
+
+def _why_unread(image: ImageRef, root: Path | None) -> str:
+    try:
+        read_image(image, root)
+    except (DataError, StorageError) as error:
+        return error.message.partition(":")[0]  # what stands behind it is of this image alone
+    return ""
+
+
+def told(reasons: Counter[str]) -> str:
+    """Reasons with their numbers, most frequent first.
+
+    >>> told(Counter(["gone", "broken", "gone"]))
+    'gone (2), broken (1)'
+    """
+    return ", ".join(f"{reason} ({n:,})" for reason, n in reasons.most_common())
 
 
 def tune_probes(

@@ -392,6 +392,11 @@ class Searcher:
         pages = [int(self._page_of[row]) for row in self.documents.rows(ids) if row is not None]
         return list(dict.fromkeys(self.pages.id(page) for page in pages if page >= 0))
 
+    def rows(self, part: str) -> NDArray[np.int64]:
+        """(n,) mapped: the rows of `documents`, or of `pages`, that a part is over."""
+        self._part(part)
+        return self._rows[part]
+
     def vectors(self, part: str) -> NDArray[np.float32]:
         """(n, d) float32, mapped: the vectors of a dense part, in the order of ``rows(part)``."""
         vectors: NDArray[np.float32] = self._part(part).vectors

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -280,3 +281,32 @@ def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
         assert choice.own == 29  # all but the broken one lie in the index
     assert tables[0] == tables[1] == tables[2]
     assert tables[0]["recall@5"] < tables[0]["recall@20"] < 1
+
+
+def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path, capsys, monkeypatch):
+    shutil.copytree(world, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    folder = built("flat")
+    words = ["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--text", "0", "--json"]
+    monkeypatch.setattr(mining, "TRIED", 7)
+    images = [Path(f"{number}.png") for number in range(IMAGES)]
+    for path in images[60:]:
+        path.write_bytes(b"something else")
+    images[0].unlink()
+    capsys.readouterr()
+    assert main([*words, "--visual", "3"]) == 0
+    caught = capsys.readouterr()
+    assert "4 of 7 images of the index that were tried cannot be read: " in caught.err
+    assert "the image changed (3), " in caught.err
+    summary = json.loads(caught.out[caught.out.index("{") :])
+    assert summary["left_out"]["unreadable"] > 0
+    for path in images[:60]:
+        path.unlink(missing_ok=True)
+    monkeypatch.setattr(StubEncoder, "texts", None)  # nothing is asked
+    assert main([*words, "--visual", "3"]) == 2
+    error = capsys.readouterr().err
+    assert "none of 120 images of the index that were tried can be read" in error
+    assert "--visual 0" in error
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path / "here")
+    assert main([*words, "--lexical", "1", "--visual", "0"]) == 0
