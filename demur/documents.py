@@ -175,7 +175,8 @@ class DocumentsWriter:
         with storage_errors(self.folder):
             self._lines.write(line)
             self._ids.write(id)
-        self._sha.update(line)
+        placeless = line if document.image is None else document.model_dump_json(exclude={"image": {"uri"}}).encode()
+        self._sha.update(placeless)
         self._at += len(line)
         self._id_at += len(id)
         self._ends.append(self._at)
@@ -188,7 +189,7 @@ class DocumentsWriter:
 
     @property
     def sha256(self) -> str:
-        """Hash of all lines written so far."""
+        """Hash of all documents written so far, wherever their images lie (an image's own hash is in it)."""
         return self._sha.hexdigest()
 
     def close(self) -> list[int]:

@@ -131,7 +131,7 @@ def _build(args: argparse.Namespace) -> int:
     if args.tokenizer and not args.chunk:
         raise UsageError("--tokenizer without --chunk: nothing is cut", cure="add --chunk 250:32, or leave it out")
     problems = Problems()
-    documents, root = _documents(args.corpora, problems)
+    documents = _documents(args.corpora, problems, args.image_root)
     chunker = None
     if args.chunk:
         chunker = _chunker(args.chunk, args.tokenizer)
@@ -142,7 +142,6 @@ def _build(args: argparse.Namespace) -> int:
         open_encoder(args.encoder, allow_random=args.allow_random),
         args.out,
         text_encoder=open_encoder(args.text_encoder, allow_random=args.allow_random) if args.text_encoder else None,
-        image_root=args.image_root or root,
         kind=args.kind,
         queries=args.queries,
         lexical=args.lexical,
@@ -151,6 +150,7 @@ def _build(args: argparse.Namespace) -> int:
         problems=problems,
         progress=True,
         engine=engine,
+        corpus=", ".join(args.corpora),
     )
     if args.json:
         sys.stdout.write(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
@@ -166,37 +166,40 @@ def _build(args: argparse.Namespace) -> int:
     return 0
 
 
-def _documents(corpora: list[str], problems: Problems) -> tuple[Iterator[Document], Path | None]:
-    """All corpora one after the other, and the folder that the images of a source start from."""
+def _documents(corpora: list[str], problems: Problems, image_root: Path | None) -> Iterator[Document]:
+    """All corpora one after the other, with absolute paths to their images: an index leads to them wherever it is used.
+
+    Args:
+        corpora: as they were named.
+        problems: takes bad rows.
+        image_root: folder that relative image paths start from; when None that of the source or pool, else the current.
+    """
+    from functools import partial
     from itertools import chain
 
     from demur.curation.pool import Pool
     from demur.curation.sources import open_source
     from demur.errors import UsageError
-    from demur.indexing.corpora import read_corpus
+    from demur.indexing.corpora import anchored, read_corpus
     from demur.plugins import names
 
-    streams, roots = [], []
+    streams: list[Iterator[Document]] = []
     for text in corpora:
         if not text.strip():
             raise UsageError("a corpus without a name", cure="give READER:PATH; see 'demur index build --help'")
         name, equals, folder = text.partition("=")
-        alone = not equals and not Path(text).exists() and text in names("sources")
-        if alone or (equals and "?" not in name and ":" not in name):
+        path = Path(text.partition("?")[0])  # a file may have an equals sign in its name
+        named = "?" not in name and ":" not in name if equals else text in names("sources")
+        if named and not path.exists():
             source = open_source(name, Path(folder) if equals else None, problems)
-            streams.append(source.documents())
-            roots.append(source.root)
+            documents, root = source.documents(), source.root
         elif (Path(text) / "pool.json").is_file():
             pool = Pool(Path(text), problems)
-            streams.append(pool.documents())
-            roots.append(pool.root)
+            documents, root = pool.documents(), pool.root
         else:
-            streams.append(read_corpus(text, problems))
-    if len(set(roots)) > 1:
-        raise UsageError(
-            "images of several sources start from different folders", cure="join them first: demur pool build"
-        )
-    return chain.from_iterable(streams), roots[0] if roots else None
+            documents, root = read_corpus(text, problems), Path()
+        streams.append(map(partial(anchored, root=image_root or root), documents))
+    return chain.from_iterable(streams)
 
 
 def _chunker(text: str, tokenizer: str | None) -> Any:
@@ -264,8 +267,12 @@ def _search(args: argparse.Namespace) -> int:
 
     if not args.text and args.image is None:
         raise UsageError("there is nothing to ask with", cure="give --text, --image or both")
+    if args.text != args.text.encode("utf-8", "replace").decode():  # bytes that are no text come as lone surrogates
+        raise UsageError("--text is not valid UTF-8", cure="give the question in UTF-8")
     picture = None
     if args.image is not None:
+        if args.image.exists() and not args.image.is_file():  # a pipe would be waited on for ever
+            raise UsageError("this is no plain file", item=str(args.image), cure="give an image file")
         with storage_errors(args.image):
             picture = rgb(args.image.read_bytes(), str(args.image))
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))

@@ -2,7 +2,7 @@
 
     out/manifest.json          what is in it, by whom, and the size and hash of every file
     out/documents/  out/pages/ `demur.documents.Documents`: every document; every page (id, title, summary)
-    out/page_of.npy            document row -> page row
+    out/page_of.npy            document row -> page row, -1 for one that is left out of every part
     out/page_ends.npy  out/page_documents.npy   page row -> its document rows
     out/parts/NAME/            one index each, with ``rows.npy``: row of the index -> row of documents or pages
     out/skipped.jsonl          what could not be indexed, each with its reason
@@ -12,7 +12,7 @@ over documents with text.
 
 A page is what documents share under `Document.page` (a document without one is a page of its own). Its title is
 ``attributes["page_title"]`` or else the title of its first document; its summary is ``attributes["summary"]`` or else
-the text of its first document with text.
+the text of its first document with text. A document that is left out of every part describes none.
 
 A build that was killed goes on where it stopped: documents are read again, vectors that were made are not made again
 (`demur.indexing.embed`), and nothing else that it left goes into the index. A whole folder takes the place of the one
@@ -44,6 +44,8 @@ from demur.indexing.tables import Progress, Table, counting, read_documents, sav
 from demur.records import Document, Drop
 from demur.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
 
+LINES = "documents/documents.jsonl"
+
 
 def build_index(
     documents: Iterable[Document],
@@ -60,10 +62,12 @@ def build_index(
     problems: Problems | None = None,
     progress: bool | Progress = False,
     engine: Engine | None = None,
+    corpus: str = "",
 ) -> dict[str, Any]:
     """Write an index folder of ``documents``; returns its manifest.
 
-    A finished folder made of the same documents, encoders and options is left as it is when every byte of it is right.
+    A finished folder made of the same documents, encoders and options is left as it is when every byte of it is right;
+    where only their images lie elsewhere now, they are noted anew and no vector is made again.
     A folder is built beside ``out`` and moved there when it is whole.
 
     Args:
@@ -86,10 +90,11 @@ def build_index(
             (what, done, in all or 0).
         engine: where embedding and indexing are done; this machine when None (`demur.indexing.here.Here`), or a cluster
             (`demur.indexing.cluster.RayEngine`).
+        corpus: what the documents are called in errors.
 
     Raises:
         BadInput: bad documents, unless ``skip_bad``.
-        DataError: there are no documents.
+        DataError: there are no documents, or none is left when bad ones are.
         UsageError: ``out`` holds something else, or another process is building there.
         StorageError: the disk is full or cannot be written.
     """
@@ -113,12 +118,11 @@ def build_index(
             keep_vectors(work, encoders)
         table = read_documents(documents, work / "documents", progress)
         give_back()
-        if not len(table.shelf):
-            complaints.settle(skip_bad=skip_bad)
-            raise DataError("there are no documents to index", item=str(out), cure="check the corpus")
         inputs = digest([table.sha256, makers, options, VERSION])
         if (finished := _made_of(out, inputs)) is not None:
             wrong = dict(wrong_files(out, finished, hashed=inf))
+            if file_digest(work / LINES) != finished["files"][LINES]["sha256"]:
+                wrong.setdefault(LINES, "images lie elsewhere now")
             if not wrong:
                 complaints.settle(skip_bad=skip_bad)
                 shutil.rmtree(work)
@@ -127,16 +131,20 @@ def build_index(
             sys.stderr.write(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again\n")
             copy_vectors(out, work, encoders, wrong)
         drops = [Drop(sample="", stage="read", reason=line) for line in complaints.told()]
-        untold = max(0, complaints.more - 1)  # their number stands in the last of those lines
+        skipped = len(complaints) + len(table.bad)
         for row, reason in table.bad:
             complaints.add(table.shelf.id(row), reason)
             drops.append(Drop(sample="", evidence=table.shelf.id(row), stage="index", reason=reason))
         complaints.settle(skip_bad=skip_bad)
+        if not (len(table.texts) or len(table.images)):
+            why = "; ".join(complaints.told(3))
+            raise DataError(f"there are no documents to index{why and ': '}{why}", item=corpus, cure="check the corpus")
         pages = write_pages(work, table)
         table = table._replace(page_keys=table.page_keys[:0].copy())
         give_back()
         rows = {"texts": table.texts, "images": table.images, "pages": counting(len(pages), work)}
         parts: dict[str, Any] = {}
+        left_out: set[str] = set()
         for part in DENSE_PARTS:
             folder = work / "parts" / part.name
             if part.space not in encoders or not len(rows[part.over]):
@@ -162,6 +170,7 @@ def build_index(
                 drops.append(Drop(sample="", evidence=id, stage=part.name, reason=why))
                 if part.over != "pages":  # a page without a title is no mistake of the corpus
                     complaints.add(id, why)
+                    left_out.add(id)
         complaints.settle(skip_bad=skip_bad)
         if len(table.texts):
             parts["lexical"] = _build_lexical(table, work / "parts" / "lexical", lexical)
@@ -171,7 +180,7 @@ def build_index(
             "pages": len(pages),
             "texts": len(table.texts),
             "images": len(table.images),
-            "skipped": len(drops) + untold,
+            "skipped": skipped + len(left_out),
         }
         manifest = _manifest(work, inputs, encoders, counts, options, parts)
         write_json(work / "manifest.json", manifest)

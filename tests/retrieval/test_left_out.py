@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 from stub_encoder import StubEncoder
 
+from demur.cli import main
 from demur.indexing.build import build_index
 from demur.records import Document
 from demur.retrieval.search import Query, Searcher
+from demur.store import Problems
 
 
 def test_pages_are_made_of_the_documents_that_stay(tmp_path):
@@ -41,3 +44,42 @@ def test_a_blank_passage_is_no_summary_of_its_page(tmp_path):
     build_index(documents, StubEncoder(), tmp_path / "index", skip_bad=True)
     page = json.loads((tmp_path / "index" / "pages" / "documents.jsonl").read_text())
     assert (page["title"], page["text"]) == ("Fox: diet", "The fox eats mice.")
+
+
+def test_what_is_skipped_is_counted_and_pages_without_a_title_are_not(tmp_path):
+    documents = [Document(id=f"d{i}", title="", text=f"passage {i}") for i in range(8)]
+    documents += [documents[0], Document(id="blank", title="", text=" ")]
+    problems = Problems()
+    problems.add("kb:3", "a bad row")
+    manifest = build_index(documents, StubEncoder(), tmp_path / "index", problems=problems, skip_bad=True)
+    assert manifest["counts"]["skipped"] == len(problems) == 3
+
+
+def test_when_nothing_is_left_the_corpus_is_named_and_why(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("kb.parquet").write_bytes(b"PAR1 cut off")
+    Path("blank.jsonl").write_text('{"id": "b", "title": "B", "text": " "}\n[1]\n')
+    Path("nothing.jsonl").write_text("")
+    build = ["index", "build", "--out", "index", "--encoder", "stub_encoder:stub", "--skip-bad"]
+    for corpora, says in (
+        (["kb.parquet"], "demur: kb.parquet: there are no documents to index: kb.parquet: not readable as Parquet"),
+        (
+            ["blank.jsonl"],
+            "there are no documents to index: blank.jsonl:2: expected a JSON object, got list; b: the text",
+        ),
+        (["nothing.jsonl", "kb.parquet"], "demur: nothing.jsonl, kb.parquet: there are no documents"),
+    ):
+        assert main([*build, *corpora]) == 1
+        assert says in capsys.readouterr().err
+        assert not Path("index").exists()
+
+
+def test_chunk_names_empty_texts(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": "a", "title": "A", "text": "The cat sat."}, {"id": "e", "title": "E", "text": ""}]
+    Path("kb.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["index", "build", "kb.jsonl", "--out", "index", "--chunk", "10:2", "--encoder", "stub_encoder:stub"]
+    assert main(command) == 1
+    assert "e: the text is empty" in capsys.readouterr().err
+    assert main([*command, "--skip-bad", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["skipped"] == 1
