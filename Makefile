@@ -1,5 +1,5 @@
 # Two words do all the set-up: `make demo`, `make test`. Both make their environment first (.venv, in this folder).
-.PHONY: help demo setup check test test-fast docs clean wheel
+.PHONY: help demo setup check test test-fast docs peers clean wheel
 PY := .venv/bin/python
 RUN := .venv/bin/
 
@@ -28,10 +28,13 @@ test-fast: setup ## the core tier alone, on all cores, under two minutes (make t
 docs: setup ## regenerate the pages that are made from the code
 	$(PY) tools/make_docs.py
 
-bench-ray: setup  # a script named ray.py would stand before the package
+peers: setup
+	@tools/setup.sh bench
+
+bench-ray: peers  # a script named ray.py would stand before the package
 	$(PY) benchmarks/on_ray.py
 
-bench-%: setup ## make bench-NAME runs benchmarks/NAME.py
+bench-%: peers ## make bench-NAME installs the peers and runs benchmarks/NAME.py
 	$(PY) benchmarks/$*.py
 
 wheel: setup ## build the wheel into dist/

@@ -3,7 +3,7 @@
 One WordPiece tokenizer for all. Wall and CPU seconds are the least of repeats that take turns. "over" counts passages
 above the limit, "ends" the share that ends where a sentence does (by our rule), "overlap" the mean number of tokens
 shared with the passage before and the share of joints without any.
-The last line is one JSON object. Needs chonkie: pip install 'demur[bench]'.
+The last line is one JSON object.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ Three questions, each answered by repeats that take turns, so that a busy machin
 
 clip-retrieval 2.45 does not import in demur's environment: it asks for numpy 1, pyarrow 15, sentence-transformers 2 and
 open_clip 2, and one of its requirements imports pkg_resources, which setuptools no longer has. Its reader needs only
-PyTorch and Pillow: ``pip install --no-deps clip-retrieval``, and the file of the reader is loaded alone. Without it
-its row is left out, and said to be.
+PyTorch and Pillow: it is installed without what it asks for, and the file of the reader is loaded alone. Without it its
+row is left out, and said to be.
 
 The last line is one JSON object.
 """

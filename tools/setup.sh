@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the project's environment: tools/setup.sh demo | test
+# Makes the project's environment: tools/setup.sh demo | test | bench (the peers of the benchmarks, beside what test installs)
 # Everything goes into .venv in the project's folder and the package clients' own caches.
 # uv does the work when it can be had (several times faster), else pip. Running it again costs nothing.
 set -euo pipefail
@@ -70,7 +70,13 @@ test)
     fi
   fi
   ;;
-*) die "unknown level $level" "demo or test" ;;
+bench)
+  say "installing the benchmarks' peers"
+  install -e '.[bench]' || die "the peers could not be installed" "check the network, then run it again"
+  # Its reader alone is run, from its file: what it asks for as a whole (numpy 1) cannot stand beside demur.
+  install --no-deps 'clip-retrieval>=2.45' || say "clip-retrieval did not come; bench-embedding leaves its row out"
+  ;;
+*) die "unknown level $level" "demo, test or bench" ;;
 esac
 rm -f "$venv"/.made-"$level"-*
 touch "$stamp"
