@@ -433,7 +433,10 @@ def read_uri(uri: str, root: Path | None = None) -> bytes:
             with (base / file).open("rb") as handle:
                 handle.seek(int(offset))
                 return handle.read(int(length))
-        return (base / uri).read_bytes()
+        path = base / uri
+        if path.is_fifo() or path.is_char_device():  # it would be waited on, or read, for ever
+            raise DataError("the image is in no plain file", item=uri, cure="give it as a file")
+        return path.read_bytes()
 
 
 @lru_cache(maxsize=8)

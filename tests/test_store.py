@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,6 +28,7 @@ from demur.store import (
     read_json,
     read_jsonl,
     read_records,
+    read_uri,
     seed_of,
     write_atomic,
     write_records,
@@ -163,6 +165,13 @@ def test_images_are_read_where_they_lie_and_checked(tmp_path):
         read_image(ref, tmp_path)
     with pytest.raises(StorageError):
         read_image(ref.model_copy(update={"uri": "none.png"}), tmp_path)
+
+
+def test_a_pipe_is_no_image(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    for uri in (str(tmp_path / "pipe.png"), "/dev/zero"):
+        with pytest.raises(DataError, match="no plain file"):
+            read_uri(uri)
 
 
 def test_one_process_at_a_time_holds_a_lock_and_nothing_is_left_of_it(tmp_path):

@@ -317,6 +317,7 @@ class Searcher:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one hit or more")
         if not queries:
             return iter(())
+        k, pages = min(k, max(1, len(self.documents))), min(pages, max(1, len(self.pages)))  # room is made for each
         first, slash, then = mode.partition("/")
         if not slash:
             return (self._hits(line, mode) for line in self._scored(queries, mode, k))

@@ -63,6 +63,18 @@ def lose_one(cluster):
     cluster.second = None
 
 
+def test_a_cluster_that_does_not_start_is_told_in_one_line(monkeypatch):
+    ray = pytest.importorskip("ray")
+
+    def late(**_):
+        raise Exception("The current node timed out during startup.\nand more")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", late)
+    with pytest.raises(StorageError, match=r"no Ray cluster: The current node timed out during startup. - start"):
+        RayEngine("local")
+
+
 def alive():
     import ray
 

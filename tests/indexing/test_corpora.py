@@ -175,6 +175,13 @@ def test_image_folder(tmp_path):
     assert "broken.png" in problems[0]
 
 
+def test_a_broken_file_of_a_dataset_is_told_in_one_line(tmp_path):
+    pytest.importorskip("datasets")
+    (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "x"}\n{broken\n')
+    with pytest.raises(StorageError, match=r"datasets:.* - check its name and split, its files"):
+        read(f"datasets:{tmp_path}?split=train")
+
+
 def test_datasets(tmp_path):
     lines(tmp_path / "train.jsonl", [{"id": "1", "text": "t", "title": "T"}])
     documents, _ = read(f"datasets:{tmp_path}?split=train")

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from small_pool import corpus
 from stub_encoder import StubEncoder
-from test_search import corpus
 
 from demur.errors import IndexFileError, UsageError
 from demur.indexing import build

@@ -72,6 +72,12 @@ def test_more_hits_than_there_are(folder):
     assert searcher.search([], "lexical", 5) == []
 
 
+@pytest.mark.parametrize("mode", [*MODES, "image->title/text->text", "fused/lexical"])
+def test_room_is_made_for_no_more_hits_than_there_can_be(folder, mode):
+    searcher, query = Searcher(folder, StubEncoder()), [Query("passage 3", picture(3))]
+    assert searcher.search(query, mode, 10**12, pages=10**12) == searcher.search(query, mode, 40, pages=10)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_hits_do_not_depend_on_the_batch(folder, mode):
     searcher = Searcher(folder, StubEncoder())

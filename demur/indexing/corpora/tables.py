@@ -100,11 +100,13 @@ def _dataset_rows(path: str, options: Mapping[str, str]) -> Iterator[tuple[str, 
             loaded = datasets.load_from_disk(path)
         else:
             loaded = datasets.load_dataset(path, options.get("name"), split=split, streaming=True)
-    except (OSError, ValueError) as error:
+        for number, row in enumerate(loaded):  # its files are opened here, and may be broken
+            yield f"{path}[{split}]:{number}", number, row
+    except (OSError, ValueError, TypeError, datasets.exceptions.DatasetsError) as error:
         why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise StorageError(why, item=f"datasets:{path}", cure="check its name and split, and the network") from error
-    for number, row in enumerate(loaded):
-        yield f"{path}[{split}]:{number}", number, row
+        raise StorageError(
+            why, item=f"datasets:{path}", cure="check its name and split, its files, and the network"
+        ) from error
 
 
 def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
