@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import add_engine, open_engine, positive
+from demur.cli._arguments import add_engine, open_engine, positive, settings
 from demur.cli._shown import add_row, harmless, words
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoder", help="the encoder that made it (default: the one its manifest names)")
     parser.add_argument("--text-encoder", help="the encoder of its passages, where that is another")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="option of the source of NAME=FOLDER; may be given several times")  # fmt: skip
     parser.add_argument("--text", type=int, metavar="N", help="text distractors each (default: 8)")
     parser.add_argument("--lexical", type=int, metavar="N", help="more of them, by words (default: 0)")
     parser.add_argument("--visual", type=int, metavar="N", help="image distractors each (default: 4)")
@@ -91,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.pipeline.steps import Shown
     from demur.store import JsonlLog, storage_errors, write_json
 
-    pages = _pages(args.pages)
+    pages = _pages(args)
     options = mining_options(
         modes=tuple(args.modes.split(",")) if args.modes else None,
         pages=pages.pop("", None),
@@ -107,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     total = 0
     if args.probes and not searcher.lists:
         raise UsageError("--probes for an index without inverted lists", item=str(args.index), cure="leave it out")
-    tried, unread = try_images(searcher, _source(args.samples).root, plan)
+    tried, unread = try_images(searcher, _source(args).root, plan)
     if unread:
         line = f"{unread.total():,} of {tried:,} images of the index that were tried cannot be read: {told(unread)}\n"
         sys.stderr.write(harmless(line))
@@ -116,14 +118,20 @@ def run(args: argparse.Namespace) -> int:
             for part in searcher.lists:
                 searcher.probe(part, args.probes)
         elif searcher.lists:
-            source = _source(args.samples)
+            source = _source(args)
             tune_probes(islice(source.samples(), args.limit), searcher, source.root, [plan], steps)
         steps.stage("choose the mode of each source by recall of gold")
-        source = _source(args.samples)
+        source = _source(args)
         routes = choose_routes(islice(source.samples(), args.limit), searcher, source.root, plan, steps)
         source.problems.settle(skip_bad=args.skip_bad)
+        for choice in routes.choices:
+            if not any(measure.n for _, measures in choice.table for measure in measures):
+                line = (
+                    f"{choice.source}: gold of no question is in the index: {choice.mode} is chosen by its name alone\n"
+                )
+                sys.stderr.write(harmless(line))
         steps.stage("mine")
-        source = _source(args.samples)
+        source = _source(args)
         with storage_errors(args.out):
             args.out.mkdir(parents=True, exist_ok=True)
             for name in ("samples.jsonl", "drops.jsonl", "rows.jsonl"):
@@ -169,28 +177,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pages(text: str) -> dict[str, int]:
-    """``10,evqa=5`` as {"": 10, "evqa": 5}."""
+def _pages(args: argparse.Namespace) -> dict[str, int]:
+    """``10,evqa=5`` as {"": 10, "evqa": 5}; a source must be one of demur's, or of the samples."""
     from demur.errors import UsageError
+    from demur.plugins import names
 
     found: dict[str, int] = {}
-    for part in text.split(",") if text else ():
+    for part in args.pages.split(",") if args.pages else ():
         source, _, number = part.rpartition("=")
         if not number.strip().isdecimal() or int(number) < 1 or source.strip() in found:
-            raise UsageError(f"--pages {text!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
+            raise UsageError(f"--pages {args.pages!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
         found[source.strip()] = int(number)
+    if unknown := found.keys() - {"", *names("sources")}:
+        there = {sample.source for sample in _source(args).samples()}
+        if unknown := unknown - there:
+            raise UsageError(
+                f"--pages: no sample is of {', '.join(sorted(unknown))}", cure=f"there are {', '.join(sorted(there))}"
+            )
     return found
 
 
-def _source(text: str) -> Any:
+def _source(args: argparse.Namespace) -> Any:
     from demur.curation.pool import Pool
     from demur.curation.sources import open_source
+    from demur.errors import UsageError
     from demur.plugins import names
 
-    name, equals, folder = text.partition("=")
-    if equals or (not Path(text).exists() and text in names("sources")):
-        return open_source(name, Path(folder) if equals else None)
-    return Pool(Path(text))
+    name, equals, folder = args.samples.partition("=")
+    if equals or (not Path(args.samples).exists() and args.samples in names("sources")):
+        return open_source(name, Path(folder) if equals else None, options=settings(args.set))
+    if args.set:
+        raise UsageError("--set for a pool, whose samples are made", item=args.samples, cure="leave it out")
+    return Pool(Path(args.samples))
 
 
 def recall_json(choice: Choice) -> dict[str, Any]:

@@ -168,7 +168,9 @@ def test_pages_by_source(kb, capsys):
         return at["kb: pages by image"], [len(row["negatives"]) for row in rows[:4]]
 
     assert found("1") == found("7,kb=1") == (1, [2, 2, 2, 2]), "of three passages of a page, one is gold"
-    assert found("3,other=1") == found("3")
+    assert found("3,evqa=1") == found("3")
+    assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "3,evqaa=1"]) == 2
+    assert "no sample is of evqaa - there are kb" in capsys.readouterr().err
     assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "5,kb=none"]) == 2
     assert "is not N or N,SOURCE=N" in capsys.readouterr().err
 
@@ -187,16 +189,18 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
     [
         (["index", "search", "index", "--text", "x"], "may not choose what is imported"),
         (["index", "search", "index"], "nothing to ask with"),
-        (["index", "build", "documents.jsonl", "--tokenizer", "t.json", "--out", "y", *ENCODER], "without --chunk"),
-        (["index", "build", "documents.jsonl", "", "--out", "y", *ENCODER], "a corpus without a name"),
         (["index", "search", "index", *ENCODER, "--text", "\udcff"], "not valid UTF-8"),
         (["index", "search", "index", *ENCODER, "--image", "."], "no plain file"),
         (["index", "search", "index", *ENCODER, "--image", "/dev/zero"], "no plain file"),
+        (["index", "build", "documents.jsonl", "--tokenizer", "t.json", "--out", "y", *ENCODER], "without --chunk"),
+        (["index", "build", "documents.jsonl", "", "--out", "y", *ENCODER], "a corpus without a name"),
         (["index", "search", "nowhere", "--text", "x"], "not an index folder"),
         (["index", "build", "x.bin", "--out", "y", *ENCODER], "no such file|does not say"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--modes", "text-to-image"], "finds neither pages"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--text", "-1"], "greater than or equal to 0"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--diversity", "2"], "outside 0 to 1"),
+        (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--set", "answers=a"], "--set for a pool"),
+        (["mine", "atlas", "--index", "index", *ENCODER, "--out", "m", "--set", "answers=a"], "has no option answers"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--ray-address", "x:1"], "without --engine ray"),
         (["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--range-min", "-2"], "greater than or equal to 0"),
     ],
@@ -304,3 +308,24 @@ def test_what_mining_prints_is_shown_and_never_obeyed(capsys):
         assert shown in told.out
     assert told.err == "skipped: row [2J[/z]\n"
     assert "\x1b" not in told.out
+
+
+def test_samples_of_a_source_are_read_by_its_options(kb, capsys):
+    beir = kb / "beir"
+    (beir / "qrels").mkdir(parents=True)
+    rows = [{"_id": f"t{3 * i}", "title": "", "text": f"passage {3 * i}"} for i in range(4)]
+    (beir / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    query = {"_id": "q", "text": "Which part is number 0?", "replies": ["nothing"]}
+    (beir / "queries.jsonl").write_text(json.dumps(query) + "\n")
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tt0\t1\n")
+    words = ["mine", f"beir={beir}", "--index", "index", *ENCODER, "--out", "mined", "--visual", "0"]
+    assert main(words) == 1
+    assert "name their field with --set answers=FIELD" in capsys.readouterr().err
+    assert main([*words, "--set", "answers=replies"]) == 0
+    (sample,) = (kb / "mined" / "samples.jsonl").read_text().splitlines()
+    assert Sample.model_validate_json(sample).answers.accepted == (("nothing",),)
+    assert "is chosen by its name" not in capsys.readouterr().err
+    (beir / "corpus.jsonl").write_text(json.dumps(rows[0] | {"_id": "elsewhere"}) + "\n")
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\telsewhere\t1\n")
+    assert main([*words, "--set", "answers=replies"]) == 0
+    assert "gold of no question is in the index: fused is chosen by its name" in capsys.readouterr().err
