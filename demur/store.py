@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import threading
 import warnings
 import zipfile
@@ -77,7 +78,15 @@ def storage_errors(path: Path | str) -> Iterator[None]:
             "EROFS": "choose a folder you can write to",
             "ENOENT": "check the path",
         }.get(__import__("errno").errorcode.get(error.errno or 0, ""), "check the path and the disk")
-        raise StorageError(error.strerror or str(error), item=str(path), cure=cure) from error
+        why = error.strerror or str(error)
+        if error.errno is None and _CUT_SHORT.fullmatch(why):
+            why = f"the disk is full, or a file may not grow: {why}"
+            cure = "free some disk space, or raise the limit (ulimit -f), and run the same command again"
+        raise StorageError(why, item=str(path), cure=cure) from error
+
+
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
+"""What NumPy says when the system takes only a part of an array; it keeps no number of the error."""
 
 
 @contextmanager

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from PIL import Image
 from strategies import png, sample
 
 from demur.errors import BadInput, DataError, StorageError, UsageError
+from demur.indexing.tables import save
 from demur.records import Drop, Sample
 from demur.store import (
     PROBLEMS_KEPT,
@@ -165,6 +168,16 @@ def test_images_are_read_where_they_lie_and_checked(tmp_path):
         read_image(ref, tmp_path)
     with pytest.raises(StorageError):
         read_image(ref.model_copy(update={"uri": "none.png"}), tmp_path)
+
+
+def test_an_array_cut_short_by_a_full_disk_is_told_as_that(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(StorageError, match=r"a.npy: the disk is full, .* written - free some disk space"):
+            save(tmp_path / "a.npy", np.zeros(5000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_pipe_is_no_image(tmp_path):
