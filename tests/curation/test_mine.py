@@ -117,7 +117,7 @@ def test_visual_hits(tmp_path):
     assert {d.evidence: d.reason for d in mined.drops} == {
         "gold": "gold", "query": "query image", "gold-jpg": "near-duplicate of gold",
         "query-small": "near-duplicate of query", "same-page": "gold page", "caption": "holds the answer",
-        "other-blurred": "repeated", "gone": "empty", "text": "empty",
+        "other-blurred": "repeated", "gone": "unreadable", "text": "empty",
     }  # fmt: skip
     loose = mine_visual(asked, hits("gold-jpg"), documents, looks=Looks(tmp_path), near=-1)
     assert [e.id for e in loose.negatives] == ["gold-jpg"]
