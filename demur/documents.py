@@ -14,7 +14,7 @@ import tempfile
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from itertools import count, takewhile
+from itertools import chain, count, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal
@@ -46,16 +46,19 @@ def whole_of(document: Document) -> str:
     return document.attributes.get(CHUNK_OF, document.id)
 
 
-def parts_of(documents: Mapping[str, Document], id: str) -> list[str]:
+def parts_of(documents: Mapping[str, Document], id: str) -> Iterator[str]:
     """The ids under which a document lies there: its own, or those of what it was cut into; none where it is not there.
 
-    >>> parts_of({"a": Document(id="a", title="A", text="whole")}, "a")
+    >>> list(parts_of({"a": Document(id="a", title="A", text="whole")}, "a"))
     ['a']
     """
     if id in documents:
-        return [id]
-    found = [*takewhile(documents.__contains__, (chunk_id(id, number) for number in count())), chunk_id(id, "image")]
-    return [part for part in found if part in documents and whole_of(documents[part]) == id]
+        yield id
+        return
+    passages = takewhile(documents.__contains__, (chunk_id(id, number) for number in count()))
+    for part in chain(passages, [chunk_id(id, "image")]):
+        if part in documents and whole_of(documents[part]) == id:
+            yield part
 
 
 _BLOCK = 1 << 16

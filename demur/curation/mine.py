@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Literal, NamedTuple, get_args
 
 from demur.curation.diversity import Diversity
@@ -202,7 +203,7 @@ def mine_visual(
     leaks = Leaks(sample, looks, answers=answers, image_near=near)
     known = _known(sample)
     if gold_pages is None:
-        first = (part for e in sample.gold for part in parts_of(documents, e.id)[:1])
+        first = (part for e in sample.gold for part in islice(parts_of(documents, e.id), 1))
         gold_pages = (documents[id].page for id in first)
     pages = {page for page in gold_pages if page}
     taken: list[Document] = []
