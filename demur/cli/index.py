@@ -57,7 +57,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--out", type=Path, required=True, help="the index folder")
     build.add_argument("--encoder", default="offline", help="see below (default: %(default)s)")
     build.add_argument("--text-encoder", help="another encoder for passages (default: the same)")
-    build.add_argument("--image-root", type=Path, help="folder that relative image paths start from")
+    build.add_argument("--image-root", type=Path, help="folder that relative image paths start from "
+                       "(default: that of the source or pool, else the current one)")  # fmt: skip
     build.add_argument(
         "--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (VLM-DeflectionBench: 250:32)"
     )
