@@ -81,6 +81,22 @@ class _Manifest(BaseModel):
     parts: _Parts
     files: dict[str, _File] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _whole(self) -> _Manifest:
+        wanted = [f"{table}/{name}" for table in ("documents", "pages") for name in _TABLE]
+        wanted += [f"page_{name}.npy" for name in ("of", "ends", "documents")]
+        wanted += ["parts/lexical/rows.npy"] if self.parts.lexical else []
+        for name, part in self.parts.__pydantic_extra__.items():
+            files = ("rows.npy", "vectors.npy", *(("index.faiss",) if part.kind.startswith("ivf-") else ()))
+            wanted += [f"parts/{name}/{file}" for file in files]
+        if missing := [name for name in wanted if name not in self.files]:
+            raise ValueError(f"files lacks {', '.join(missing[:3])}")
+        return self
+
+
+_TABLE = ("documents.jsonl", "ends.npy", "id_ends.npy", "ids.bin", "key_rows.npy", "keys.npy")
+"""Files of a `demur.documents.Documents`."""
+
 
 # --- the folder ------------------------------------------------------------------------------------
 

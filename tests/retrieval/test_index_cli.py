@@ -236,6 +236,9 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
         (lambda m: m["encoders"].update(text={}), "encoders.text.name: Field required"),
         (lambda m: m["counts"].pop("documents"), "counts.documents: Field required"),
         (lambda m: m.update(parts=None), "parts: Input should be"),
+        (lambda m: m["files"].pop("page_of.npy"), "files lacks page_of.npy"),
+        (lambda m: m["files"].pop("parts/titles/vectors.npy"), "files lacks parts/titles/vectors.npy"),
+        (lambda m: m["files"].pop("documents/documents.jsonl"), "files lacks documents/documents.jsonl"),
     ],
 )
 @pytest.mark.parametrize("words", [["info"], ["search", "--text", "x"]])
