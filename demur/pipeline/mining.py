@@ -656,11 +656,21 @@ def _embedded(
                 read.append("")
             except (DataError, StorageError) as error:
                 read.append(str(error) or "unreadable")
-        vectors = iter(searcher.embedded(queries, by_image))
+        vectors = iter(_with_vectors(queries, searcher, by_image))
         made += [_Unasked("image cannot be read", why) if why else next(vectors) for why in read]
     whole = iter(searcher.embedded([query for query in made if isinstance(query, Query)], simple))
     made = [one if isinstance(one, _Unasked) else next(whole) for one in made]
     return [_Unasked("cannot be embedded", one.fault) if isinstance(one, Query) and one.fault else one for one in made]
+
+
+def _with_vectors(queries: Sequence[Query], searcher: Searcher, modes: Sequence[str]) -> list[Query | _Unasked]:
+    """As `Searcher.embedded`, but for an image that the encoder refuses (it is too thin to be resized): it is told."""
+    try:
+        return list(searcher.embedded(queries, modes))
+    except DataError as error:
+        if len(queries) == 1:
+            return [_Unasked("cannot be embedded", str(error))]
+    return [one for query in queries for one in _with_vectors([query], searcher, modes)]
 
 
 def _picture(sample: Sample) -> ImageRef | None:

@@ -11,6 +11,7 @@ from small_pool import picture
 from stub_encoder import StubEncoder
 
 from demur.cli import main
+from demur.errors import DataError
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
 from demur.pipeline import mining
@@ -179,6 +180,30 @@ def test_a_question_without_a_vector_is_one_samples_matter(here, kind):
         "q9": [("cannot be embedded", why.format("image"))],
     }
     assert {id for id, mined in found.items() if not mined.negatives} == {"q4", "q6", "q9"}
+
+
+class Refusing(StubEncoder):
+    """Takes no image that is too thin for it, as those on PyTorch do."""
+
+    def images(self, images, space="joint"):
+        if any(image.tobytes() == picture(9).tobytes() for image in images):
+            raise DataError("the image is too thin", item="image", cure="crop it first")
+        return super().images(images, space)
+
+
+def test_an_image_that_the_encoder_refuses_is_one_samples_matter(here):
+    searcher = Searcher(here / built("flat"), StubEncoder(name="stub_encoder:stub"))
+    searcher._encoders = dict.fromkeys(searcher._encoders, Refusing())
+    samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()[:12]]
+    plan = MiningPlan(quotas={"text": 2, "visual": 2}, modes=("image->title", "image->image", "text->text"))
+    found = {
+        s.id: m for s, m in mine_samples(samples, searcher, here, plan, choose_routes(samples, searcher, here, plan))
+    }
+    told = {id: [(d.reason, d.detail) for d in mined.drops if not d.evidence] for id, mined in found.items()}
+    assert {id: drops for id, drops in told.items() if drops} == {
+        "q9": [("cannot be embedded", "image: the image is too thin - crop it first")]
+    }
+    assert [id for id, mined in found.items() if not mined.negatives] == ["q9"]
 
 
 def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
