@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from demur import __version__
+from demur.answers.text import plain
 from demur.errors import DataError, IndexFileError, StorageError, UsageError
 from demur.index_folder import FORMAT, VERSION, read_manifest, wrong_files
 from demur.indexing.bm25 import Method, build_bm25
@@ -100,6 +101,7 @@ def build_index(
     """
     if kind != "auto" and kind not in KINDS:
         raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
+    out = out.resolve() if out.is_symlink() else out  # what it leads to is replaced, not the link
     if out.exists() and not out.is_dir():
         raise UsageError("this is a file, not a folder", item=str(out), cure="choose another --out")
     if out.exists() and any(out.iterdir()) and not _is_index(out):
@@ -128,7 +130,7 @@ def build_index(
                 shutil.rmtree(work)
                 return finished
             name, why = next(iter(wrong.items()))
-            sys.stderr.write(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again\n")
+            sys.stderr.write(plain(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again") + "\n")
             copy_vectors(out, work, encoders, wrong)
         drops = [Drop(sample="", stage="read", reason=line) for line in complaints.told()]
         skipped = len(complaints) + len(table.bad)

@@ -130,6 +130,18 @@ def test_each_step_of_replacing_an_index_is_finished_by_the_next_run(tmp_path, m
     assert alone(tmp_path)
 
 
+def test_an_index_behind_a_link_is_replaced_where_it_is(tmp_path):
+    (tmp_path / "disk").mkdir()
+    build_index(texts(2), StubEncoder(), tmp_path / "disk" / "index")
+    (tmp_path / "index").symlink_to(tmp_path / "disk" / "index")
+    for documents in (texts(3), texts(4)):
+        build_index(documents, StubEncoder(), tmp_path / "index")
+    assert (tmp_path / "index").is_symlink()
+    assert files(tmp_path / "disk" / "index") == whole(tmp_path, texts(4))
+    assert alone(tmp_path)
+    assert alone(tmp_path / "disk")
+
+
 class Dying(StubEncoder):
     """Killed at its first image of text to image, after all other parts."""
 
