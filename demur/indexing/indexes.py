@@ -3,10 +3,10 @@
     flat      the mapped vectors themselves; exact
     ivf-...   inverted lists, see `demur.indexing.ivf`
 
-All but flat search the ``nprobe`` lists whose centroids are nearest (found exactly) and propose ``refine`` times k
-candidates, which are scored again from the mapped vectors: every kind answers in the order of `demur.indexing.exact`.
-Their files are mapped too (``IO_FLAG_MMAP_IFC``, the flag that really maps). Where there is a GPU, faiss-gpu proposes
-for flat.
+All but flat search the ``nprobe`` lists whose centroids are nearest (found exactly), or more of them where these hold
+less than k vectors, and propose ``refine`` times k candidates, which are scored again from the mapped vectors: every
+kind answers in the order of `demur.indexing.exact`. Their files are mapped too (``IO_FLAG_MMAP_IFC``, the flag that
+really maps). Where there is a GPU, faiss-gpu proposes for flat.
 """
 
 from __future__ import annotations
@@ -120,7 +120,23 @@ class Dense:
         queries, norms = self._checked(queries, k)
         if self._lists is None or not len(queries):
             return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
-        return padded(self._found(queries, norms, k, self.nprobe), k)
+        return padded(self._enough(queries, norms, k), k)
+
+    def _enough(self, queries: Floats, norms: NDArray[np.float64], k: int) -> Found:
+        """The first k in the nearest lists of each query: `nprobe`, and twice as many for whom they hold too few."""
+        k, probes = min(k, self.count), self.nprobe
+        found = padded(self._found(queries, norms, k, probes), k)
+        short = np.flatnonzero(found.rows[:, -1] < 0)
+        while len(short) and probes < self._lists.nlist:
+            probes = min(2 * probes, self._lists.nlist)
+            more = padded(self._found(queries[short], norms[short], k, probes), k)
+            found.scores[short], found.rows[short] = more
+            short = short[more.rows[:, -1] < 0]
+        if len(short):  # fast scan leaves out what has the lowest score that its codes can tell
+            found.scores[short], found.rows[short] = exact_top(
+                queries[short], self.vectors, k, largest_norm=self._largest
+            )
+        return found
 
     def _found(self, queries: Floats, norms: NDArray[np.float64], k: int, probes: int) -> Found:
         """The first k of the vectors in that many lists of each query, as far as codes let them be found."""

@@ -217,7 +217,7 @@ def test_whole_lists_answer_alike_query_by_query_and_list_by_list(data, tmp_path
         assert found.rows.tobytes() == right.rows.tobytes()
         assert found.scores.tobytes() == right.scores.tobytes()
     monkeypatch.setattr("demur.indexing.indexes.SHARED", 0)
-    every = index.search(queries[:50], 3000)  # more than lie in the lists
+    every = index._found(queries[:50], exact.norms_of(queries[:50]), 3000, 3)  # more than lie in the lists
     assert ((every.rows >= 0).sum(axis=1) == [len(rows) for rows in near[:50]]).all()
 
 

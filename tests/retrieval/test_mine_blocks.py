@@ -335,3 +335,12 @@ def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path,
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path / "here")
     assert main([*words, "--lexical", "1", "--visual", "0"]) == 0
+
+
+def test_pages_are_found_though_the_lists_searched_hold_too_few(here):
+    searcher = Searcher(here / built("ivf-flat"), StubEncoder(name="stub_encoder:stub"))
+    searcher.probe("looks", 1)
+    queries = [Query("a", picture(i)) for i in range(40)]
+    hits = searcher.search(queries, "image->image/text->text", TEXTS, pages=25)
+    pages = [{searcher.documents[hit.document].page for hit in line} for line in hits]
+    assert {len(seen) for seen in pages} == {25}  # of 30 with images
