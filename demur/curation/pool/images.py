@@ -78,6 +78,12 @@ class Linked:
             link.symlink_to(source.root.resolve(), target_is_directory=True)
 
     def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
-        """Unread: whoever uses it checks its bytes against its hash."""
+        """Unread: whoever uses it checks its bytes against its hash. What lies outside the source's folder stays so."""
         scheme = match[0] if (match := _SCHEME.match(ref.uri)) else ""
-        return ref.model_copy(update={"uri": f"{scheme}{source.name}/{ref.uri.removeprefix(scheme)}"})
+        place = ref.uri.removeprefix(scheme)
+        if place.startswith("/"):  # what `demur mine` found in an index
+            root = f"{source.root.resolve()}/"
+            if not place.startswith(root):
+                return ref
+            place = place.removeprefix(root)
+        return ref.model_copy(update={"uri": f"{scheme}{source.name}/{place}"})
