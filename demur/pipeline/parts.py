@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from demur import plugins
+from demur.errors import DataError, StorageError
 from demur.pipeline.evaluate import Judge
 from demur.records import Document, ImageRef
 
@@ -60,29 +61,48 @@ class Recogniser:
         self._vectors: npt.NDArray[np.float32] | None = None
 
     def __call__(self, ref: ImageRef) -> list[tuple[str, float]]:
-        """The five nearest captions with their cosine similarities, best first."""
+        """The five nearest captions with their cosine similarities, best first.
+
+        Raises:
+            DataError, StorageError: the image cannot be read, or the encoder refuses it.
+        """
         if not self._pictures:
             return []
-        query = self._look([ref])[0]
-        scores = self._known() @ query
+        known = self._known()
+        scores = known @ self._look([ref])[0]
         order = sorted(range(len(scores)), key=lambda i: (-round(float(scores[i]), 5), i))[:5]
         return [(self._pictures[i][0], round(float(scores[i]), 5)) for i in order]
 
     def _known(self) -> npt.NDArray[np.float32]:
-        if self._vectors is None:
-            self._vectors = self._look([ref for _, ref in self._pictures])
-        return self._vectors
-
-    def _look(self, refs: Sequence[ImageRef]) -> npt.NDArray[np.float32]:
+        """(pictures, d); a picture that cannot be looked at is nothing that can be recognised, and is left out."""
         import numpy as np
 
+        if self._vectors is None:
+            left: list[tuple[str, ImageRef]] = []
+            parts = [np.empty((0, self._encoder.dims["look"]), np.float32)]
+            for i in range(0, len(self._pictures), 64):
+                for some in self._looked(self._pictures[i : i + 64]):
+                    left += some[0]
+                    parts.append(some[1])
+            self._pictures, self._vectors = left, np.concatenate(parts)
+        return self._vectors
+
+    def _looked(
+        self, pictures: Sequence[tuple[str, ImageRef]]
+    ) -> Iterator[tuple[Sequence[tuple[str, ImageRef]], npt.NDArray[np.float32]]]:
+        try:
+            vectors = self._look([ref for _, ref in pictures])
+        except (DataError, StorageError):
+            if len(pictures) > 1:  # one by one, to find which
+                for picture in pictures:
+                    yield from self._looked([picture])
+        else:
+            yield pictures, vectors
+
+    def _look(self, refs: Sequence[ImageRef]) -> npt.NDArray[np.float32]:
         from demur.indexing.pixels import rgb
 
-        parts = [
-            self._encoder.images([rgb(self._read(r), r.uri) for r in refs[i : i + 64]], "look")
-            for i in range(0, len(refs), 64)
-        ]
-        return np.concatenate(parts)
+        return self._encoder.images([rgb(self._read(r), r.uri) for r in refs], "look")
 
 
 def captioned(documents: Iterable[Document]) -> list[tuple[str, ImageRef]]:
