@@ -48,6 +48,18 @@ def test_exact_ids_are_the_true_ones(data):
     assert (np.diff(found.scores, axis=1) <= 0).all()
 
 
+def test_one_query_asked_alone_finds_what_many_find(data):
+    vectors = data[0].copy()
+    vectors[[50, 70]] = vectors[30]
+    asked = unit(vectors[[30, 900, 1500]] + np.float32(0.01))
+    many = exact_top(asked, vectors, 5, largest_norm=1.000001)
+    assert many.rows[0, :3].tolist() == [30, 50, 70]  # equal scores, and nothing as near behind them: by row
+    for place in range(3):
+        alone = exact_top(asked[place : place + 1], vectors, 5, largest_norm=1.000001)
+        assert alone.rows.tolist() == many.rows[place : place + 1].tolist()
+        assert alone.scores.tobytes() == many.scores[place].tobytes()
+
+
 @pytest.mark.parametrize("numpy_ahead", [True, False])
 @pytest.mark.parametrize("batch", [1, 2, 64, BLAS - 1, BLAS, 1024])
 def test_nothing_depends_on_the_batch(data, batch, numpy_ahead, monkeypatch):
