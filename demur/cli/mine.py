@@ -81,15 +81,9 @@ def run(args: argparse.Namespace) -> int:
     from demur.curation.mining_options import mining_options
     from demur.curation.training import rows_of
     from demur.errors import UsageError
-    from demur.pipeline.mining import (
-        MiningPlan,
-        choose_routes,
-        mine_samples,
-        open_cross_encoder,
-        told,
-        try_images,
-        tune_probes,
-    )
+    from demur.pipeline.mining import mine_samples
+    from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
+    from demur.pipeline.routes import choose_routes, told, try_images, tune_probes
     from demur.pipeline.steps import Shown
     from demur.store import JsonlLog, storage_errors, write_json
 

@@ -14,8 +14,10 @@ from demur.cli import main
 from demur.errors import DataError
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
-from demur.pipeline import mining
-from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples, tune_probes
+from demur.pipeline import mining, queries, routes
+from demur.pipeline.mining import mine_samples
+from demur.pipeline.mining_plan import MiningPlan
+from demur.pipeline.routes import choose_routes, tune_probes
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.retrieval.search import WAYS, Query, Searcher
 from demur.store import image_ref, write_records
@@ -87,13 +89,14 @@ def test_the_size_of_a_block_changes_no_byte(here, capsys, monkeypatch, kind):
     folder = built(kind)
     wanted = ["--text", "3", "--lexical", "2", "--visual", "3", "--pages", "12", "--relative-margin", "0.01"]
     whole = {}
-    sizes, blocks = [], mining._blocks
+    sizes, blocks = [], mining.blocks_of
     monkeypatch.setattr(
-        mining, "_blocks", lambda *given: (sizes.append(len(block)) or block for block in blocks(*given))
+        mining, "blocks_of", lambda *given: (sizes.append(len(block)) or block for block in blocks(*given))
     )
     for block, read in ((1, 64), (64, 7), (1024, 64)):
-        monkeypatch.setattr(mining, "BLOCK_BYTES", block * 9000)  # a sample with its 800 bytes of vectors and hits
-        monkeypatch.setattr(mining, "READ", read)
+        monkeypatch.setattr(queries, "BLOCK_BYTES", block * 9000)  # a sample with its 800 bytes of vectors and hits
+        for module in (mining, queries):
+            monkeypatch.setattr(module, "READ", read)
         summary, whole[block] = mined(capsys, folder, *wanted)
     assert whole[1] == whole[64] == whole[1024]
     assert {1, 90} < set(sizes)
@@ -264,9 +267,9 @@ def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 5003])
 def test_questions_are_drawn_at_equal_steps_over_the_whole(count, monkeypatch):
-    monkeypatch.setattr(mining, "TUNED_ON", 16)
-    monkeypatch.setattr(mining, "TUNED_MOST", 64)
-    spread = mining._Spread()
+    monkeypatch.setattr(routes, "TUNED_ON", 16)
+    monkeypatch.setattr(routes, "TUNED_MOST", 64)
+    spread = routes._Spread()
     for i in range(count):
         spread.add((str(i), None))
     assert spread.seen == count
@@ -313,7 +316,7 @@ def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path,
     monkeypatch.chdir(tmp_path / "here")
     folder = built("flat")
     words = ["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--text", "0", "--json"]
-    monkeypatch.setattr(mining, "TRIED", 7)
+    monkeypatch.setattr(routes, "TRIED", 7)
     images = [Path(f"{number}.png") for number in range(IMAGES)]
     for path in images[60:]:
         path.write_bytes(b"something else")

@@ -11,7 +11,9 @@ from demur.curation.select import Selection
 from demur.documents import parts_of, whole_of
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
-from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples
+from demur.pipeline.mining import mine_samples
+from demur.pipeline.mining_plan import MiningPlan
+from demur.pipeline.routes import choose_routes
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.retrieval.search import Searcher
 from demur.store import image_ref

@@ -9,7 +9,9 @@ from demur.cli import main
 from demur.curation.mining_options import MiningOptions
 from demur.errors import UsageError
 from demur.indexing.build import build_index
-from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples
+from demur.pipeline.mining import mine_samples
+from demur.pipeline.mining_plan import MiningPlan
+from demur.pipeline.routes import choose_routes
 from demur.records import Sample
 from demur.retrieval.search import Query, Searcher
 from demur.store import Problems, read_records

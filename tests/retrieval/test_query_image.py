@@ -11,7 +11,8 @@ from demur.cli import main
 from demur.curation.mine import mine_text
 from demur.curation.near import Looks, showing
 from demur.indexing.build import build_index
-from demur.pipeline.mining import MiningPlan, choose_routes
+from demur.pipeline.mining_plan import MiningPlan
+from demur.pipeline.routes import choose_routes
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.retrieval.search import Searcher
 from demur.store import image_ref, write_records
