@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +31,7 @@ from demur.errors import ReleaseError, UsageError
 from demur.indexing.build import build_index
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.evaluate import Judge
-from demur.pipeline.mining import MiningPlan
+from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.panel import RETESTED, Panel, model_options
 from demur.pipeline.parts import Recogniser, captioned, embedder, open_judge
 from demur.pipeline.provenance import about, verdicts
@@ -305,12 +305,7 @@ async def _curate(
             item=plan.name,
             cure="lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
         )
-    drops = [d for d in drops if fates[d.sample].kept]
-    for i, fate in fates.items():
-        if fate.kept:
-            drops += [Drop(sample=i, evidence=e, stage="distractor", reason=why) for e, why in fate.lost]
-        else:
-            drops.append(Drop(sample=i, stage=fate.stage, reason=fate.why))
+    drops = all_drops(drops, fates)
     funnel = _funnel(pool, fates)
     recall = [row for choice in choices for row in _recall_rows(choice)]
 
@@ -392,6 +387,30 @@ def _certain(fate: Fate | None) -> Fate:
     if fate is None:
         raise ReleaseError("a sample's fate is open although nothing more is asked", cure="report this")
     return fate
+
+
+def all_drops(mined: Iterable[Drop], fates: Mapping[str, Fate]) -> list[Drop]:
+    """What left a build: of samples that stay the distractors, by mining and by gates; of others the sample itself.
+
+    Args:
+        mined: of mining; where one names no evidence, it says why its sample could not be mined for, and this is the
+            detail of the sample's own if it was left with too few distractors.
+        fates: sample -> what became of it.
+    """
+    drops: list[Drop] = []
+    told: dict[str, list[str]] = {}
+    for drop in mined:
+        if not drop.evidence:
+            told.setdefault(drop.sample, []).append(f"mining: {drop.reason}{drop.detail and ': '}{drop.detail}")
+        elif fates[drop.sample].kept:
+            drops.append(drop)
+    for i, fate in fates.items():
+        if fate.kept:
+            drops += [Drop(sample=i, evidence=e, stage="distractor", reason=why) for e, why in fate.lost]
+        else:
+            mining = told.get(i, ()) if fate.stage == "distractors" else ()
+            drops.append(Drop(sample=i, stage=fate.stage, reason=fate.why, detail="; ".join(mining)))
+    return drops
 
 
 def _finished(sample: Sample, fate: Fate) -> Sample:

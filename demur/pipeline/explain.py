@@ -47,13 +47,15 @@ def explain(folder: Path, sample: str) -> Explained:
     if story is not None and story.kept == (kept is not None) and (gone is None or gone.reason == story.why):
         mined = [d for d in drops if d.stage == "mine"]
         notes = tuple(f"not taken as a distractor: {d.evidence} - {d.reason}" for d in mined)
+        if gone is not None and gone.detail:
+            notes = (gone.detail, *notes)
         return Explained(**story.model_dump(), notes=notes)
     note = "the build's lives.jsonl is not beside the release (or is of another build): told from the release alone"
     if kept is None:
         assert gone is not None
         return Explained(
             sample=sample, question="", kept=False, stage=gone.stage, why=gone.reason, parametric={}, solvable={},
-            notes=(note,),
+            notes=tuple(filter(None, (note, gone.detail))),
         )  # fmt: skip
     said = list(read_records(release.folder / "gates.jsonl", GateVerdict, Problems()))
     mine = [v for v in said if v.sample == sample]

@@ -1,6 +1,6 @@
 """Stage II of a build: each source's questions asked of the index by its own part of the recipe, distractors mined.
 
-VLM-DeflectionBench, section 3.2 and appendix H; the asking itself is `demur.pipeline.mining`.
+VLM-DeflectionBench, section 3.2 and appendix H; the asking itself is in `routes` and `mining` beside this.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from demur.curation.draw import Drawn
 from demur.curation.recipe import BuildRecipe
-from demur.pipeline.mining import MiningPlan, choose_routes, mine_samples, open_cross_encoder, tune_probes
+from demur.pipeline.mining import mine_samples
+from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
+from demur.pipeline.routes import choose_routes, tune_probes
 from demur.pipeline.steps import Steps
 from demur.records import Drop, Sample
 from demur.retrieval.recall import Choice
@@ -30,7 +32,7 @@ def mine_pool(
 
     Returns:
         The choice of modes per source and kind of question, the survivors with their candidate distractors by id, and
-        what was not taken as one.
+        what was not taken as one; a `Drop` without evidence says why a sample could not be mined for as asked.
     """
     choices: list[Choice] = []
     mined: dict[str, Sample] = {}
@@ -49,5 +51,5 @@ def mine_pool(
         todo = [s for s in survivors if s.source == source]
         for sample, found in mine_samples(todo, searcher, pool.root, how, routes, steps, pool.looks):
             mined[sample.id] = sample
-            drops += [d for d in found.drops if d.evidence]
+            drops += found.drops
     return choices, mined, drops
