@@ -188,7 +188,10 @@ class RayEngine:
             address = address or os.environ.get("RAY_ADDRESS") or "local"
             try:
                 ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
-            except Exception as error:  # a bare one where it does not start in time
+            except Exception as error:
+                usual = ConnectionError, RuntimeError, ValueError, TimeoutError
+                if not (isinstance(error, usual) or type(error) is Exception):  # a bare one: it did not start in time
+                    raise
                 why = (str(error).splitlines() or ["no answer"])[0]
                 raise StorageError(
                     f"no Ray cluster: {why}",
