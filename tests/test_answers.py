@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import string
 import time
 from datetime import date
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -56,6 +58,19 @@ RIGHT = [
     (spec("20 °C"), "68 degrees Fahrenheit"),
     (spec("25%"), "25 per cent"),
     (spec("$5 million"), "5,000,000 dollars"),
+    (spec("273.15 K"), "0 °C"),
+    (spec("300 K"), "It melts at 300 kelvins"),
+    (spec("1.2 g/cm3"), "1200 kg/m³"),
+    (spec("1.2 g/cm3"), "1.2 g·cm⁻³"),
+    (spec("1.2 g/cm3"), "1.2 grams per millilitre"),
+    (spec("998 kg/m3"), "0.998 g/ml"),
+    (spec("-31.2 °C"), "minus 31.2 °C"),
+    (spec("-31.2 °C"), "31.2 degrees Celsius below zero"),
+    (spec("-31.2 °C"), "31.2 below zero"),
+    (spec("minus 31"), "-31"),
+    (spec("thirty below zero"), "-30"),
+    (spec("180.16 g/mol"), "180.16 grams per mole"),
+    (spec("$50K"), "50,000 dollars"),
     (spec("5-6 km"), "between 5 and 6 km"),
     (spec("5th", "fifth"), "the fifth planet"),
     (spec("5th", "fifth"), "5"),
@@ -106,6 +121,13 @@ WRONG = [
     (spec("2"), "2.5"),
     (spec("2"), "-2"),
     (spec("2"), "the 2nd"),
+    (spec("300 K"), "300,000"),
+    (spec("300 K"), "300 °C"),
+    (spec("31.2"), "minus 31.2"),
+    (spec("31.2 °C"), "31.2 °C below zero"),
+    (spec("1.2 g/cm3"), "1.2 kg/m3"),
+    (spec("180 g"), "180 g/mol"),
+    (spec("3"), "5 minus 2"),
     (spec("16"), "an F-16 at 10:16"),
     (spec("380"), "A380"),
     (spec("5,730 m"), "5,731 m"),
@@ -193,6 +215,59 @@ def test_holds_in_passages() -> None:
     assert not holds(spec("no idea", kind="box", box=(0, 0, 1, 1)), "somewhere")
     assert holds(spec(kind="number", number=(108, 132), unit="m"), "At 120 m it was the longest bridge of its time.")
     assert not holds(spec(kind="number", number=(108, 132), unit="m"), "At 120 kg it was the heaviest of its time.")
+
+
+RINGS = "How many rings does the molecule have?"
+OXYGEN = "How many oxygen atoms are in one molecule?"
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "held"),
+    [
+        (RINGS, "It has 2 rings.", True),
+        (RINGS, "a two-ring system", True),
+        (RINGS, "2 fused, aromatic rings", True),
+        (RINGS, "The number of rings is 2.", True),
+        (RINGS, "| Rings | 2 |", True),
+        (RINGS, "The rings are fused; there are two of them.", True),
+        (RINGS, "It is 2-methoxyphenol, a solid.", False),
+        (RINGS, "1,2-dimethoxybenzene is a ring.", False),
+        (RINGS, "Its 2 methyl groups are far from the ring.", False),
+        (RINGS, "Step 2 of the synthesis closes the ring.", False),
+        (RINGS, "The bond between rings 2 and 3 is long.", False),
+        (OXYGEN, "with 2 oxygen atoms and 9 carbon atoms", True),
+        (OXYGEN, "It holds two oxygens.", True),
+        (OXYGEN, "2 atoms of oxygen", True),
+        (OXYGEN, "The oxygen atom count is 2.", True),
+        (OXYGEN, "2 carbon atoms and 1 oxygen atom", False),
+        ("Which group is it in?", "It is found in group 2 of the table.", True),
+        ("Which group is it in?", "It is 2-methylfuran, a liquid.", False),
+        ("Which rating has it?", "2-methyl is what it is called.", False),
+        ("How many stars has the hotel?", "It is a 2-star hotel.", True),
+        ("", "It is 2-methoxyphenol, a solid.", True),
+    ],
+)
+def test_a_count_is_held_by_a_count_of_what_is_asked(question: str, text: str, held: bool) -> None:
+    assert holds(spec("2"), text, question) is held
+    assert holds(spec("two", kind="number", number=(2, 2)), text, question) is held
+
+
+def test_counts_in_questions_and_replies() -> None:
+    own = "How many methoxy groups does 2-methoxyphenol have?"
+    assert not holds(spec("2"), own, own)
+    assert holds(spec("2"), "How many of the 2 rings are aromatic rings?", "How many rings are aromatic?")
+    assert holds(spec("118"), "Of 118 known ones it is the last.", "How many elements are there?")  # no chance hit
+    assert holds(spec("46 stars"), "its 46-star flag", "How many stars has it?")
+    for reply in ("2", "Two.", "There are 2.", "It has 3 methyl groups and 2 rings", "2-Methoxyphenol has 2 rings."):
+        assert matches(spec("2"), reply, RINGS).correct, reply
+    for reply in ("3", "It has 2 methyl groups and 3 rings.", "2-methoxyphenol has one ring", "2-methoxyphenol"):
+        assert not matches(spec("2"), reply, RINGS).correct, reply
+
+
+def test_years_before_initials_have_no_unit() -> None:
+    assert [(q.low, q.unit) for q in quantities("In 1990 J. R. Smith and in 1991 K. Doe; at 1200 K. The metal")] == [
+        (1990, ""), (1991, ""), (1200, "K"),
+    ]  # fmt: skip
 
 
 def test_normalise() -> None:
@@ -337,6 +412,17 @@ def test_quantities_and_dates_read_what_is_written() -> None:
     assert len({unit_named(name) or name for name in UNITS}) == len(UNITS)
     assert in_unit(1, "km", "kg") is None
     assert in_unit(0, "celsius", "fahrenheit") == pytest.approx(32)
+
+
+def test_the_docs_list_every_unit() -> None:
+    page = (Path(__file__).parents[1] / "docs/judging.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| [a-z, ]+ \| (`.*`) \|$", page[page.index("### Units") : page.index("### Counts")], re.MULTILINE
+    )
+    listed = [re.findall(r"`([^`]+)`", row) for row in rows]
+    assert {name for row in listed for name in row} == set(UNITS)
+    for row in listed:
+        assert len({UNITS[unit_named(name) or name].dimension for name in row}) == 1, row
 
 
 def test_long_untrusted_text_costs_little() -> None:

@@ -6,7 +6,8 @@
 
 Both know what kind of answer it is. Words match as whole words ("UK" is not in "Ukraine"), numbers by value and unit
 (5,730 m = 5.73 km, and 2 is not in 26), dates by what they say (1975-07-12 = July 12, 1975), several parts must all
-be there. An answer that is written as text but reads as a number or a date is treated as one.
+be there. An answer that is written as text but reads as a number or a date is treated as one. Where the question is
+given too, a small bare number must be one of what it asks for (`demur.answers.counts`).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import re
 from functools import partial
 from typing import NamedTuple
 
+from demur.answers import counts
 from demur.answers.assertion import denied, final_part, rival, withdrawn
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import right_labels, stated_options
@@ -31,12 +32,13 @@ class Match(NamedTuple):
 # --- the two questions ---------------------------------------------------------------------------
 
 
-def holds(spec: AnswerSpec, text: str) -> bool:
+def holds(spec: AnswerSpec, text: str, question: str = "") -> bool:
     """Whether ``text`` (a passage, of any length) contains the answer.
 
     Args:
         spec: the answer; any accepted form will do, all of its parts must be there.
         text: untrusted text; read as text only.
+        question: where it is known, a small bare number must be one of what it asks for, see `demur.answers.counts`.
 
     Returns:
         True when the answer stands in the text as words, as an equal quantity or as the same date. For a choice the
@@ -46,6 +48,8 @@ def holds(spec: AnswerSpec, text: str) -> bool:
     >>> uk = AnswerSpec(accepted=(("UK",),))
     >>> holds(uk, "It is made in the U.K. today."), holds(uk, "Ukraine")
     (True, False)
+    >>> holds(AnswerSpec(accepted=(("2",),)), "It is a 2-methoxyphenol.", "How many rings does it have?")
+    False
     """
     if spec.kind == "box":
         return any(iou(box, spec.box or (0.0, 0.0, 0.0, 0.0)) >= 1 - 1e-6 for box in boxes(text))
@@ -53,24 +57,48 @@ def holds(spec: AnswerSpec, text: str) -> bool:
     if spec.kind == "choice" and spec.choices:
         right = [t for label, t in spec.choices if label in right_labels(spec)]
         return any(_stands(spec, t, text, bare=not long, kind="string") for t in right)
-    if spec.number is not None and any(True for _ in range_spans(spec, text, bare=not long)):
-        return True
-    return any(all(_stands(spec, part, text, bare=not long) for part in form) for form in spec.accepted)
+    if spec.number is not None:
+        within = range_spans(spec, text, bare=not long)
+        if any(not _is_count(spec, "") or _counts(question, text, place) for place in within):
+            return True
+    return any(
+        all(_stands(spec, part, text, bare=not long, question=question * (len(form) == 1)) for part in form)
+        for form in spec.accepted
+    )
 
 
-def _stands(spec: AnswerSpec, part: str, text: str, *, bare: bool, kind: str = "") -> bool:
+def _stands(spec: AnswerSpec, part: str, text: str, *, bare: bool, kind: str = "", question: str = "") -> bool:
     said = normalise(part)
     if said in SIDES:  # a passage neither answers yes nor no, though it has these words
         return normalise(text) == said
-    return next(spans(spec, part, text, bare=bare, kind=kind), None) is not None
+    found = spans(spec, part, text, bare=bare, kind=kind)
+    if _is_count(spec, part):
+        return any(_counts(question, text, place) for place in found)
+    return next(found, None) is not None
 
 
-def matches(spec: AnswerSpec, answer: str) -> Match:
+def _is_count(spec: AnswerSpec, part: str) -> bool:
+    """Whether a part of a form (or, for "", the right range) is a small bare number, which any text may have."""
+    if spec.unit:
+        return False
+    if not part:
+        return spec.number is not None and spec.number[0] == spec.number[1] and 0 <= spec.number[0] < counts.LARGE
+    read = whole_quantity(part)
+    return read is not None and not read[1] and counts.is_small(read[0])
+
+
+def _counts(question: str, text: str, place: Span) -> bool:
+    """Whether the small number at a place is one of what the question asks for; so is one that is all of the text."""
+    return not question or whole_quantity(text) is not None or counts.counts(counts.asked(question), text, *place)
+
+
+def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
     """Whether ``answer``, what a system replied to the question, is right.
 
     Right: an accepted form is stated (all its parts), it is not denied ("not Paris"), and no rival is offered beside
     it ("Paris or Lyon"). Detail that the answer adds is not judged. When the text names its final answer, that is
-    what is judged. Numbers must be right to the last digit that the accepted form shows.
+    what is judged. Numbers must be right to the last digit that the accepted form shows. Where the question is known,
+    a small number must be one of what it asks for, as far as the text says of what (`demur.answers.counts`).
 
     >>> matches(AnswerSpec(accepted=(("5,730 m",),)), "It is 5.73 kilometres long.").correct
     True
@@ -91,7 +119,7 @@ def matches(spec: AnswerSpec, answer: str) -> Match:
         return _match_polarity(spec, stands, text)
     first: Match | None = None
     for form in ((), *spec.accepted) if spec.number is not None else spec.accepted:
-        found = _match_form(spec, form, text)
+        found = _match_form(spec, form, text, question)
         if found.correct:
             return found
         if first is None or (found.form and not first.form) or (not found.sure and first.sure and not first.form):
@@ -108,11 +136,13 @@ _MENTIONS = 50
 # --- one accepted form ---------------------------------------------------------------------------
 
 
-def _match_form(spec: AnswerSpec, form: tuple[str, ...], text: str) -> Match:
+def _match_form(spec: AnswerSpec, form: tuple[str, ...], text: str, question: str) -> Match:
     name = "; ".join(form) or _shown_range(spec)
     taken: list[Span] = []
     for part in form or ("",):
         places = list(spans(spec, part, text, bare=True) if part else range_spans(spec, text, bare=True))
+        if question and places and len(form) <= 1 and _is_count(spec, part):
+            places = counts.answering(question, text, places)
         if not places:
             if len(form) > 1:
                 return Match(False, "", f"lacks {part!r}")

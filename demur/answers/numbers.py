@@ -44,13 +44,36 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
         ("m/s|met(?:er|re)s? per second", 1.0), ("km/h|kmh|kph|kilomet(?:er|re)s? per hour", 1 / 3.6),
         ("mph|miles per hour", 0.44704), ("knots?|kn", 1852 / 3600),
     ],
+    "density": [
+        ("g/cm3|g/cm\\^3|g cm-3|g[·⋅]cm-3|g cm\\^-3|g/cc|g/ml|g ml-1|grams? per cubic centimet(?:er|re)s?|"
+         "grams? per cc|grams? per millilit(?:er|re)s?", 1e3),
+        ("kg/m3|kg/m\\^3|kg m-3|kg[·⋅]m-3|kg m\\^-3|kilograms? per cubic met(?:er|re)s?", 1.0),
+        ("kg/l|kg/dm3|kilograms? per lit(?:er|re)s?", 1e3), ("g/l|g/L|g/dm3|grams? per lit(?:er|re)s?", 1.0),
+        ("mg/l|milligrams? per lit(?:er|re)s?", 1e-3),
+    ],
+    "molar mass": [
+        ("g/mol|g mol-1|g[·⋅]mol-1|grams? per mole?", 1.0), ("kg/mol|kilograms? per mole?", 1e3),
+        ("Da|daltons?", 1.0), ("kDa|kilodaltons?", 1e3),
+    ],
+    "molar energy": [("kJ/mol|kJ mol-1|kJ[·⋅]mol-1", 1.0), ("kcal/mol|kcal mol-1|kcal[·⋅]mol-1", 4.184)],
+    "energy": [
+        ("J|joules?", 1.0), ("kJ|kilojoules?", 1e3), ("MJ|megajoules?", 1e6), ("cal|calories?", 4.184),
+        ("kcal|kilocalories?", 4184.0), ("Wh|watt[ -]hours?", 3600.0), ("kWh|kilowatt[ -]hours?", 3.6e6),
+        ("eV|electron ?volts?", 1.602176634e-19),
+    ],
+    "pressure": [
+        ("Pa|pascals?", 1.0), ("hPa|mbar|millibars?", 1e2), ("kPa|kilopascals?", 1e3), ("MPa|megapascals?", 1e6),
+        ("bar", 1e5), ("atm|atmospheres?", 101325.0), ("mmHg|mm Hg|torr", 133.322), ("psi", 6894.757),
+    ],
+    "frequency": [("Hz|hertz", 1.0), ("kHz|kilohertz", 1e3), ("MHz|megahertz", 1e6), ("GHz|gigahertz", 1e9)],
     "sterling": [("GBP|pounds? sterling", 1.0)],
     "length": [
         ("mm|millimet(?:er|re)s?", 1e-3), ("cm|centimet(?:er|re)s?", 1e-2), ("m|met(?:er|re)s?", 1.0),
         ("km|kms|kilomet(?:er|re)s?", 1e3), ('in\\.|inch|inches|"|in(?=[\\s]*[,.;)]|[\\s]*$)', 0.0254),
         ("ft|feet|foot|'(?!s)", 0.3048), ("yd|yds|yards?", 0.9144), ("mi|miles?", 1609.344),
         ("nmi|nautical miles?", 1852.0), ("ly|light[ -]years?", 9.4607304725808e15),
-        ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6),
+        ("µm|μm|micromet(?:er|re)s?|microns?", 1e-6), ("nm|nanomet(?:er|re)s?", 1e-9),
+        ("picomet(?:er|re)s?", 1e-12), ("Å|[aå]ngstr[oö]ms?", 1e-10),
     ],
     "area": [
         ("km2|km\\^2|sq\\.? ?km|square (?:kilomet(?:er|re)s?|km)", 1e6),
@@ -85,7 +108,7 @@ _TABLE: dict[str, list[tuple[str, float]]] = {  # compounds before the units the
 _AFFINE: list[tuple[str, float, float]] = [
     ("celsius|° ?C|degrees? (?:celsius|centigrade|C)", 1.0, 273.15),
     ("fahrenheit|° ?F|degrees? (?:fahrenheit|F)", 5 / 9, 459.67 * 5 / 9),
-    ("kelvins?", 1.0, 0.0),
+    ("K|kelvins?", 1.0, 0.0),
 ]
 UNITS: dict[str, Unit] = {}
 """Every unit by the name that `Quantity.unit` carries."""
@@ -108,6 +131,7 @@ def _define() -> tuple[re.Pattern[str], list[str]]:
 
 
 _WRITTEN, _NAMES = _define()
+_DEGREES = "degrees"
 _BEFORE = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _SCALES = {
     "hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m.": 1e6,
@@ -175,6 +199,10 @@ _SPELT = re.compile(
 _PRONOUN = re.compile(
     r"[ ](?:of|another|day|who|which|that|can|could|should|must|may|might|is|was|has|would|or more|by one)\b"
 )
+_MINUS = re.compile(r"(?<![^\W_])(?:minus|negative) [$€£¥]?$", re.IGNORECASE)
+_BELOW_ZERO = re.compile(r" below (?:zero|0)(?![^\W_]|[.,]\d)", re.IGNORECASE)
+_INITIAL = re.compile(r" [KJM]\.(?: ?[A-Z]\.)? ?(?!(?:The|It|Its|This|At|In|On|For|A|As|Its|They|He|She)\b)[A-Z]")
+"""After a year: a name, no unit."""
 _BETWEEN = re.compile(r"\bbetween\s+[$€£]?$", re.IGNORECASE)
 _TO = re.compile(r"\s*(?:-|to|and|up to)\s*[$€£]?", re.IGNORECASE)
 
@@ -236,9 +264,12 @@ def _in_digits(text: str) -> list[Quantity]:
 def _finish(
     text: str, start: int, end: int, value: float, decimals: int, ordinal: bool, plain: bool, unit: str
 ) -> Quantity | None:
-    """Scale and unit after a number; None when the letters that follow make it an identifier."""
+    """Scale, unit and sign in words about a number; None when the letters that follow make it an identifier."""
+    if plain and end - start == 4 and _INITIAL.match(text, end):
+        return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
     scale = _SCALE.match(text, end)
-    if scale and not ordinal:
+    kelvin = scale and scale[1] == "K" and not unit and (text[end] == " " or decimals > 1)  # 300 K; but 50K, $300 K
+    if scale and not ordinal and not kelvin:
         factor = _SCALES.get(scale[1]) or _SCALES[scale[1].lower()]
         value, decimals, plain, end = value * factor, decimals - len(f"{factor:.0f}") + 1, False, scale.end()
     if not unit and not ordinal:
@@ -247,11 +278,16 @@ def _finish(
             unit, end = _NAMES[after.lastindex - 1], after.end()
     if text[end : end + 1].isalpha() and text[end - 1 : end].isdigit():
         return None  # 5G, 20th-like identifiers, 1960s
+    minus = _MINUS.search(text, max(0, start - 10), start)
+    if minus and not text[max(0, minus.start() - 2) : minus.start()].rstrip()[-1:].isdigit():  # but "5 minus 3"
+        value, plain, start = -value, False, minus.start()
+    elif not ordinal and (below := _BELOW_ZERO.match(text, end)):
+        value, plain, end = -value, False, below.end()
     return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
 
 
 def _in_words(text: str) -> list[Quantity]:
-    found = []
+    found: list[Quantity] = []
     for match in _SPELT.finditer(text):
         alone = match.group().lower() == "second"
         run = [
@@ -259,6 +295,8 @@ def _in_words(text: str) -> list[Quantity]:
             for m in re.finditer(r"[A-Za-z]+", match.group())
         ]
         for value, ordinal, start, end in _spell(run):
+            if found and start < found[-1].end:
+                continue  # the zero of "thirty below zero"
             if (value == 1 and not ordinal and _PRONOUN.match(text, end)) or text[end : end + 1] == "_":
                 continue
             if alone and text[max(0, start - 9) : start].rstrip().endswith(("per", "a", "/")):
@@ -328,10 +366,15 @@ def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
 
 
 def in_unit(value: float, unit: str, wanted: str) -> float | None:
-    """The value in another unit of the same dimension; None when the dimensions differ."""
+    """The value in another unit of the same dimension; None when the dimensions differ.
+
+    Degrees that do not say of what are those of the wanted scale of temperature.
+    """
     if unit == wanted:
         return value
     have, want = UNITS.get(unit), UNITS.get(wanted)
+    if unit == _DEGREES and want is not None and want.dimension == "temperature" and wanted != "K":
+        return value
     if have is None or want is None or have.dimension != want.dimension:
         return None
     return (value * have.factor + have.offset - want.offset) / want.factor

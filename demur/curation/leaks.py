@@ -51,7 +51,7 @@ class Leaks:
         image_near: int = IMAGE_NEAR,
     ) -> None:
         self._answers = sample.answers
-        self._holds = answers or (lambda text: holds(sample.answers, text))
+        self._holds = answers or (lambda text: holds(sample.answers, text, sample.question))
         self._as_query = showing(sample.images, looks, image_near)
         self._gold_texts = [(e.id, e.text) for e in sample.gold if e.text]
         self._as_gold = [(e.id, showing([e.image], looks, image_near)) for e in sample.gold if e.image is not None]
@@ -100,7 +100,7 @@ def unfit(sample: Sample, looks: Callable[[ImageRef], Look | None]) -> str:
     """Why no release may hold a sample as it is (`demur.curation.release.verify` would refuse it); "" when one may."""
     if not sample.gold:
         return "it has no gold evidence"
-    if not sample.answers.choices and holds(sample.answers, sample.question):
+    if not sample.answers.choices and holds(sample.answers, sample.question, sample.question):
         return "the answer stands in the question"
     leaks = Leaks(sample, looks)
     return next((f"its gold evidence {e.id} {IS[why]}" for e in sample.gold if (why := leaks.query(e))), "")

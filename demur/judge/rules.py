@@ -72,7 +72,7 @@ class RuleJudge:
             return verdict(
                 Status.FAILED, None, "malformed: unfinished reasoning" if response.text.strip() else "empty answer"
             )
-        found = matches(answers, text)
+        found = matches(answers, text, ask.question)
         deflects = read(text)
         if deflects.deflects and not (found.correct and _is_itself(found, text)):
             return verdict(Status.GRADED, Outcome.DEFLECTED, f"declines: {deflects.cue!r}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from demur.curation.near import Look
 
 
-def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> list[str]:
+def verify(release: Release, *, holds: Callable[[AnswerSpec, str, str], bool]) -> list[str]:
     """Everything that is wrong with a release, one line each; empty when it is sound.
 
     Checks hashes of all files, unreadable or foreign files, ids, evidence that no table holds, images that do not
@@ -36,7 +36,7 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str], bool]) -> lis
 
     Args:
         release: an opened release.
-        holds: whether a text holds an answer (`demur.answers.holds`).
+        holds: whether a text holds an answer to a question (`demur.answers.holds`).
     """
     found = list(_file_faults(release))
     if any(line.startswith("data/") or line.endswith(": missing") for line in found):
@@ -126,7 +126,7 @@ def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
 
 
 def _leak_faults(
-    samples: Sequence[Sample], looks: dict[str, Look | None], holds: Callable[[AnswerSpec, str], bool]
+    samples: Sequence[Sample], looks: dict[str, Look | None], holds: Callable[[AnswerSpec, str, str], bool]
 ) -> Iterator[str]:
     """Questions that say their answer, evidence that shows the query image, distractors that are gold once more."""
     from demur.curation.leaks import IS, Leaks
@@ -135,7 +135,7 @@ def _leak_faults(
         return e.image.sha256 if e.image and e.text is None else " ".join((e.text or "").lower().split())
 
     for s in samples:
-        if not s.answers.choices and holds(s.answers, s.question):
+        if not s.answers.choices and holds(s.answers, s.question, s.question):
             yield f"{s.id}: the answer stands in the question"
         leaks = Leaks(s, lambda image: looks.get(image.sha256))
         gold = {content(e): e.id for e in s.gold}
