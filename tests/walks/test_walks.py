@@ -1,0 +1,265 @@
+"""The path of each source, walked by commands from its native files to a release that is used, and counted again.
+
+    sources check -> pool build -> index build -> build -> release verify -> load -> run -> report -> rebuild -> diff
+
+The miniatures and the gates are in `native_miniatures`; what should come out is counted in `recount`, from the native
+files alone. A release fails here whose distractors come from another page than its base has, whose gold is told by its
+length, or whose gates were not asked.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import native_miniatures as native
+import numpy as np
+import pytest
+import recount
+import yaml
+from PIL import Image
+from recount import Base, Question, squeezed
+
+from demur.cli import main
+from demur.curation.release import Release
+from demur.records import Evidence, Sample
+
+GATES = ("well-read", "text-only", "half-remembers")
+K_MIN = 3
+SOURCES = ("webqa", "beir", "generic")
+
+
+class Walk(NamedTuple):
+    """A source's folder with all that was made of it."""
+
+    source: str
+    folder: Path
+    questions: dict[str, Question]
+    base: Base
+    release: Release
+    samples: dict[str, Sample]
+
+    @property
+    def drops(self) -> list[dict[str, Any]]:
+        """What left the release, and why."""
+        return [json.loads(line) for line in (self.release.folder / "drops.jsonl").read_text().splitlines()]
+
+
+def demur(*words: object, code: int = 0) -> str:
+    """What a command prints; it must end with that code."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            ended = main([str(word) for word in words])
+        except SystemExit as stop:
+            ended = stop.code
+    assert ended == code, f"demur {' '.join(map(str, words))}\n{out.getvalue()}\n{err.getvalue()}"
+    return out.getvalue()
+
+
+def options(source: str, prefix: str = "") -> list[str]:
+    """A source's options as words of a command."""
+    return [
+        word for key, value in native.OPTIONS.get(source, {}).items() for word in ("--set", f"{prefix}{key}={value}")
+    ]
+
+
+def recipe(source: str, gates: tuple[str, ...] = GATES, **more: Any) -> dict[str, Any]:
+    """A recipe over one source's native folder beside it."""
+    named = {"well-read": native.HERE.well_read, "text-only": native.HERE.text_only,
+             "half-remembers": native.HERE.half_remembers, "expert": native.HERE.expert}  # fmt: skip
+    return {
+        "name": f"walk-{source}", "version": "1.0.0",
+        "sources": [{"name": source, "path": "native", "options": native.OPTIONS.get(source, {})}],
+        "gates": [named[gate] for gate in gates],
+        "retrieval": {"encoder": "native_miniatures:sighted", "pages": 8, "text": 6, "visual": 2},
+        "rules": {"k_min": K_MIN}, "retest": 2, **more,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    """A source's native folder and the release built from it."""
+    source = request.param
+    folder = tmp_path_factory.mktemp(source)
+    questions, base = recount.READERS[source](native.BUILDERS[source](folder / "native"))
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe(source)))
+    demur("build", folder / "recipe.yaml", "--out", folder / "out")
+    release = Release.open(folder / "out/release")
+    return Walk(source, folder, {q.id: q for q in questions}, base, release, {s.id: s for s in release.samples()})
+
+
+def content(evidence: Evidence, release: Release) -> str | bytes:
+    """A piece of evidence as it is: its words, or its image."""
+    return squeezed(evidence.text) if evidence.text else release.image(evidence.image.sha256)
+
+
+def pages_of(what: str | bytes, base: Base) -> list[str]:
+    """Pages of a base on which a text or an image stands."""
+    if isinstance(what, bytes):
+        return [page for page, images in base.images.items() if what in images]
+    return [page for page, text in base.texts.items() if what in text]
+
+
+def test_its_files_are_sound_and_become_a_pool_and_an_index(walk):
+    native_folder = walk.folder / "native"
+    said = json.loads(
+        demur("sources", "check", walk.source, native_folder, "--no-published-pins", "--json", *options(walk.source))
+    )
+    assert said["samples"] == len(walk.questions)
+    pool, index = walk.folder / "pool", walk.folder / "index"
+    demur("pool", "build", f"{walk.source}={native_folder}", "--documents", "--out", pool,
+          *options(walk.source, f"{walk.source}."))  # fmt: skip
+    assert len((pool / "samples.jsonl").read_text().splitlines()) == len(walk.questions)
+    demur("index", "build", pool, "--out", index, "--encoder", "native_miniatures:sighted", "--chunk", "120:16")
+    demur("mine", pool, "--index", index, "--encoder", "native_miniatures:sighted", "--out", walk.folder / "mined")
+    for line in (walk.folder / "mined/samples.jsonl").read_text().splitlines():
+        assert json.loads(line)["negatives"]
+
+
+def test_it_is_sound_and_every_decision_is_the_one_counted_again(walk):
+    assert "sound" in demur("release", "verify", walk.release.folder)
+    blind, solvable = recount.survivors(list(walk.questions.values()), list(GATES))
+    left = {d["sample"]: d["stage"] for d in walk.drops if not d["evidence"]}
+    assert {i for i, stage in left.items() if stage == "parametric"} == walk.questions.keys() - blind
+    assert {i for i, stage in left.items() if stage == "solvable"} == blind - solvable
+    assert walk.samples.keys() == solvable - left.keys()
+    assert len(walk.samples) >= 3
+
+
+def test_each_distractor_is_of_its_base_but_not_of_gold_and_lets_nobody_answer(walk):
+    for sample in walk.samples.values():
+        question = walk.questions[sample.id]
+        gold = [content(e, walk.release) for e in sample.gold]
+        assert len(sample.negatives) >= K_MIN
+        for evidence in sample.negatives:
+            what = content(evidence, walk.release)
+            pages = pages_of(what, walk.base)
+            assert pages, f"{evidence.id}: not of this source's base"
+            assert question.pages.isdisjoint(pages), f"{evidence.id}: of a page that gold is from"
+            assert what not in gold
+            assert what != question.image
+            assert (evidence.origin == "native") == (what in question.negatives)
+            if isinstance(what, str):
+                assert not any(answer in what for answer in question.accepted)
+            assert "correct" not in {recount.label(gate, question, what) for gate in GATES}
+
+
+def test_gold_is_what_the_source_says(walk):
+    for sample in walk.samples.values():
+        question = walk.questions[sample.id]
+        gold = [content(e, walk.release) for e in sample.gold]
+        assert all(any(want == got or (isinstance(want, str) and isinstance(got, str) and want in got) for got in gold)
+                   for want in question.gold)  # fmt: skip
+        for what in gold:
+            assert set(pages_of(what, walk.base)) & (question.pages or set(pages_of(what, walk.base)))
+
+
+def test_length_does_not_tell_gold_from_distractors(walk):
+    gold, others = ([len(e.text.split()) for s in walk.samples.values() for e in side(s) if e.text]
+                    for side in (lambda s: s.gold, lambda s: s.negatives))  # fmt: skip
+    if gold and others:
+        longer = sum((g > o) + (g == o) / 2 for g in gold for o in others) / len(gold) / len(others)
+        assert 0.15 < longer < 0.85, f"median words: gold {np.median(gold)}, distractors {np.median(others)}"
+
+
+def test_recall_of_gold_is_the_one_counted_again(walk):
+    questions = list(walk.questions.values())
+    rows = json.loads((walk.release.folder / "recall.json").read_text())
+    assert all(row["n"] for row in rows)
+    found = [row for row in rows if row["mode"] == "image->title"]
+    assert bool(found) == bool(walk.base.titles and questions[0].image is not None)
+    for row in found:
+        own = {q.id for q in questions for images in walk.base.images.values() if q.image in images}
+        ranked = recount.pages_by_title(questions, walk.base)
+        asked = [(q, pages) for q, pages in zip(questions, ranked, strict=True) if q.id not in own]
+        assert row["n"] == len(asked)
+        for k in (1, 5, 10):
+            hits = sum(bool(q.pages & set(pages[:k])) for q, pages in asked)
+            assert float(row[f"recall@{k}"].split()[0]) == pytest.approx(hits / len(asked), abs=5e-4)
+
+
+def test_every_verdict_is_the_gates_own_and_none_is_missing(walk):
+    of = {s.id: {e.id: e for e in (*s.gold, *s.negatives)} for s in walk.samples.values()}
+    asked = Counter()
+    for line in (walk.release.folder / "gates.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        sample, question = walk.samples[row["sample"]], walk.questions[row["sample"]]
+        what = [content(of[sample.id][row["evidence"]], walk.release)] if row["evidence"] else []
+        for gate, said in row["labels"].items():
+            if not said.startswith(("not asked", "skipped")):
+                assert said == recount.label(gate, question, *what)
+                asked[sample.id, row["stage"], row["evidence"]] += 1
+    for sample in walk.samples.values():
+        assert asked[sample.id, "parametric", ""] >= 1
+        assert all(asked[sample.id, "distractor", e.id] for e in sample.negatives)
+
+
+def test_it_loads_as_a_data_set(walk, tmp_path, monkeypatch):
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
+    rows = datasets.load_dataset(str(walk.release.folder), "samples", split="test", cache_dir=str(tmp_path))
+    assert {row["id"] for row in rows} == walk.samples.keys()
+    for row in rows:
+        question = walk.questions[row["id"]]
+        assert row["question"] == question.text
+        if question.image is not None:
+            with Image.open(io.BytesIO(question.image)) as own:
+                assert row["images"][0].tobytes() == own.convert(row["images"][0].mode).tobytes()
+
+
+def test_runs_reports_and_comes_out_as_counted_again(walk):
+    runs = walk.folder / "runs"
+    demur("run", walk.release.folder, "--system", "python:native_miniatures:well_read", "--out", runs)
+    (run,) = runs.iterdir()
+    contexts = {}
+    for line in (run / "contexts.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        contexts[row["sample"], row["scenario"]] = row["evidence"]
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(run / "rows.parquet").to_pylist()
+    assert len(rows) == 4 * len(walk.samples)
+    for row in rows:
+        sample = walk.samples[row["sample"]]
+        of = {e.id: content(e, walk.release) for e in (*sample.gold, *sample.negatives)}
+        shown = [of[i] for i in contexts[row["sample"], row["scenario"]]]
+        assert row["outcome"] == recount.label("well-read", walk.questions[sample.id], *shown)
+    page = walk.folder / "report.html"
+    told = json.loads(demur("report", run, "--release", walk.release.folder, "-o", page, "--json"))
+    outcomes = Counter((row["scenario"], row["outcome"]) for row in rows)
+    for line in told["results"]:
+        assert line["n"] == len(walk.samples)
+        assert line["accuracy"]["value"] == pytest.approx(outcomes[line["scenario"], "correct"] / line["n"])
+    assert page.stat().st_size > 10_000
+
+
+def test_one_gate_more_is_the_full_build_byte_for_byte_and_takes_what_that_gate_knows(walk):
+    folder, gates = walk.folder, (*GATES, "expert")
+    (folder / "next.yaml").write_text(yaml.safe_dump(recipe(walk.source, gates, version="1.1.0")))
+    demur("rebuild", walk.release.folder, "--add-gate", json.dumps(native.HERE.expert), "--out", folder / "next")
+    demur("build", folder / "next.yaml", "--out", folder / "full")
+    rebuilt, full = ({f.relative_to(top): f.read_bytes() for f in sorted(top.rglob("*")) if f.is_file()}
+                     for top in (folder / "next/release", folder / "full/release"))  # fmt: skip
+    assert rebuilt == full
+    said = json.loads(demur("release", "diff", walk.release.folder, folder / "next/release", "--json"))
+    known = {i for i in walk.samples if recount.label("expert", walk.questions[i]) == "correct"}
+    assert known <= {row["sample"] for row in said["left"]}
+    assert not said["came"]
+
+
+def test_the_life_of_every_sample_is_told(walk):
+    for id_, question in walk.questions.items():
+        life = json.loads(demur("explain", walk.release.folder, id_, "--json"))
+        assert life["question"] == question.text
+        assert life["kept"] == (id_ in walk.samples)
+        for gate, said in life["parametric"].items():
+            if not said.startswith(("not asked", "skipped")):
+                assert said == recount.label(gate, question)
+        if life["kept"]:
+            assert "correct" in life["solvable"].values()
