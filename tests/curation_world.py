@@ -15,6 +15,7 @@ from demur.curation.recipe import parse_recipe
 from demur.curation.release import Release, verify
 from demur.records import Response
 from demur.store import digest, file_digest, read_json, write_json
+from demur.testing.gates import SimulatedGate
 
 N = 14
 GATE = "demur.testing.gates:SimulatedGate"
@@ -104,6 +105,18 @@ def recipe(source: Path, gates, **more):
 
 
 GATES = [simulated("weak", strength=0.2), simulated("middle", strength=0.35), simulated("strong", strength=0.5)]
+
+
+class TextOnly(SimulatedGate):
+    """A simulated gate that takes no images, as a text model's."""
+
+    def takes(self, ask):
+        shown = ask.evidence and all(e.image is not None for e in ask.evidence)
+        return "takes no images" if ask.images or shown else super().takes(ask)
+
+
+def text_only(name, **more):
+    return {"system": "curation_world:TextOnly", "name": name, **more}
 
 
 class Dead:

@@ -105,8 +105,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         add_row(table, step.stage, f"{step.entered:,}", f"{step.kept:,}", why)
     console.print(table)
     console.print(
-        f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate wrong' "
-        f"(this build: {one['rule']})", highlight=False,
+        f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate "
+        f"asked is wrong' (this build: {one['rule']})", highlight=False,
     )  # fmt: skip
     asked = ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items())) or "nobody: every verdict was there"
     console.print(words(f"asked now: {asked}"))

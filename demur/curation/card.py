@@ -6,6 +6,7 @@ line and cannot become a heading, a link, a picture or HTML.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,8 @@ def card(
         )
         + _stage_one(manifest),
     ]
+    if asked := _asked_of_gates(manifest):
+        parts.append(asked)
     if recall:
         head = _heads(recall)
         parts.append(
@@ -163,6 +166,32 @@ def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
     return [g for g, said in sorted(dict(manifest.get("gate_models") or {}).items()) if stage in said["stages"]]
 
 
+def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
+    """What each gate was asked about the samples that were kept, and why not about the others."""
+
+    def cell(one: Mapping[str, Any] | None, at_most: str = "") -> str:
+        return f"{at_most}{one['asked']:,} of {one['of']:,}" if one else "-"
+
+    rows = []
+    for name, said in sorted(dict(manifest.get("gate_models") or {}).items()):
+        asked = said.get("asked") or {}
+        why: Counter[str] = Counter()
+        for one in asked.values():
+            why.update(one["skipped"])
+        rows.append([
+            name, cell(asked.get("parametric")), cell(asked.get("solvable"), "at most "), cell(asked.get("distractor")),
+            "; ".join(f"{reason} ({n:,})" for reason, n in sorted(why.items())) or "-",
+        ])  # fmt: skip
+    if not rows:
+        return ""
+    return (
+        "## What the gates were asked\n\nOf the questions about the samples that were kept: each sample without "
+        "evidence, with its gold evidence (until a gate was right), and with each of its distractors alone. A gate "
+        "that was not asked proves nothing; at least one was asked each time.\n\n"
+        + _table(["gate", "without evidence", "with gold", "with a distractor", "not asked because"], rows)
+    )
+
+
 def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
     """Whether a stage's rule held for every sample: only the default rule says so, and only if a gate was asked."""
     rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
@@ -194,7 +223,7 @@ def _stage_one(manifest: Mapping[str, Any]) -> str:
         return ""
     return (
         f"\n\nStage I keeps {one['kept']:d} samples that no gate answers correctly; "
-        f"{one['kept_by_the_literal_rule']:d} of these every gate answers wrongly "
+        f"{one['kept_by_the_literal_rule']:d} of these every gate that can be asked answers wrongly "
         "(the difference is what some gate declined to answer). This release goes by "
         f"the {'first' if one['rule'] == 'not_correct' else 'second'}."
     )

@@ -10,7 +10,7 @@ from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
 from demur.curation.experience import Experience, Kinds
-from demur.curation.funnel import Gate, Life, Probe, Rules, Stage, settling
+from demur.curation.funnel import MINING, Gate, Life, Probe, Rules, Stage, settling
 from demur.curation.gate import Label
 from demur.errors import UsageError
 from demur.store import seed_of
@@ -35,13 +35,18 @@ class Naive(Life):
 
 
 def naive_calls(life: Life) -> int:
-    """Calls that Algorithm 1 makes about a sample whose fate is known (a gate that cannot be asked counts as asked)."""
-    calls = len(life.of(Stage.PARAMETRIC))
+    """Calls that Algorithm 1 makes about a sample whose fate is known; a gate that cannot be asked makes none."""
+    calls = _callable(life, Stage.PARAMETRIC)
     if life.passed(Stage.PARAMETRIC):
-        calls += len(life.of(Stage.SOLVABLE))
+        calls += _callable(life, Stage.SOLVABLE)
         if life.passed(Stage.SOLVABLE):
-            calls += len(life.of(Stage.DISTRACTOR)) * len(life.distractors)
+            calls += sum(_callable(life, Stage.DISTRACTOR, d) for d in life.distractors)
     return calls
+
+
+def _callable(life: Life, stage: Stage, distractor: str = "") -> int:
+    """Gates that can be asked a question, asked or not."""
+    return sum(v is not Label.SKIPPED for v in life.of(stage, distractor).values())
 
 
 class Costs(NamedTuple):
@@ -72,7 +77,7 @@ def costs_of(gates: Sequence[Gate], distractors: Sequence[str], rules: Rules, tr
         raise UsageError("a label is missing", cure="give every label of the sample")
 
     def calls(stage: Stage, distractor: str = "") -> int:
-        return sum(v is not Label.SKIPPED for v in life.of(stage, distractor).values())
+        return _callable(life, stage, distractor)
 
     everything = sum(v is not Label.SKIPPED for v in truth.values())
     staged = least = calls(Stage.PARAMETRIC)
@@ -86,8 +91,9 @@ def costs_of(gates: Sequence[Gate], distractors: Sequence[str], rules: Rules, tr
     least += 1
     staged += sum(calls(Stage.DISTRACTOR, d) for d in distractors)
     lost = [d for d in distractors if Label.CORRECT in life.of(Stage.DISTRACTOR, d).values()]
-    if fate.stage == "distractors":
-        return Costs(everything, staged, least + max(0, len(distractors) - rules.k_min + 1))
+    if fate.stage in ("distractors", MINING):
+        candidates = sum(calls(Stage.DISTRACTOR, d) > 0 for d in distractors)
+        return Costs(everything, staged, least + max(0, candidates - rules.k_min + 1))
     gone = set(lost)
     needed = sum(1 if d in gone else calls(Stage.DISTRACTOR, d) for d in life.considered())
     return Costs(everything, staged, least + needed)
@@ -152,7 +158,7 @@ class Expected(NamedTuple):
 
 def expected(
     gates: Sequence[Gate],
-    candidates: int,
+    candidates: Sequence[frozenset[str]] | int,
     rules: Rules,
     guesses: Mapping[Stage, Guess],
     *,
@@ -162,21 +168,27 @@ def expected(
     """What asking is expected to cost, by playing ``draws`` samples through the funnel with labels drawn at random.
 
     Args:
-        gates: that take part.
-        candidates: distractors per sample.
+        gates: that take part, each in the stages in which it can be asked about these samples.
+        candidates: distractors per sample; or for each of them, best first, the gates that can be asked about it.
         rules: what decides.
         guesses: how questions of each stage turn out.
         draws: samples played.
         seed: of the draws.
     """
     dice = random.Random(seed_of(seed, "expected"))
-    ids = [f"d{i}" for i in range(candidates)]
+    if isinstance(candidates, int):
+        candidates = [frozenset(g.name for g in gates)] * candidates
+    ids = {f"d{i}": who for i, who in enumerate(candidates)}
+    cannot = {
+        Probe(g.name, Stage.DISTRACTOR, d): Label.SKIPPED
+        for g in gates if Stage.DISTRACTOR in g.stages for d, who in ids.items() if g.name not in who
+    }  # fmt: skip
     lazy: Counter[tuple[str, Stage]] = Counter()
     naive: Counter[tuple[str, Stage]] = Counter()
     experience = Experience()
     kept, squares, total = 0, 0, 0
     for _ in range(draws):
-        life = Life(gates, ids, rules, experience=experience)
+        life = Life(gates, list(ids), rules, experience=experience, labels=dict(cannot))
         questions: dict[tuple[Stage, str], Question] = {}
         asked = 0
         while wanted := life.wanted():
@@ -196,7 +208,9 @@ def expected(
                 if stage is Stage.PARAMETRIC or life.passed(Stage.PARAMETRIC):
                     if stage is Stage.DISTRACTOR and not life.passed(Stage.SOLVABLE):
                         continue
-                    naive[gate.name, stage] += candidates if stage is Stage.DISTRACTOR else 1
+                    naive[gate.name, stage] += (
+                        sum(gate.name in who for who in candidates) if stage is Stage.DISTRACTOR else 1
+                    )
     mean = total / draws
     return Expected(
         {k: v / draws for k, v in lazy.items()}, {k: v / draws for k, v in naive.items()},

@@ -22,6 +22,7 @@ from demur.curation.gate import (
     Parametric,
     Solvable,
     misleads,
+    nobody_can_say,
     solvable_with_gold,
     unknown_without_evidence,
 )
@@ -29,6 +30,8 @@ from demur.errors import UsageError
 
 HELD = "held"
 """Fate of what cannot be decided because a verdict could not be had."""
+MINING = "mining"
+"""Where a sample leaves that too few distractors were found for."""
 
 
 class Stage(StrEnum):
@@ -37,6 +40,14 @@ class Stage(StrEnum):
     PARAMETRIC = "parametric"
     SOLVABLE = "solvable"
     DISTRACTOR = "distractor"
+
+
+HOW_ASKED = {
+    Stage.PARAMETRIC: "without evidence",
+    Stage.SOLVABLE: "with the gold evidence",
+    Stage.DISTRACTOR: "alone",
+}
+"""How a gate is asked in a stage, in words."""
 
 
 class Gate(NamedTuple):
@@ -89,7 +100,7 @@ class Fate(NamedTuple):
 
     Attributes:
         kept: whether it is in the release.
-        stage: the stage that dropped it ("" when kept): parametric, solvable, distractors; or ``held``.
+        stage: where it left: parametric, solvable, mining (too few candidates), distractors, ``held``; "" when kept.
         why: one line, the same for every order in which answers were had.
         survivors: distractors that stay, in the order given (empty unless kept).
         lost: distractor -> why it left, of a kept sample.
@@ -121,6 +132,9 @@ class Life:
         exhaustive: ask every gate everything (needed for the convergence figure), decide the same.
         experience: shared by the lives of a build, so that each learns from the others.
         group: of samples that are alike, such as a source: what is learnt of one helps with the others.
+
+    Gates that cannot be asked a question are told beforehand (`Label.SKIPPED`): neither what is asked nor what asking
+    everything would have cost counts them.
     """
 
     gates: Sequence[Gate]
@@ -204,9 +218,17 @@ class Life:
         )  # fmt: skip
         for stage, keep, why in checks:
             if keep is None:
-                return self._held(stage) if not self._silent(stage) else None
+                if self._silent(stage):
+                    return None
+                if nobody_can_say(self.of(stage)):
+                    return Fate(False, stage.value, f"no gate can be asked about it {HOW_ASKED[stage]}")
+                return self._held(stage)
             if not keep:
                 return Fate(False, stage.value, why)
+        if len(self.distractors) < rules.k_min:
+            return Fate(False, MINING, f"fewer than {rules.k_min} distractors were found")
+        if sum(map(self._can_be_asked, self.distractors)) < rules.k_min:
+            return Fate(False, "distractors", f"gates can be asked about fewer than {rules.k_min} of its distractors")
         if self._possible() < rules.k_min:
             return Fate(False, "distractors", f"fewer than {rules.k_min} distractors leave it unanswerable")
         considered = self.considered()
@@ -216,11 +238,7 @@ class Life:
         sure = [d for d, v in verdicts.items() if v is True]
         if len(sure) < rules.k_min:  # with the verdicts that could not be had it might have been enough
             return self._held(Stage.DISTRACTOR)
-        lost = [
-            (d, "alone it lets a gate answer" if v is False else "a verdict on it could not be had")
-            for d, v in verdicts.items()
-            if v is not True
-        ]
+        lost = [(d, self._why_lost(d, v)) for d, v in verdicts.items() if v is not True]
         lost += [(d, f"{rules.k_enough} better ones stay already") for d in self.distractors[len(considered) :]]
         return Fate(True, "", "kept", tuple(sure), tuple(lost))
 
@@ -277,9 +295,20 @@ class Life:
     def _held(self, stage: Stage) -> Fate:
         return Fate(False, HELD, f"a verdict of the {stage.value} stage could not be had")
 
+    def _can_be_asked(self, distractor: str) -> bool:
+        """Whether some gate can be asked about a distractor alone; one that none can be asked about never stays."""
+        return not nobody_can_say(self.of(Stage.DISTRACTOR, distractor))
+
+    def _why_lost(self, distractor: str, misleading: bool | None) -> str:
+        if misleading is False:
+            return "alone it lets a gate answer"
+        if self._can_be_asked(distractor):
+            return "a verdict on it could not be had"
+        return f"no gate can be asked about it {HOW_ASKED[Stage.DISTRACTOR]}"
+
     def _possible(self) -> int:
-        """Distractors that may still stay: all but those known to help."""
-        return sum(self._misleads(d) is not False for d in self.distractors)
+        """Distractors that may still stay: all but those known to help, and those that no gate can be asked about."""
+        return sum(self._misleads(d) is not False and self._can_be_asked(d) for d in self.distractors)
 
     def _wanted_distractors(self) -> tuple[Probe, ...]:
         """As many as must be asked whatever they turn out to be; those likeliest to end the sample first."""

@@ -3,7 +3,8 @@
 Pure functions of labels. Labels are the three SimpleQA outcomes plus ``ungraded`` (no verdict could be had)
 and ``skipped`` (that model cannot be asked this). What is not known yet is absent. Each rule answers True,
 False, or None for "cannot be said from these labels" - three-valued, so that the answer does not depend on
-the order in which labels arrive, and a rule can be asked before all of them are there.
+the order in which labels arrive, and a rule can be asked before all of them are there. A gate that cannot be asked
+proves nothing: where none can be, no rule says anything.
 
 Where the paper contradicts itself the default follows its prose; the printed formulas exist as ``literal``:
 
@@ -47,21 +48,24 @@ Labels = Mapping[str, Label | None]
 
 
 def _any_correct(labels: Labels) -> bool | None:
-    """True if some gate is CORRECT; False if none is, by known labels alone; None if that cannot be said."""
+    """True if some gate is CORRECT; False if none of those asked is, and one was; None if that cannot be said."""
     if Label.CORRECT in labels.values():
         return True
-    if all(v in (Label.INCORRECT, Label.DEFLECTED, Label.SKIPPED) for v in labels.values()):
-        return False
-    return None
+    asked = [v for v in labels.values() if v is not Label.SKIPPED]
+    return False if asked and all(v in (Label.INCORRECT, Label.DEFLECTED) for v in asked) else None
 
 
 def _all_incorrect(labels: Labels) -> bool | None:
     """True if every gate that was asked is INCORRECT; None if that cannot be said."""
     if any(v in (Label.CORRECT, Label.DEFLECTED) for v in labels.values()):
         return False
-    if all(v in (Label.INCORRECT, Label.SKIPPED) for v in labels.values()):
-        return True
-    return None
+    asked = [v for v in labels.values() if v is not Label.SKIPPED]
+    return True if asked and all(v is Label.INCORRECT for v in asked) else None
+
+
+def nobody_can_say(labels: Labels) -> bool:
+    """Whether no gate can be asked at all: there is none, or each is skipped."""
+    return all(v is Label.SKIPPED for v in labels.values())
 
 
 def unknown_without_evidence(labels: Labels, rule: Parametric = "not_correct") -> bool | None:

@@ -54,7 +54,7 @@ class Drift(Record):
     largest_change: float
     """Largest change of any topic's share, in percentage points."""
     chi_square: float
-    """Of the kept counts against those that keeping at random would give."""
+    """Pearson's, of kept and left by topic; 0 when nothing left or nothing stayed."""
     freedom: int
     p: float
     """Permutation p-value: how often keeping at random changes the distribution at least as much."""
@@ -70,6 +70,11 @@ def _wilson(hits: int, n: int) -> tuple[float, float]:
 
 def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0) -> Drift:
     """Compare the topics of a pool with those of the samples kept from it.
+
+    The statistic is Pearson's chi-square of the table topic x (kept, left), so that its mean under keeping m of n at
+    random is its degrees of freedom. Kept and left differ from what is expected by the same number, d, in opposite
+    directions; d^2 / (c m / n) of a topic's kept and d^2 / (c (n - m) / n) of its left add up to n / (n - m) times the
+    first, whose sum alone is therefore too small by that factor: what is kept is drawn without replacement.
 
     Args:
         topics: of every sample of the pool.
@@ -93,10 +98,12 @@ def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 
     expected = counts * (m / n)
 
     def distance(seen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        found: npt.NDArray[np.float64] = (np.square(seen - expected) / np.maximum(expected, 1e-12)).sum(axis=-1)
+        if not 0 < m < n:
+            return np.zeros(seen.shape[:-1])
+        found: npt.NDArray[np.float64] = n / (n - m) * (np.square(seen - expected) / expected).sum(axis=-1)
         return found
 
-    chi_square = float(distance(np.array([after[t] for t in names]))) if m else 0.0
+    chi_square = float(distance(np.array([after[t] for t in names])))
     at_random = distance(np.random.default_rng(seed).multivariate_hypergeometric(counts, m, size=draws))
     reached = int((at_random >= chi_square - 1e-9).sum())
     rows = []

@@ -23,16 +23,17 @@ from demur.answers import holds
 from demur.curation.costs import naive_calls
 from demur.curation.draw import Drawn, draw
 from demur.curation.experience import Experience
-from demur.curation.funnel import HELD, Fate, Gate, Life, Probe, Stage
+from demur.curation.funnel import HELD, MINING, Fate, Gate, Life, Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.release import FunnelStep, Release, freeze, verify
 from demur.errors import ReleaseError, UsageError
 from demur.indexing.build import build_index
 from demur.indexing.encoders import Encoder, open_encoder
+from demur.pipeline.askable import all_can_be_asked
 from demur.pipeline.evaluate import Judge
 from demur.pipeline.mining_plan import MiningPlan
-from demur.pipeline.panel import RETESTED, Panel, model_options
+from demur.pipeline.panel import RETESTED, Panel, Told, model_options
 from demur.pipeline.parts import Recogniser, captioned, embedder, open_judge
 from demur.pipeline.provenance import about, verdicts
 from demur.pipeline.slots import LIVES_ALONGSIDE, Slots, ask_lives, at_once
@@ -51,6 +52,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.calls import Budget
+
+
+STEPS = {
+    "I parametric gate": {"parametric"},
+    "II distractors mined": {MINING},
+    "III quality control": {"solvable", "distractors"},
+    "verdicts had": {HELD},
+}
+"""Steps of the funnel behind the pool, and the stages in which a sample leaves there."""
 
 
 class Built(NamedTuple):
@@ -196,10 +206,37 @@ async def opened(
         prompts=prompts, ledger=folder / "calls.sqlite", concurrency=concurrency, budget=budget, prices=prices,
     )  # fmt: skip
     specs = {s.name or s.system: s for s in (*plan.gates, *plan.monitors)}
-    given = dict(models or {})
+    world = digest([pool.hashes, [s.id for s in pool.samples], encoder.fingerprint()], 32)
+    async with AsyncExitStack() as stack:
+        panel = Panel(
+            specs,
+            gate_opener(specs, kit, models or {}),
+            judge,
+            folder / "journal.jsonl",
+            world=world,
+            seed=plan.seed,
+            prompts=prompts,
+            each=concurrency,
+        )
+        stack.push_async_callback(panel.close)
+        for name in specs:  # a gate that cannot be opened is told before anything is asked
+            panel.system(name)
+        yield Workshop(pool, judge, encoder, embed, panel, prompts)
 
-    def open_gate(name: str, draw: int) -> System:
-        options = {**specs[name].options, **given.get(name, {})}
+
+def gate_opener(
+    specs: Mapping[str, GateSpec], kit: Kit, models: Mapping[str, Mapping[str, Any]]
+) -> Callable[[str, int], System]:
+    """What opens the system of a gate for a draw: ``(name, draw) -> System``.
+
+    Args:
+        specs: name -> what the recipe says of it.
+        kit: what systems are given; ``options`` are each gate's own.
+        models: name -> options that go before the recipe's (``system``: another address).
+    """
+
+    def opened(name: str, draw: int) -> System:
+        options = {**specs[name].options, **models.get(name, {})}
         address = str(options.pop("system", specs[name].system))
         if specs[name].name and "name" not in options and not address.startswith(("prior", "reader", "answers")):
             options["name"] = name
@@ -212,22 +249,7 @@ async def opened(
             system.draw = draw
         return system
 
-    world = digest([pool.hashes, [s.id for s in pool.samples], encoder.fingerprint()], 32)
-    async with AsyncExitStack() as stack:
-        panel = Panel(
-            specs,
-            open_gate,
-            judge,
-            folder / "journal.jsonl",
-            world=world,
-            seed=plan.seed,
-            prompts=prompts,
-            each=concurrency,
-        )
-        stack.push_async_callback(panel.close)
-        for name in specs:  # a gate that cannot be opened is told before anything is asked
-            panel.system(name)
-        yield Workshop(pool, judge, encoder, embed, panel, prompts)
+    return opened
 
 
 def gates_of(specs: Mapping[str, GateSpec]) -> list[Gate]:
@@ -274,6 +296,11 @@ async def _curate(
         for s in pool.samples
     }
     samples = {s.id: s for s in pool.samples}
+    if not skip_bad:
+        all_can_be_asked(plan, pool, gates, panel.skipped)
+    for sample in pool.samples:
+        for stage in (Stage.PARAMETRIC, Stage.SOLVABLE):
+            _skip(panel, sample, lives[sample.id], Probe("", stage))
 
     # What is asked without evidence or with gold needs no index: another thread embeds the knowledge base meanwhile.
     steps.stage("index, and ask the gates without evidence and with gold")
@@ -291,6 +318,8 @@ async def _curate(
     for sample in survivors:
         samples[sample.id] = mined[sample.id]
         lives[sample.id].distractors = [e.id for e in mined[sample.id].negatives]
+        for shown in lives[sample.id].distractors:
+            _skip(panel, samples[sample.id], lives[sample.id], Probe("", Stage.DISTRACTOR, shown))
 
     steps.stage("quality control")
     await ask_all(panel, samples, lives, frozenset(Stage), steps, hurry=hurry)
@@ -328,6 +357,16 @@ async def _curate(
     used = sum(label is not Label.SKIPPED for life in lives.values() for label in life.labels.values())
     naive = sum(map(naive_calls, lives.values()))
     return Built(release, funnel, recall, dict(panel.asked), used, naive, held)
+
+
+def _skip(panel: Panel, sample: Sample, life: Life, question: Probe) -> None:
+    """Tell a sample's state which gates cannot be asked a question, so that none is counted on."""
+    taking_part = {g.name for g in life.gates}
+    for gate, why in panel.skipped(sample, question.stage, question.distractor).items():
+        if gate in taking_part:
+            probe = question._replace(gate=gate)
+            panel.told[sample.id, probe] = Told(Label.SKIPPED, "", why)
+            life.tell(probe, Label.SKIPPED)
 
 
 async def ask_all(
@@ -408,7 +447,7 @@ def all_drops(mined: Iterable[Drop], fates: Mapping[str, Fate]) -> list[Drop]:
         if fate.kept:
             drops += [Drop(sample=i, evidence=e, stage="distractor", reason=why) for e, why in fate.lost]
         else:
-            mining = told.get(i, ()) if fate.stage == "distractors" else ()
+            mining = told.get(i, ()) if fate.stage in (MINING, "distractors") else ()
             drops.append(Drop(sample=i, stage=fate.stage, reason=fate.why, detail="; ".join(mining)))
     return drops
 
@@ -454,12 +493,7 @@ def _funnel(pool: Drawn, fates: Mapping[str, Fate]) -> list[FunnelStep]:
     }
     steps = [FunnelStep(stage="pool", entered=total, kept=chosen, dropped={k: v for k, v in gone_before.items() if v})]
     left = list(fates.values())
-    for name, stages in (
-        ("I parametric gate", {"parametric"}),
-        ("III solvable with gold", {"solvable"}),
-        ("III distractors", {"distractors"}),
-        ("verdicts had", {HELD}),
-    ):
+    for name, stages in STEPS.items():
         gone = [f for f in left if f.stage in stages]
         steps.append(
             FunnelStep(

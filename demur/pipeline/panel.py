@@ -59,6 +59,28 @@ def ask_of(sample: Sample, probe: Probe, seed: int, how: str, prompts: Prompts) 
     return make_ask(sample, made, condition(how), prompts)
 
 
+def skip_reasons(
+    specs: Mapping[str, GateSpec],
+    system: Callable[[str], System],
+    sample: Sample,
+    stage: Stage,
+    distractor: str,
+    seed: int,
+    prompts: Prompts,
+) -> dict[str, str]:
+    """Gate -> why it cannot be asked this; gates that can be, or are of other stages, are left out."""
+    found: dict[str, str] = {}
+    asks: dict[str, Ask] = {}
+    for name, spec in specs.items():
+        if stage in spec.stages:
+            how = spec.condition
+            if how not in asks:
+                asks[how] = ask_of(sample, Probe(name, stage, distractor), seed, how, prompts)
+            if why := system(name).takes(asks[how]):
+                found[name] = why
+    return found
+
+
 def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """A recipe's options of a model gate as `ModelSystem` takes them: ``images`` (many, one, none), ``captions`` (with,
     without, only) and ``prompt_tokens`` make its layout; the rest is sampling.
@@ -164,6 +186,10 @@ class Panel:
         if not draw:
             self.told[sample.id, probe] = told
         return told.label
+
+    def skipped(self, sample: Sample, stage: Stage, distractor: str = "") -> dict[str, str]:
+        """Gate -> why it cannot be asked this (see `skip_reasons`)."""
+        return skip_reasons(self._specs, self.system, sample, stage, distractor, self._seed, self._prompts)
 
     def known(self, sample: Sample, probe: Probe) -> Label | None:
         """The label of a probe that need not be asked: the journal had it, or that gate cannot be asked this."""

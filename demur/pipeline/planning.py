@@ -13,6 +13,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from statistics import pvariance
@@ -25,16 +26,20 @@ from demur.curation.funnel import Probe, Rules, Stage, settling
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.errors import UsageError
-from demur.pipeline.curate import enough_candidates, gates_of
-from demur.pipeline.panel import ask_of, key_of, model_options, read_journal
+from demur.pipeline.askable import Askable, Skips, all_can_be_asked, askable
+from demur.pipeline.curate import enough_candidates, gate_opener, gates_of
+from demur.pipeline.panel import ask_of, key_of, model_options, read_journal, skip_reasons
 from demur.pipeline.parts import open_judge
-from demur.records import Record, Request, Sample
+from demur.records import Modality, Record, Request, Sample
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit
 from demur.scenarios.systems.model import ModelSystem
 from demur.store import Problems, read_image, read_jsonl, seed_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from demur.calls import Plan
 
 ASSUMED = {Stage.PARAMETRIC: 0.3, Stage.SOLVABLE: 0.6, Stage.DISTRACTOR: 0.1}
@@ -161,6 +166,9 @@ def plan_build(
     given = _rates(rates or {}, specs)
     pool = draw(plan.sources, out / "build" / "pool", base=base, seed=plan.seed, skip_bad=skip_bad)
     enough_candidates(plan, pool)
+    gates, skips = gates_of(specs), _skips(plan, pool)
+    if not skip_bad:
+        all_can_be_asked(plan, pool, gates, skips)
     n = len(pool.samples)
     rules = plan.rules.rules()
     journals = [out / "build" / "journal.jsonl"]
@@ -185,13 +193,9 @@ def plan_build(
     learnt = {s for s, names in of_stage.items() if names and all(origin[g, s] == "measured" for g in names)}
     basis: Literal["learnt", "assumed"] = "learnt" if learnt == {s for s in Stage if of_stage[s]} else "assumed"
 
-    def candidates_of(source: str) -> int:
-        how = pool.specs[source].retrieval or plan.retrieval
-        mine = [s for s in pool.samples if s.source == source]
-        native = sum(len(s.negatives) for s in mine) if how.native else 0
-        return how.wanted + round(native / max(1, len(mine)))
-
-    sizes = Counter(sources.values())
+    # Samples of a source about which the same gates can be asked are played together.
+    sizes = Counter((s.source, askable(s, gates, skips)) for s in pool.samples)
+    shown = {source: _candidates(plan, pool, source) for source in set(sources.values())}
 
     def outcome(
         patterns: Mapping[tuple[str, Stage], Counter[Answers]], together: float, seed: int, draws: int
@@ -199,7 +203,7 @@ def plan_build(
         calls: Counter[tuple[str, Stage]] = Counter()
         naive: Counter[tuple[str, Stage]] = Counter()
         variance = kept = 0.0
-        for source, size in sizes.items():
+        for (source, able), size in sizes.items():
             guesses: dict[Stage, Guess] = {}
             for stage, names in of_stage.items():
                 if stage in learnt:
@@ -208,8 +212,8 @@ def plan_build(
                 else:
                     guesses[stage] = Assumed({g: rate[g, stage] for g in names}, together)
             played: Expected = expected(
-                gates_of(specs),
-                candidates_of(source),
+                able.gates(gates),
+                [able.image if kind is Modality.IMAGE else able.text for kind in shown[source]],
                 rules,
                 guesses,
                 draws=max(100, round(draws * size / n)),
@@ -236,7 +240,7 @@ def plan_build(
     for stage in Stage:
         for name in of_stage[stage]:
             key = (name, stage)
-            most = n * (max(map(candidates_of, sizes)) if stage is Stage.DISTRACTOR else 1)
+            most = sum(size * _questions(name, stage, able, shown[source]) for (source, able), size in sizes.items())
             expects = min(most, round(likely.calls.get(key, 0.0)))
             tokens, price = _per_call(plan, specs[name], name, stage, pool, out, prices)
             per_call[key] = price
@@ -279,10 +283,51 @@ def plan_build(
         notes.append(f"the re-test of {plan.retest} kept samples is not in it")
     notes += _price_notes(specs.values(), prices)
     return BuildPlan(
-        samples=n, candidates=max(map(candidates_of, sizes)), lines=tuple(lines), calls=(round(low), round(high)),
+        samples=n, candidates=max(map(len, shown.values())), lines=tuple(lines), calls=(round(low), round(high)),
         money=dollars, kept=round(likely.kept, 4), kept_range=(round(k_low, 4), round(min(1.0, k_high), 4)),
         verdicts=sum(known.had.values()), basis=basis, notes=tuple(notes),
     )  # fmt: skip
+
+
+def _candidates(plan: BuildRecipe, pool: Drawn, source: str) -> list[Modality]:
+    """The kinds of the distractors that a sample of a source will have, on the whole and at most."""
+    how = pool.specs[source].retrieval or plan.retrieval
+    mine = [s for s in pool.samples if s.source == source]
+    native = Counter(e.modality for s in mine for e in s.negatives) if how.native else Counter[Modality]()
+    total = round(native.total() / max(1, len(mine)))
+    images = round(native[Modality.IMAGE] / max(1, len(mine)))
+    text = how.text + how.lexical + total - images
+    return [Modality.TEXT] * text + [Modality.IMAGE] * (how.visual + images)
+
+
+def _questions(gate: str, stage: Stage, able: Askable, shown: Sequence[Modality]) -> int:
+    """Most questions of a stage that a gate can be asked about a sample."""
+    if stage is Stage.DISTRACTOR:
+        return sum(gate in (able.image if kind is Modality.IMAGE else able.text) for kind in shown)
+    return int(gate in (able.parametric if stage is Stage.PARAMETRIC else able.solvable))
+
+
+def _skips(plan: BuildRecipe, pool: Drawn) -> Skips:
+    """What gates cannot be asked; they are opened for that, and nothing is embedded or sent."""
+    specs, prompts = plan.specs(), Prompts()
+
+    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        import numpy as np
+
+        return np.zeros((len(texts), 1), np.float32)
+
+    kit = Kit(
+        read_image=lambda ref: read_image(ref, pool.root), embed=embed, recognise=lambda ref: [], pool=pool.samples,
+        prompts=prompts,
+    )  # fmt: skip
+    opened = cache(gate_opener(specs, kit, {}))
+    for name in specs:  # one that cannot be opened is told now
+        opened(name, 0)
+
+    def skips(sample: Sample, stage: Stage, distractor: str) -> dict[str, str]:
+        return skip_reasons(specs, lambda name: opened(name, 0), sample, stage, distractor, plan.seed, prompts)
+
+    return skips
 
 
 def _resampled(
@@ -377,7 +422,7 @@ def _price_notes(specs: Iterable[GateSpec], prices: Path | None) -> list[str]:
 def _per_call(
     plan: BuildRecipe, spec: GateSpec, name: str, stage: Stage, pool: Drawn, out: Path, prices: Path | None
 ) -> tuple[float, float | None]:
-    """(prompt tokens, US dollars) of a mean question of a stage to a gate; the ledger's replies count as free."""
+    """(prompt tokens, US dollars) of a mean question of a stage that a gate can be asked and has no reply to yet."""
     if spec.system.partition(":")[0] != "model" or not spec.system.partition(":")[2]:
         return 0.0, 0.0
     from demur.calls import plan as plan_calls
@@ -387,22 +432,21 @@ def _per_call(
     kit = Kit(read_image=lambda ref: read_image(ref, pool.root), prompts=prompts, options=options)
     system = ModelSystem(spec.system.partition(":")[2], kit)
 
-    def probes(sample: Sample) -> Probe:
-        return Probe(name, stage, sample.gold[0].id if stage is Stage.DISTRACTOR else "")
-
     def requests() -> Iterator[Request]:
         for sample in pool.samples:
-            ask = ask_of(sample, probes(sample), plan.seed, spec.condition, prompts)
-            if not system.takes(ask):
-                yield system.request(ask)
+            # its gold evidence stands in for the distractors that nobody has found yet
+            for shown in (e.id for e in sample.gold) if stage is Stage.DISTRACTOR else ("",):
+                ask = ask_of(sample, Probe(name, stage, shown), plan.seed, spec.condition, prompts)
+                if not system.takes(ask):
+                    yield system.request(ask)
+                    break
 
     several = islice(requests(), STAND_INS) if stage is Stage.DISTRACTOR else requests()
     ledger = None if stage is Stage.DISTRACTOR else out / "build" / "calls.sqlite"
     line = plan_calls(stage.value, system.addresses[0], several, ledger=ledger, prices=prices).lines[0]
-    taken = line.calls / max(1, min(STAND_INS, len(pool.samples)) if stage is Stage.DISTRACTOR else len(pool.samples))
     if not line.to_pay:
         return 0.0, 0.0
-    return taken * line.prompt / line.to_pay, None if line.money is None else taken * line.money / line.to_pay
+    return line.prompt / line.to_pay, None if line.money is None else line.money / line.to_pay
 
 
 def plan_convergence(

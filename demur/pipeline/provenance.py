@@ -69,7 +69,9 @@ def about(
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": shop.judge.id,
         "gates": list(specs),
-        "gate_models": {name: _model(plan, shop, name) for name in specs},
+        "gate_models": {
+            name: _model(plan, shop, name) | {"asked": _asked(name, lives, fates, panel)} for name in specs
+        },
         "models": {name: system.note or system.id for name, system in systems.items()} | {encoder.name: encoder.note},
         "prompts": shop.prompts.sha256,
         "stage_one": {
@@ -115,6 +117,28 @@ def _model(plan: BuildRecipe, shop: Workshop, name: str) -> dict[str, Any]:
     else:
         said["decoding"] = dict(spec.options)
     return said
+
+
+def _asked(name: str, lives: Mapping[str, Life], fates: Mapping[str, Fate], panel: Panel) -> dict[str, dict[str, Any]]:
+    """Stage -> what a gate was asked about the kept samples, of how many questions, and why not the others.
+
+    Without evidence and with each distractor that stays it was asked all that it can be, however the release was built;
+    with the gold evidence ``asked`` is what it could be: one right answer of any gate is enough.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for sample, fate in fates.items():
+        if fate.kept:
+            for stage in Stage:
+                for shown in fate.survivors if stage is Stage.DISTRACTOR else ("",):
+                    labels = lives[sample].of(stage, shown)
+                    if name in labels:
+                        one = found.setdefault(stage.value, {"asked": 0, "of": 0, "skipped": Counter[str]()})
+                        one["of"] += 1
+                        if labels[name] is Label.SKIPPED:
+                            one["skipped"][panel.told[sample, Probe(name, stage, shown)].why] += 1
+                        else:
+                            one["asked"] += 1
+    return {stage: one | {"skipped": dict(sorted(one["skipped"].items()))} for stage, one in found.items()}
 
 
 def _topics(plan: BuildRecipe, shop: Workshop, fates: Mapping[str, Fate]) -> Iterator[Drift]:

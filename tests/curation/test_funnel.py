@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.curation.costs import Assumed, Learnt, Naive, costs_of, expected
+from demur.curation.costs import Assumed, Learnt, Naive, costs_of, expected, naive_calls
 from demur.curation.experience import Experience, Kinds
-from demur.curation.funnel import HELD, Gate, Life, Probe, Rules, Stage
+from demur.curation.funnel import HELD, MINING, Fate, Gate, Life, Probe, Rules, Stage
 from demur.curation.gate import Label, misleads, solvable_with_gold, unknown_without_evidence
 from demur.errors import UsageError
 
@@ -24,7 +24,7 @@ def table(*labels):
 @pytest.mark.parametrize(
     ("labels", "default", "literal"),
     [((I, I, I, I), True, True), ((I, I, N, I), True, False), ((I, C, I, I), False, False), ((I, U, I), None, None),
-     ((C, U), False, False), ((N, U), None, False), ((I, S), True, True), ((I, None), None, None)],
+     ((C, U), False, False), ((N, U), None, False), ((I, S), True, True), ((I, None), None, None), ((S, S), None, None), ((), None, None)],
 )  # fmt: skip
 def test_stage_one(labels, default, literal):
     assert unknown_without_evidence(table(*labels)) is default
@@ -34,7 +34,7 @@ def test_stage_one(labels, default, literal):
 @pytest.mark.parametrize(
     ("labels", "default", "equation4", "algorithm1"),
     [((I, I, I, I), False, False, True), ((N, I, I, N), False, True, True), ((C, I), True, True, False), ((U, C), True, True, False),
-     ((U, I), None, None, None)],
+     ((U, I), None, None, None), ((S, S), None, None, None), ((), None, None, None)],
 )  # fmt: skip
 def test_stage_three_solvability_and_its_literal_variants(labels, default, equation4, algorithm1):
     assert solvable_with_gold(table(*labels)) is default
@@ -46,6 +46,29 @@ def test_a_distractor_stays_unless_it_helps():
     assert misleads(table(I, N)) is True
     assert misleads(table(I, C)) is False
     assert misleads(table(I, U)) is None
+    assert misleads(table(S, S)) is None
+    assert misleads({}) is None
+
+
+def test_where_no_gate_can_be_asked_nothing_is_proved():
+    gate = Gate("g")
+    unasked = Life([gate], [], Rules(k_min=0), labels={Probe("g", Stage.PARAMETRIC): S})
+    assert unasked.wanted() == ()
+    assert unasked.fate() == Fate(False, "parametric", "no gate can be asked about it without evidence")
+    unshown = Life([gate], [], Rules(k_min=0), labels={Probe("g", Stage.PARAMETRIC): I, Probe("g", Stage.SOLVABLE): S})
+    assert unshown.fate() == Fate(False, "solvable", "no gate can be asked about it with the gold evidence")
+    passed = {Probe("g", Stage.PARAMETRIC): I, Probe("g", Stage.SOLVABLE): C}
+    alone = passed | {Probe("g", Stage.DISTRACTOR, "a"): S}
+    life = Life([gate], ["a", "b"], Rules(k_min=1), labels=dict(alone))
+    assert naive_calls(life) == 2 + 1
+    assert [p.distractor for p in life.wanted()] == ["b"]
+    life.tell(Probe("g", Stage.DISTRACTOR, "b"), I)
+    assert life.fate().survivors == ("b",)
+    assert life.fate().lost == (("a", "no gate can be asked about it alone"),)
+    few = Life([gate], ["a", "b"], Rules(k_min=2), labels=dict(alone))
+    assert few.wanted() == ()
+    assert few.fate().why == "gates can be asked about fewer than 2 of its distractors"
+    assert Life([gate], ["a"], Rules(k_min=2), labels=passed).fate().stage == MINING
 
 
 labels_drawn = st.sampled_from([C, I, I, I, N, U, S])
@@ -91,6 +114,8 @@ class AnyOrder(Experience):
 
 
 def live(life: Life, truth, pick=lambda names: names[0], within=1.0) -> int:
+    """Ask what is wanted; which gates cannot be asked is known before. Returns the questions asked."""
+    life.labels |= {probe: S for probe, label in truth.items() if label is S}
     asked = 0
     while wanted := life.wanted():
         for probe in wanted:
@@ -107,8 +132,8 @@ def test_asking_only_what_matters_decides_the_same_as_asking_everything(world, d
     """By every order: learnt, cheapest first, in a hurry, at random; and as Algorithm 1 does."""
     gates, distractors, rules, truth = world
     full = Life(gates, distractors, rules, exhaustive=True)
-    assert live(full, truth) == len(truth)
-    most = len(truth)
+    most = sum(label is not S for label in truth.values())
+    assert live(full, truth) == most
     if (rules.parametric, rules.solvable) == ("not_correct", "any_correct"):
         naive = Naive(gates, distractors, rules)
         most = live(naive, truth)
@@ -208,6 +233,7 @@ def test_no_order_asks_fewer_than_the_bound_and_lazy_asks_no_more_than_algorithm
         life = Life(gates, distractors, rules, experience=experience)
         live(life, truth)
         asked = sum(label is not S for label in life.labels.values())
+        assert naive_calls(life) == costs.algorithm1
         assert costs.least <= asked <= costs.algorithm1 <= costs.exhaustive
 
 

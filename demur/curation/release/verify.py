@@ -18,7 +18,7 @@ from demur.curation.release.layout import (
 )
 from demur.curation.release.opened import Picture, Release
 from demur.errors import DataError, DemurError
-from demur.records import AnswerSpec, Evidence, GateVerdict, Sample
+from demur.records import AnswerSpec, Evidence, GateVerdict, Outcome, Sample
 from demur.store import Problems, digest, file_digest, image_ref, read_json, read_records, why_invalid
 
 if TYPE_CHECKING:
@@ -228,6 +228,8 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
         if "correct" in v.labels.values():
             yield f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"
         yield from (f"gates.jsonl: {v.sample} was asked of {g!r}, no gate" for g in sorted(set(v.labels) - set(gates)))
+        if not set(v.labels.values()) & set(Outcome):
+            yield f"gates.jsonl: no gate was asked about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"
     wanted: set[tuple[str, str, str]] = set()
     for s in samples:
         wanted |= {(s.id, "parametric", ""), *((s.id, "distractor", e.id) for e in s.negatives)}
@@ -279,6 +281,11 @@ def _manifest_faults(release: Release, derived: dict[str, Any]) -> Iterator[str]
         held = sum(steps[-1].dropped.values())  # of these the first stage may be undecided
         if not stage.kept - held <= kept <= stage.kept or one["kept_by_the_literal_rule"] > one["kept"]:
             yield f"manifest.json: stage_one keeps {kept}, the funnel {stage.kept}"
+    for gate, model in (manifest.get("gate_models") or {}).items():
+        for stage_name, of in (("parametric", derived["samples"]), ("distractor", derived["distractors"])):
+            a = (model.get("asked") or {}).get(stage_name)
+            if a and not a["of"] == of == a["asked"] + sum(a["skipped"].values()):
+                yield f"manifest.json: gate {gate} was asked {a['asked']} of {a['of']} ({stage_name}), not of {of}"
     for gate, c in (manifest.get("retest") or {}).items():
         labels = sum(n for key, n in c.items() if key not in ("asked", "same"))
         if (
