@@ -54,15 +54,19 @@ class UsageError(DemurError):
     exit_code = 2
 
 
+def did_you_mean(name: str, known: Sequence[str], *, cutoff: float = 0.5) -> str:
+    """``did you mean 'gold'?`` for a name that nobody knows; "" where none that is known is like it."""
+    near = get_close_matches(name, known, n=1, cutoff=cutoff)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
 class UnknownPart(UsageError):
     """No part of that kind has that name; the message lists those that exist."""
 
     def __init__(self, kind: str, name: str, known: Sequence[str], *, hint: str = "") -> None:
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
-        cure = f"did you mean {near[0]!r}? " if near else ""
         super().__init__(
             f"no {kind} named {name!r}; known: {', '.join(sorted(known)) or 'none'}",
-            cure=cure + (hint or "or give 'module:Class' for your own"),
+            cure=" ".join(filter(None, (did_you_mean(name, known), hint or "or give 'module:Class' for your own"))),
         )
         self.kind, self.name, self.known = kind, name, tuple(known)
 

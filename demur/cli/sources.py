@@ -146,6 +146,13 @@ def _text(checked: Checked) -> str:
         f"  documents    {checked.documents:,}",
         f"  pictures     {checked.images:,} read",
     ]
+    if checked.not_for_a_release:
+        out.append(f"  no release   can hold {checked.not_for_a_release:,} of them: nothing is gold evidence")
+    if checked.named:
+        out += ["", "samples that are counted above:"]
+    for what, ids in checked.named.items():
+        more = int(getattr(checked, what)) - len(ids[:8])
+        out.append(f"  {what.replace('_', ' ')}: {', '.join(ids[:8])}" + (f", and {more:,} more" if more else ""))
     if checked.notes:
         out += ["", "notes:"] + [f"  {count:>8,}  {note}" for note, count in checked.notes.items()]
     out += ["", "items:"]

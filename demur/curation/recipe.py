@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -27,7 +26,7 @@ from pydantic import (
 from demur.curation.funnel import Rules, Stage
 from demur.curation.gate import Parametric, Solvable
 from demur.curation.mining_options import MiningOptions, complaint
-from demur.errors import UsageError
+from demur.errors import UsageError, did_you_mean
 from demur.records import Record
 from demur.store import storage_errors
 
@@ -184,8 +183,8 @@ def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
 def _complaint(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         place = ".".join(str(step) for step in error["loc"])
-        near = get_close_matches(str(error["loc"][-1]), _keys(error["loc"][:-1]), n=1)
-        return f"{place}: no such key" + (f" (did you mean {near[0]!r}?)" if near else "")
+        near = did_you_mean(str(error["loc"][-1]), _keys(error["loc"][:-1]), cutoff=0.6)
+        return f"{place}: no such key" + (f" ({near})" if near else "")
     return complaint(error)
 
 

@@ -24,9 +24,11 @@ def checked(name, folder, pins=(), limit=None, **options):
 @pytest.mark.parametrize("name", sorted(mini.BUILDERS))
 def test_a_healthy_folder_is_sound(name, tmp_path):
     report = checked(name, mini.BUILDERS[name](tmp_path))
-    assert report.findings == ()
+    # its publisher gives a question with an answer and no page: no build can have it
+    refused = {"mmlongbench": ("samples.json:20 (2): a build refuses it: it has no gold evidence",)}
+    assert report.findings == refused.get(name, ())
     assert report.samples == len(report.shown) or report.samples > 5
-    assert report.problems == {}
+    assert report.problems == ({"refused by a build": 1} if name in refused else {})
 
 
 def test_counts_are_those_of_the_folder(tmp_path):
@@ -128,6 +130,64 @@ def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
             return iter(list(open_source("generic", tmp_path, Problems()).samples())[:1] * 2)
 
     assert "q.jsonl:1 (1): two samples have this id" in check(Twice()).findings
+
+
+def test_check_asks_what_a_build_asks(tmp_path):
+    """What a build refuses is a finding, with the same words, whichever sample it is."""
+    from demur.curation.pool import build
+    from demur.errors import BadInput
+
+    folder = tmp_path / "data"
+    mini.put(folder / "demur-map.yaml", MAPPED)
+    mini.put(folder / "a.png", mini.png(1))
+    good = {"answers": ["Text"], "gold": ["d1"], "ok": None}
+    mini.lines(
+        folder / "docs.jsonl", [{"id": "d1", "title": "T", "text": "Text."}, {"id": "d2", "title": "P", "pic": "a.png"}]
+    )
+    mini.lines(
+        folder / "q.jsonl",
+        [
+            good | {"id": "good", "question": "Which word?"},
+            good | {"id": "states", "question": "Which text has the word text?"},
+            good | {"id": "goldless", "question": "Which one?", "gold": []},
+            good | {"id": "shown", "question": "Which picture?", "image": "a.png", "gold": ["d2"]},
+            good | {"id": "none", "question": "Which other?", "gold": [], "ok": "no"},
+            {"id": "count", "question": "How many rings has 2-butanol?", "answers": ["2"], "gold": ["d1"]},
+        ],
+    )
+    report = checked("generic", folder)
+    with pytest.raises(BadInput) as refused:
+        build([open_source("generic", folder, Problems())], tmp_path / "pool", documents=True, for_release=True)
+    by_build = {line.split(": ", 1)[1] for line in refused.value.problems}
+    by_check = {line.replace("a build refuses it: ", "") for line in report.findings}
+    assert by_build == by_check | {"q.jsonl:5 (none): it has no gold evidence"}
+    assert len(by_check) == 3
+    assert report.named["unanswerable"] == ("none",)
+    assert report.named["without_gold"] == ("goldless", "none")
+    assert report.named["not_for_a_release"] == ("none",)
+    assert report.notes["inferred: answerable, where ok holds nothing"] == 5
+
+
+MAPPED = """
+name: mine
+samples:
+  files: q.jsonl
+  fields: {images: image, gold: gold, answerable: ok}
+documents:
+  files: docs.jsonl
+  fields: {text: text, image: pic}
+"""
+
+
+def test_check_names_what_it_counts(tmp_path, capsys):
+    mini.put(tmp_path / "demur-map.yaml", MAPPED)
+    mini.lines(tmp_path / "docs.jsonl", [{"id": "d", "text": "Text.", "pic": None}])
+    row = {"question": "Which?", "answers": ["x"], "image": None}
+    mini.lines(tmp_path / "q.jsonl", [row | {"id": f"u{n:02}", "gold": [], "ok": "false"} for n in range(30)])
+    assert main(["sources", "check", "generic", str(tmp_path)]) == 1  # thirty times the same question
+    out = capsys.readouterr().out
+    assert "unanswerable: u00, u01, u02, u03, u04, u05, u06, u07, and 22 more" in out
+    assert "no release   can hold 30 of them" in out
 
 
 def test_an_empty_set_is_a_finding(tmp_path):

@@ -7,7 +7,9 @@ import mini_sources as mini
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
+from demur.cli import main
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.atlas import Atlas
 from demur.errors import UsageError
@@ -146,17 +148,165 @@ def test_inline_evidence_nested_fields_and_options(tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("samples: {files: [a.jsonl], fieldz: {}}", "samples.fieldz: Extra inputs"),
-        ("samples: {}", "give either files or dataset"),
-        ("samples: [", "not YAML"),
-        ("name: A B\nsamples: {files: [a.jsonl]}", "name: String should match"),
+        ("samples: {files: [a.jsonl], fieldz: {}}", "line 1: samples has no key 'fieldz'; did you mean 'fields'?"),
+        ("samples: {}", "line 1: samples needs `files` or `dataset`, and has neither"),
+        ("samples:\n  files: [a]\n  dataset: {path: x}", "line 1: samples needs `files` or `dataset`, and has both"),
+        ("samples: [", "line 1: not YAML"),
+        ("", "a field map is a mapping"),
+        ("- a", "a field map is a mapping"),
+        ("name: x", "line 1: the map lacks the key 'samples'"),
+        ("name: A B\nsamples: {files: [a.jsonl]}", "line 1: name is 'A B', expected small letters, digits"),
+        ("samples:\n  files: [a]\n  fields:\n    id: id\n    golde: x", "line 5: samples.fields has no key 'golde'; did you mean 'gold'?"),
+        ("samples:\n  files: [a]\n  fields:\n    id: [a, b]", "line 4: samples.fields.id is the list ['a', 'b'], expected one text"),
+        ("samples:\n  files: [a]\n  fields:\n    gold: {a: b}", "line 4: samples.fields.gold is a mapping, expected a name or a list of names"),
+        ("samples:\n  files: [a]\n  fields: question", "line 3: samples.fields is 'question', expected keys below it"),
+        ("samples:\n  files: [a]\n  fields:\n    gold: a\n    gold: b", "line 5: samples.fields.gold stands there twice"),
+        ("samples: {files: [a]}\ndocuments:\n  - files: [b]\n    feelds: {}", "line 4: documents[0] has no key 'feelds'; did you mean 'fields'?"),
+        ("samples: {files: [a]}\ndocuments:\n  - files: [b]\n    fields: {id: id}", "documents[0] needs fields with `text` or `image`"),
+        ("samples: {files: [a]}\ndocuments: text.jsonl", "line 2: documents is 'text.jsonl', expected a list of parts"),
+        ("samples: {files: [a], dataset: }", "samples"),
     ],
-)
-def test_a_wrong_map_is_named(tmp_path, text, why):
-    mini.put(tmp_path / "demur-map.yaml", text)
-    with pytest.raises(UsageError, match=why) as caught:
+)  # fmt: skip
+def test_a_wrong_map_is_told_in_words_of_the_map(tmp_path, text, why):
+    path = mini.put(tmp_path / "demur-map.yaml", text)
+    if "dataset: }" in text:  # an empty value is no second origin
         open_source("generic", tmp_path, Problems())
-    assert "demur-map.yaml" in str(caught.value)
+        return
+    with pytest.raises(UsageError) as caught:
+        open_source("generic", tmp_path, Problems())
+    said = str(caught.value)
+    assert said.startswith(f"{path}: ")
+    assert why in said
+    assert "for example `" in said
+    for word in ("Input should", "Extra inputs", "Field required", "pydantic", "tuple"):
+        assert word not in said
+
+
+def test_every_example_of_a_map_works(tmp_path):
+    """The lines that errors advise are read without a complaint."""
+    from demur.curation.sources.field_map import _EXAMPLES, FieldMap
+
+    whole = {"name": "x", "samples": {"files": ["a"], "fields": {}}, "documents": []}
+    for key, line in _EXAMPLES.items():
+        told = yaml.safe_load(line)
+        for place in ((), ("samples",), ("samples", "fields")):
+            value = json.loads(json.dumps(whole))
+            node = value
+            for step in place:
+                node = node[step]
+            node.update(told)
+            if "dataset" in told:
+                node.pop("files", None)
+            try:
+                FieldMap.model_validate(value)
+                break
+            except ValueError:
+                continue
+        else:
+            pytest.fail(f"the example for {key} stands nowhere: {line}")
+
+
+def test_all_that_is_wrong_with_a_map_is_told_at_once(tmp_path):
+    mini.put(tmp_path / "demur-map.yaml", "nam: x\nsamples:\n  files: [a]\n  fields: {golde: g, anwers: a}\n")
+    with pytest.raises(UsageError) as caught:
+        open_source("generic", tmp_path, Problems())
+    assert all(word in str(caught.value) for word in ("'name'", "'gold'", "'answers'"))
+
+
+def wrongly_mapped(folder, fields, **documents):
+    mini.put(
+        folder / "demur-map.yaml",
+        yaml.safe_dump({
+            "samples": {"files": ["q.jsonl"], "fields": fields},
+            "documents": [{"files": ["docs.jsonl"], "fields": {"text": "body", **documents}}],
+        }),
+    )  # fmt: skip
+    mini.lines(folder / "docs.jsonl", [{"id": "d1", "title": "N", "body": "Body one."}])
+    mini.lines(
+        folder / "q.jsonl",
+        [
+            {"id": str(n), "question": f"Which {n}?", "answers": ["x"], "gold_text": ["d1"], "pic": None}
+            for n in range(4)
+        ],
+    )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("fields", "documents", "said"),
+    [
+        ({"gold": "gold_txt"}, {}, "samples.fields.gold: gold_txt: none of the 4 rows of q.jsonl has this field; did you mean 'gold_text'?"),
+        ({"gold": ["gold_text", "drawing"]}, {}, "samples.fields.gold: drawing: none of the 4 rows"),
+        ({"gold": "gold_text", "images": "picture"}, {}, "samples.fields.images: picture: none of the 4 rows"),
+        ({"gold": "gold_text", "answerable": "ok"}, {}, "samples.fields.answerable: ok: none"),
+        ({"gold": "gold_text", "attributes": ["style"]}, {}, "samples.fields.attributes: style: none"),
+        ({"gold": "gold_text", "answers": "answer.text"}, {}, "samples.fields.answers: answer.text: none"),
+        ({"gold": "gold_text"}, {"page": "url"}, "documents[0].fields.page: url: none of the 1 rows of docs.jsonl"),
+        ({"gold": "gold_text"}, {"text": "bodi"}, "documents[0].fields.text: bodi: none of the 1 rows of docs.jsonl has this field; did you mean 'body'?"),
+    ],
+)  # fmt: skip
+def test_a_field_that_no_row_has_is_a_finding(tmp_path, fields, documents, said, capsys):
+    wrongly_mapped(tmp_path, fields, **documents)
+    assert main(["sources", "check", "generic", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert f"demur-map.yaml: {said}" in out
+    assert "wrong field map" in out
+
+
+def test_a_right_map_has_no_finding_and_tells_what_it_leaves_alone(tmp_path, capsys):
+    wrongly_mapped(tmp_path, {"gold": "gold_text"})
+    assert main(["sources", "check", "generic", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "1  fields of the rows that samples of the map does not use: pic" in out
+    assert "4  inferred: answers of the kind 'string', where no answer_kind is given" in out
+
+
+def test_a_field_that_the_first_rows_lack_is_no_finding_of_a_limited_reading(tmp_path, capsys):
+    wrongly_mapped(tmp_path, {"gold": "gold_text", "topic": "kind"})
+    assert main(["sources", "check", "generic", str(tmp_path), "--limit", "2"]) == 0
+    assert "samples.fields.topic: kind: none of the 2 rows" in capsys.readouterr().out
+
+
+def test_a_build_refuses_a_wrong_map_too(tmp_path):
+    from demur.curation.pool import build
+    from demur.errors import BadInput
+
+    wrongly_mapped(tmp_path / "data", {"gold": "gold_text", "topic": "kind"})
+    with pytest.raises(BadInput, match=r"samples\.fields\.topic: kind: none of the 4 rows"):
+        build([open_source("generic", tmp_path / "data", Problems())], tmp_path / "pool", for_release=True)
+
+
+def test_ids_without_documents_are_not_taken_for_texts(tmp_path):
+    mini.put(tmp_path / "demur-map.yaml", "samples: {files: q.jsonl, fields: {gold: gold}}\n")
+    mini.lines(tmp_path / "q.jsonl", [{"id": "1", "question": "Which?", "answers": ["x"], "gold": ["d17", "d18"]}])
+    source = open_source("generic", tmp_path, Problems())
+    list(source.samples())
+    assert source.problems.lines == [
+        "demur-map.yaml: all 2 gold texts of gold look like ids, and the map has no part `documents` that says what they "
+        "are ids of"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "answerable"),
+    [(None, True), ("", True), ("null", True), ("None", True), (True, True), ("yes", True), (1, True), (1.0, True),
+     (False, False), ("no", False), (0, False), (0.0, False), ("FALSE", False), ("unanswerable", False),
+     ("perhaps", None)],
+)  # fmt: skip
+def test_what_is_answerable(tmp_path, cell, answerable):
+    mini.put(tmp_path / "demur-map.yaml", "samples: {files: q.jsonl, fields: {answerable: ok}}\n")
+    rows = [
+        {"id": "1", "question": "Which?", "answers": ["x"], "ok": cell},
+        {"id": "2", "question": "Who?", "answers": ["x"]},
+    ]
+    mini.lines(tmp_path / "q.jsonl", rows)
+    source = open_source("generic", tmp_path, Problems())
+    samples = {sample.id: sample for sample in source.samples()}
+    assert samples["2"].answerable  # a row without the field says nothing
+    if answerable is None:
+        assert "ok holds 'perhaps'" in source.problems.lines[0]
+    else:
+        assert samples["1"].answerable is answerable
 
 
 def test_gold_that_no_document_has_is_a_defect(tmp_path):

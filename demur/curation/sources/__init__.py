@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from demur.errors import UsageError
+from demur.errors import UsageError, did_you_mean
 from demur.plugins import find
 from demur.records import Document, Sample
 from demur.store import Problems
@@ -68,9 +68,10 @@ def open_source(
     options = options or {}
     unknown = sorted(set(options) - set(options_of(factory)))
     if unknown:
+        near = did_you_mean(unknown[0], list(options_of(factory)))
         raise UsageError(
             f"source {name!r} has no option {', '.join(unknown)}; it knows {', '.join(options_of(factory)) or 'none'}",
-            cure=f"see 'demur sources show {name}'",
+            cure=f"{near} see 'demur sources show {name}'".lstrip(),
         )
     if folder is None and not ships(factory):
         raise UsageError("this source needs a folder", item=name, cure="give the folder that holds its files")

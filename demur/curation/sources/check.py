@@ -10,14 +10,19 @@ from itertools import islice
 from pathlib import Path
 
 from demur.answers import normalise
+from demur.curation.leaks import unfit
+from demur.curation.near import REMEMBERED, Looks
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.cards import Pin, mismatches
+from demur.curation.sources.field_map import MAP
 from demur.curation.sources.passages import document_of
 from demur.formats import Seen
 from demur.records import Document, Evidence, ImageRef, Modality, Record, Sample
 from demur.store import digest
 
 KINDS = (
+    ("refused by a build", r"a build refuses it"),
+    ("wrong field map", rf"^{MAP}: "),
     ("picture missing", r"(image|picture)\b.*\bmissing|No such file"),
     ("picture broken", r"(image|picture)\b.*(unreadable|cannot be read|not an image|is empty)|not an image"),
     ("duplicate id", r"stands in an earlier row"),
@@ -29,6 +34,10 @@ KINDS = (
     ("unreadable row", r"not a JSON|not a CSV|UTF-8|expected .* fields|expected a"),
 )
 """Kinds of problems, by what their line says; the first that fits counts."""
+
+
+NAMED = 20
+"""Ids told of each count of samples."""
 
 
 class Rendered(Record):
@@ -75,11 +84,17 @@ class Checked(Record):
     """Problems behind the first thousand: counted under no kind, and in no finding."""
     notes: dict[str, int]
     """Harmless peculiarities, counted."""
+    named: dict[str, tuple[str, ...]]
+    """Ids of the first `NAMED` samples of each count: ``unanswerable``, ``defective``, ``without_gold``,
+    ``not_for_a_release``."""
+    not_for_a_release: int = 0
+    """Samples that no release can hold by what they are, since nothing is gold: unanswerable ones, and all of a source
+    without evidence; they can be asked without evidence."""
     shown: tuple[Rendered, ...]
 
 
 def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) -> Checked:
-    """Read a source once and say what is in it.
+    """Read a source once and say what is in it, what a build would refuse included (`demur.curation.leaks.unfit`).
 
     Args:
         source: an adapter over a folder.
@@ -96,7 +111,15 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     wanted: dict[str, str] = {}
     shown: list[tuple[int, int, Sample]] = []
     answers_of: dict[str, str] = {}
-    samples = unanswerable = without_gold = defective = leaking = 0
+    named: dict[str, list[str]] = {}
+    goldless: list[str] = []
+    looks = Looks(Path(source.root), most=REMEMBERED)
+    samples = unanswerable = without_gold = defective = not_for_a_release = 0
+
+    def name(what: str, sample: Sample) -> None:
+        if len(named.setdefault(what, [])) < NAMED:
+            named[what].append(sample.id)
+
     for sample in islice(source.samples(), limit):
         samples += 1
         counts["splits"][sample.split or "(none)"] += 1
@@ -105,6 +128,13 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         unanswerable += not sample.answerable
         without_gold += not sample.gold
         defective += DEFECT in sample.attributes
+        for what, so in (
+            ("unanswerable", not sample.answerable),
+            ("without_gold", not sample.gold),
+            ("defective", DEFECT in sample.attributes),
+        ):
+            if so:
+                name(what, sample)
         for evidence in sample.gold:
             counts["gold"][f"{evidence.modality}/{evidence.level}"] += 1
             wanted.setdefault(evidence.id, sample.id)
@@ -118,7 +148,15 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         if key in answers_of:
             findings.append(f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}")
         answers_of.setdefault(key, sample.id)
-        leaking += _states_answer(sample)
+        refused = "" if DEFECT in sample.attributes else unfit(sample, looks)
+        line = f"{sample.source_ref} ({sample.id}): a build refuses it: {refused}"
+        if refused and sample.gold:
+            findings.append(line)
+        elif refused and not sample.answerable:
+            not_for_a_release += 1
+            name("not_for_a_release", sample)
+        elif refused:
+            goldless.append(line)
         rank = (-int(digest(sample.id, 12), 16), -samples)  # the number of the sample parts equal ids
         (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (*rank, sample))
     if not samples:
@@ -126,8 +164,10 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     documents, seen = _documents(source, wanted, findings, limit)
     images |= seen
     notes = Counter({name: count for name, count in getattr(source, "notes", {}).items() if count})
-    if leaking:
-        notes["questions that state their own answer"] += leaking
+    if counts["gold"] or documents:
+        findings += goldless
+    else:  # a source without evidence: MMMU, SimpleQA
+        not_for_a_release += len(goldless)
     problems = list(dict.fromkeys(source.problems.lines))
     return Checked(
         source=source.name,
@@ -144,10 +184,12 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         documents=documents,
         images=len(images),
         defective=defective,
-        problems=dict(Counter(kind_of(line) for line in problems).most_common()),
+        problems=dict(Counter(map(kind_of, (*problems, *findings))).most_common()),
         findings=tuple(problems + findings + mismatches(Path(source.root), pins)),
         untold=source.problems.more,
         notes=dict(notes),
+        named={what: tuple(ids) for what, ids in named.items()},
+        not_for_a_release=not_for_a_release,
         shown=tuple(rendered(sample) for _, _, sample in sorted(shown, reverse=True)),
     )
 
@@ -175,13 +217,6 @@ def _documents(source: Source, wanted: dict[str, str], findings: list[str], limi
             if document_of(evidence) not in ids:
                 findings.append(f"{sample}: gold {evidence} is not in the knowledge base")
     return number, images
-
-
-def _states_answer(sample: Sample) -> bool:
-    """Whether a form of the answer stands in the question as whole words (options to choose from aside)."""
-    question = f" {normalise(sample.question)} "
-    forms = [[normalise(part) for part in form] for form in sample.answers.accepted]
-    return any(all(part and f" {part} " in question for part in form) for form in forms)
 
 
 def kind_of(line: str) -> str:

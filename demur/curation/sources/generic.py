@@ -15,102 +15,26 @@ The map is ``demur-map.yaml`` in the folder (``docs/sources.md`` explains every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import ConfigDict, Field, ValidationError, model_validator
-
+from demur.curation.sources.field_map import MAP, DocumentsPart, Repository, Rows, Used, read_map
 from demur.curation.sources.native import Found, NativeSource, distinct, literal
 from demur.errors import DataError, MissingExtra, UsageError
 from demur.formats import Lookup, csv_rows, in_numeric_order, inside, json_rows, parquet_rows
-from demur.records import AnswerSpec, Document, Evidence, Modality, Record, Role, Sample
-from demur.store import Problems, digest, storage_errors, why_invalid, write_atomic
+from demur.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
+from demur.store import Problems, digest, write_atomic
 
-MAP = "demur-map.yaml"
-
-
-class _Repository(Record):
-    """A `datasets` repository: a local folder, or a name on the hub."""
-
-    path: str
-    name: str | None = None
-    split: str = "test"
-
-
-class _Rows(Record):
-    """Where rows come from: files below the folder (patterns allowed), or a repository."""
-
-    files: tuple[str, ...] = ()
-    dataset: _Repository | None = None
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> _Rows:
-        if bool(self.files) == (self.dataset is not None):
-            raise ValueError("give either files or dataset")
-        return self
-
-
-class _DocumentFields(Record):
-    id: str = "id"
-    title: str = "title"
-    text: str = ""
-    image: str = ""
-    page: str = ""
-    source: str = ""
-    licence: str = ""
-    attributes: tuple[str, ...] = ()
-
-
-class _Documents(_Rows):
-    fields: _DocumentFields = _DocumentFields()
-
-
-class _SampleFields(Record):
-    id: str = "id"
-    question: str = "question"
-    answers: str = "answers"
-    canonical: str = ""
-    answer_kind: str = ""
-    number: str = ""
-    unit: str = ""
-    choices: str = ""
-    images: str | tuple[str, ...] = ()
-    gold: str | tuple[str, ...] = ()
-    negatives: str | tuple[str, ...] = ()
-    answerable: str = ""
-    split: str = ""
-    topic: str = ""
-    cluster: str = ""
-    licence: str = ""
-    attributes: tuple[str, ...] = ()
-
-
-class _Answers(Record):
-    """How the text of an answer field is taken apart, and scored."""
-
-    any: str = ""
-    all: str = ""
-    rule: str = "demur"
-
-
-class _Samples(_Rows):
-    fields: _SampleFields = _SampleFields()
-    answers: _Answers = _Answers()
-    split: str = ""
-    licence: str = ""
-
-
-class FieldMap(Record):
-    """The whole map."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(default="generic", pattern=r"^[a-z0-9][a-z0-9_-]*$")
-    samples: _Samples
-    documents: tuple[_Documents, ...] = ()
+_TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t", "answerable"})
+_FALSE = frozenset({"false", "0", "0.0", "no", "n", "f", "unanswerable"})
+_NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
+"""Texts that stand for no value at all in a table."""
+_LIKE_AN_ID = re.compile(r"\S*\w")
 
 
 class _Row:
@@ -139,16 +63,7 @@ class Generic(NativeSource):
     def __init__(self, folder: Path, problems: Problems | None = None, map: str = "") -> None:
         super().__init__(folder, problems)
         path = Path(map) if map else self.need(MAP)
-        with storage_errors(path):
-            text = path.read_text(encoding="utf-8")
-        try:
-            self.map = FieldMap.model_validate(yaml.safe_load(text))
-        except yaml.YAMLError as error:
-            raise UsageError(f"not YAML: {' '.join(str(error).split())}", item=str(path), cure="mend it") from error
-        except ValidationError as error:
-            raise UsageError(
-                why_invalid(error), item=str(path), cure="see 'The field map' in docs/sources.md"
-            ) from error
+        self.map = read_map(path)
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
         origins = [origin.dataset for origin in (self.map.samples, *self.map.documents) if origin.dataset is not None]
         self.elsewhere = any(not self._within(repository.path) for repository in origins)
@@ -160,7 +75,7 @@ class Generic(NativeSource):
 
     # --- rows ---
 
-    def _rows(self, origin: _Rows, problems: Problems) -> Iterator[_Row]:
+    def _rows(self, origin: Rows, problems: Problems) -> Iterator[_Row]:
         if origin.dataset is not None:
             yield from self._repository(origin.dataset)
         for pattern in origin.files:
@@ -187,7 +102,7 @@ class Generic(NativeSource):
                 f"{path.name}: no reader for {kind!r}; known: jsonl, json, csv, tsv, parquet", cure="convert the file"
             )
 
-    def _repository(self, repository: _Repository) -> Iterator[_Row]:
+    def _repository(self, repository: Repository) -> Iterator[_Row]:
         try:
             from datasets import Image, load_dataset
         except ImportError as error:
@@ -208,17 +123,44 @@ class Generic(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """Documents of every part of the map, in its order."""
-        for place, id_, (part, row) in self.unique(self._document_rows(self.problems)):
-            document = self.make(place, id_, partial(self._document, id_, part, row))
-            if document is not None:
-                yield document
+        used = [Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)]
+        with self._telling(used):
+            for place, id_, (part, row) in self.unique(self._document_rows(self.problems, used)):
+                document = self.make(place, id_, partial(self._document, id_, part, row))
+                if document is not None:
+                    yield document
 
-    def _document_rows(self, problems: Problems) -> Iterator[tuple[str, str, tuple[_Documents, _Row]]]:
-        for part in self.map.documents:
+    @contextmanager
+    def _telling(self, used: Sequence[Used]) -> Iterator[None]:
+        """Note in the end what the map names and no row has, and what the rows have and the map does not use."""
+        whole = False
+        try:
+            yield
+            whole = True
+        finally:  # where reading ended before, another row may have it
+            self._tell(used, whole)
+
+    def _tell(self, used: Sequence[Used], whole: bool) -> None:
+        for part in used:
+            for line in part.missing():
+                if whole:
+                    self.problems.note(line)
+                else:
+                    self.notes[line] = part.rows
+            if names := part.unused():
+                shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+                self.notes[f"fields of the rows that {part.place} of the map does not use: {shown}"] = len(names)
+
+    def _document_rows(
+        self, problems: Problems, used: Sequence[Used] = ()
+    ) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
+        for number, part in enumerate(self.map.documents):
             for row in self._rows(part, problems):
+                if used:
+                    used[number].saw(row.value)
                 yield row.place, _text(row, part.fields.id), (part, row)
 
-    def _document(self, id_: str, part: _Documents, row: _Row) -> Document:
+    def _document(self, id_: str, part: DocumentsPart, row: _Row) -> Document:
         fields = part.fields
         if not id_:
             raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
@@ -247,12 +189,25 @@ class Generic(NativeSource):
                 wanted.update(
                     str(v) for v in _several(row, (*_names(fields.gold), *_names(fields.negatives))) if _is_id(v)
                 )
-        rows = ((row.place, _text(row, fields.id), row) for row in self._rows(self.map.samples, self.problems))
-        with Lookup(self._found(wanted), wanted) as documents:
-            for place, id_, row in self.unique(rows):
+        used = Used(self.map.samples, "samples")
+        words = Counter[bool]()
+
+        def read() -> Iterator[tuple[str, str, _Row]]:
+            for row in self._rows(self.map.samples, self.problems):
+                used.saw(row.value)
+                yield row.place, _text(row, fields.id), row
+
+        with self._telling([used]), Lookup(self._found(wanted), wanted) as documents:
+            for place, id_, row in self.unique(read()):
                 sample = self.make(place, id_, partial(self._sample, place, id_, row, documents))
                 if sample is not None:
+                    words.update(not _LIKE_AN_ID.fullmatch(e.text) for e in sample.gold if e.text)
                     yield sample
+        if not self.map.documents and words[False] and not words[True]:
+            self.problems.note(
+                f"{MAP}: all {words[False]:,} gold texts of {', '.join(fields.gold)} look like ids, and the map has "
+                "no part `documents` that says what they are ids of"
+            )
 
     def _found(self, wanted: set[str]) -> Iterator[tuple[str, Any]]:
         """The wanted documents as JSON, for `demur.formats.Lookup`."""
@@ -277,14 +232,13 @@ class Generic(NativeSource):
         gold, negatives, dropped = distinct(gold, negatives)
         if dropped:
             self.notes["evidence dropped because the same stands in the sample already"] += len(dropped)
-        answerable = _pick(row.value, fields.answerable) if fields.answerable else True
         return Sample(
             id=id_,
             source=self.name,
             question=_text(row, fields.question),
             answers=self._answers(row),
             images=tuple(found.ref for found in images if found.ref),
-            answerable=str(answerable).strip().lower() not in ("false", "0", "no", "none"),
+            answerable=self._answerable(row),
             gold=tuple(gold),
             negatives=tuple(negatives),
             split=_text(row, fields.split) or part.split,
@@ -299,6 +253,19 @@ class Generic(NativeSource):
             native=_without_bytes(row.value),
             source_ref=place,
         )
+
+    def _answerable(self, row: _Row) -> bool:
+        """What the row says; a row that says nothing is answerable."""
+        name = self.map.samples.fields.answerable
+        if not name:
+            return True
+        said = _text(row, name).strip().lower()
+        if said in _NOTHING:
+            self.notes[f"inferred: answerable, where {name} holds nothing"] += 1
+            return True
+        if said not in _TRUE | _FALSE:
+            raise DataError(f"{name} holds {said!r}", cure="true or false, or nothing, which means answerable")
+        return said in _TRUE
 
     def _answers(self, row: _Row) -> AnswerSpec:
         fields, how = self.map.samples.fields, self.map.samples.answers
@@ -321,8 +288,11 @@ class Generic(NativeSource):
         else:
             shown = tuple((chr(ord("A") + i), str(text)) for i, text in enumerate(choices or ()))
         several: Literal["parts", "string"] = "parts" if any(len(form) > 1 for form in forms) else "string"
+        if not kind:
+            kind = "choice" if shown else "number" if span else several
+            self.notes[f"inferred: answers of the kind {kind!r}, where no answer_kind is given"] += 1
         return AnswerSpec(
-            kind=kind or ("choice" if shown else "number" if span else several),
+            kind=kind,
             accepted=tuple(forms),
             canonical=_text(row, fields.canonical),
             number=tuple(span) if span else None,

@@ -1,0 +1,339 @@
+"""The field map of a `generic` source: what ``demur-map.yaml`` says, checked, and wrong maps told in its own words.
+
+`FieldMap` is the map as a record; `read_map` reads one, and names what is wrong with line, key and an example that
+works; `Used` tells afterwards which fields of the map no row had, and which fields of the rows the map does not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from demur.errors import UsageError, did_you_mean
+from demur.records import Record
+from demur.store import storage_errors
+
+MAP = "demur-map.yaml"
+
+
+def _listed(value: Any) -> Any:
+    """One name may stand where a list of names may."""
+    return (value,) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+"""Names of fields: one, or a list."""
+
+
+class Repository(Record):
+    """A `datasets` repository: a local folder, or a name on the hub."""
+
+    path: str
+    name: str | None = None
+    split: str = "test"
+
+
+class Rows(Record):
+    """Where rows come from: files below the folder (patterns allowed), or a repository."""
+
+    files: Names = ()
+    dataset: Repository | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Rows:
+        if bool(self.files) == (self.dataset is not None):
+            raise ValueError(f"needs `files` or `dataset`, and has {'both' if self.files else 'neither'}")
+        return self
+
+
+class DocumentFields(Record):
+    """Fields of a row that is a document; "" where it has none."""
+
+    id: str = "id"
+    title: str = "title"
+    text: str = ""
+    image: str = ""
+    page: str = ""
+    source: str = ""
+    licence: str = ""
+    attributes: Names = ()
+
+
+class DocumentsPart(Rows):
+    """Rows that are documents."""
+
+    fields: DocumentFields = DocumentFields()
+
+    @model_validator(mode="after")
+    def _some_content(self) -> DocumentsPart:
+        if not self.fields.text and not self.fields.image:
+            raise ValueError("needs fields with `text` or `image`, or its documents are empty")
+        return self
+
+
+class SampleFields(Record):
+    """Fields of a row that is a question; "" or () where it has none."""
+
+    id: str = "id"
+    question: str = "question"
+    answers: str = "answers"
+    canonical: str = ""
+    answer_kind: str = ""
+    number: str = ""
+    unit: str = ""
+    choices: str = ""
+    images: Names = ()
+    gold: Names = ()
+    negatives: Names = ()
+    answerable: str = ""
+    split: str = ""
+    topic: str = ""
+    cluster: str = ""
+    licence: str = ""
+    attributes: Names = ()
+
+
+class AnswerMarks(Record):
+    """How the text of an answer field is taken apart, and scored."""
+
+    any: str = ""
+    all: str = ""
+    rule: str = "demur"
+
+
+class SamplesPart(Rows):
+    """Rows that are questions."""
+
+    fields: SampleFields = SampleFields()
+    answers: AnswerMarks = AnswerMarks()
+    split: str = ""
+    licence: str = ""
+
+
+class FieldMap(Record):
+    """The whole map."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(default="generic", pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    samples: SamplesPart
+    documents: Annotated[tuple[DocumentsPart, ...], BeforeValidator(lambda v: (v,) if isinstance(v, dict) else v)] = ()
+
+
+# --- reading one ---------------------------------------------------------------------------------
+
+_EXAMPLES = {
+    "name": "name: my-corpus",
+    "samples": "samples: {files: [questions.jsonl], fields: {question: ask, answers: say, gold: passage_ids}}",
+    "documents": "documents: [{files: [passages.jsonl], fields: {id: id, text: body}}]",
+    "files": "files: [questions.jsonl]",
+    "dataset": "dataset: {path: folder-or-name, split: test}",
+    "fields": "fields: {id: id, question: ask, answers: say, gold: [passage_id, drawing_id]}",
+    "answers": "answers: {any: '|'}",
+    "images": "images: photo",
+    "gold": "gold: [passage_id, drawing_id]",
+    "negatives": "negatives: hard_ids",
+    "attributes": "attributes: [style, author]",
+    "split": "split: test",
+    "licence": "licence: CC-BY-4.0",
+}
+"""A line that works, by the key it mends."""
+_PAGE = "every key stands in docs/sources.md under 'The field map'"
+
+
+def read_map(path: Path) -> FieldMap:
+    """Read and check a map.
+
+    Raises:
+        UsageError: it is no map; the message has line, key and the nearest key that exists, the cure a line that works.
+        StorageError: it cannot be read.
+    """
+    with storage_errors(path):
+        data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise UsageError(
+            f"{where}not YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}",
+            item=str(path), cure=f"mend it; for example `{_EXAMPLES['samples']}`",
+        ) from error  # fmt: skip
+    except ValueError as error:
+        raise UsageError(f"not a text in UTF-8: {error}", item=str(path), cure="save it as UTF-8") from error
+    if not isinstance(root, yaml.MappingNode) or not isinstance(value, dict):
+        raise UsageError(
+            "a field map is a mapping that says where the questions are",
+            item=str(path), cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
+        )  # fmt: skip
+    wrong = [(place, f"{place} stands there twice") for place in _twice(root, ())]
+    complaints: list[tuple[str, str]] = []
+    try:
+        found = FieldMap.model_validate(value)
+    except ValidationError as error:
+        complaints = [_complaint(each, root) for each in error.errors()]
+        found = None
+    complaints = [*wrong, *complaints]
+    if found is not None and not complaints:
+        return found
+    told = list(dict.fromkeys(message for _, message in complaints))
+    key = next((step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples")
+    raise UsageError("; ".join(told), item=str(path), cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
+
+
+def _twice(node: Any, place: tuple[str, ...]) -> Iterator[str]:
+    """Keys that stand twice in one mapping, of which YAML would silently take the last."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in seen:
+                yield f"line {key.start_mark.line + 1}: {'.'.join((*place, name))}"
+            seen.add(name)
+            yield from _twice(value, (*place, name))
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _twice(value, place)
+
+
+def _complaint(error: Any, root: Any) -> tuple[str, str]:
+    """(key, what is wrong with it) of one complaint of the validator."""
+    steps = [step for step in error["loc"] if isinstance(step, int) or str(step).isidentifier()]
+    line, value, steps = _found(root, steps)
+    place = _shown(steps)
+    at = f"line {line}: "
+    kind = error["type"]
+    if kind == "extra_forbidden":
+        within = _shown(steps[:-1])
+        known = sorted(_keys(steps[:-1]))
+        near = did_you_mean(str(steps[-1]), known)
+        hint = near or f"it knows {', '.join(known)}"
+        return place, f"{at}{within or 'the map'} has no key {steps[-1]!r}; {hint}"
+    if kind == "missing":
+        return place, f"{at}{_shown(list(error['loc'])[:-1]) or 'the map'} lacks the key {error['loc'][-1]!r}"
+    if kind == "value_error":
+        said = str(error["msg"]).removeprefix("Value error, ")
+        return place if "fields" in said else f"{place}.files", f"{at}{place} {said}"
+    if kind == "string_pattern_mismatch":
+        return place, f"{at}{place} is {value!r}, expected small letters, digits, - and _"
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        return place, f"{at}{place} is {_kind(value)}, expected keys below it"
+    several = steps and steps[-1] in ("files", "images", "gold", "negatives", "attributes")
+    expected = "a name or a list of names" if several else "a list of parts" if place == "documents" else "one text"
+    return place, f"{at}{place} is {_kind(value)}, expected {expected}"
+
+
+def _found(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
+    """(line, value as plain data, steps that exist) of a place in the map, as far as the map has it."""
+    node, line, taken = root, root.start_mark.line + 1, []
+    for step in steps:
+        if isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == step), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = node.start_mark.line + 1
+        elif step == 0:
+            continue  # one part that stands where a list may
+        else:
+            break
+        taken.append(step)
+    return line, yaml.SafeLoader("").construct_document(node) if node is not None else None, taken
+
+
+def _shown(steps: Sequence[Any]) -> str:
+    """``samples.fields.gold``, ``documents[1].fields``."""
+    shown = ""
+    for step in steps:
+        shown += f"[{step}]" if isinstance(step, int) else f".{step}" if shown else str(step)
+    return shown
+
+
+def _keys(steps: Sequence[Any]) -> Iterable[str]:
+    """Keys that the map may have at a place."""
+    kinds: dict[tuple[str, ...], type[Record]] = {
+        (): FieldMap, ("samples",): SamplesPart, ("samples", "fields"): SampleFields,
+        ("samples", "answers"): AnswerMarks, ("samples", "dataset"): Repository, ("documents",): DocumentsPart,
+        ("documents", "fields"): DocumentFields, ("documents", "dataset"): Repository,
+    }  # fmt: skip
+    kind = kinds.get(tuple(str(step) for step in steps if not isinstance(step, int)))
+    return kind.model_fields if kind is not None else ()
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "empty"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return f"the list {list(value)!r}"[:60]
+    return f"{value!r}"[:60]
+
+
+# --- what of it was used -------------------------------------------------------------------------
+
+_REQUIRED = ("id", "question", "answers")
+_SHOWN = 12
+
+
+class Used:
+    """Which fields of one part of the map the rows have, and which fields of the rows it does not use.
+
+    Args:
+        part: the part.
+        place: where it stands in the map: ``samples``, ``documents[0]``.
+    """
+
+    def __init__(self, part: SamplesPart | DocumentsPart, place: str) -> None:
+        self.place = place
+        self._where = ", ".join(part.files) or (part.dataset.path if part.dataset else "")
+        told = part.fields.model_fields_set | ({*_REQUIRED} if isinstance(part, SamplesPart) else {"id"})
+        names = ((key, name) for key in sorted(told) for name in _listed(getattr(part.fields, key)) if name)
+        self._wanted = {f"{place}.fields.{key}: {name}": (key, name) for key, name in names}
+        self._mapped = {name for key in type(part.fields).model_fields for name in _listed(getattr(part.fields, key))}
+        self._missing = dict(self._wanted)
+        self._keys: dict[str, None] = {}
+        self.rows = 0
+
+    def saw(self, row: dict[str, Any]) -> None:
+        """Take note of one row."""
+        self.rows += 1
+        if not self._keys.keys() >= row.keys() and len(self._keys) < 1000:
+            self._keys.update(dict.fromkeys(map(str, row)))
+        if self._missing:
+            self._missing = {said: each for said, each in self._missing.items() if not has(row, each[1])}
+
+    def missing(self) -> Iterator[str]:
+        """What is wrong with the map: a field that it names and no row has."""
+        if not self.rows:
+            return
+        have = list(self._keys)
+        for said, (_, name) in self._missing.items():
+            near = did_you_mean(name, [key for key in have if key not in self._mapped] or have)
+            rows = f"the rows have {', '.join(have[:_SHOWN])}{', ...' if len(have) > _SHOWN else ''}"
+            yield f"{MAP}: {said}: none of the {self.rows:,} rows of {self._where} has this field; {near or rows}"
+
+    def unused(self) -> list[str]:
+        """Fields of the rows that the map does not use."""
+        steps = {name.split(".")[0] for name in self._mapped} | self._mapped
+        return [key for key in self._keys if key not in steps]
+
+
+def has(row: dict[str, Any], name: str) -> bool:
+    """Whether a row has a field of this name or path, whatever it holds."""
+    if name in row:
+        return True
+    value: Any = row
+    for step in name.split("."):
+        if not isinstance(value, dict) or step not in value:
+            return False
+        value = value[step]
+    return True
