@@ -62,9 +62,11 @@ def run(args: argparse.Namespace) -> int:
     monitors = sorted(found.rounds[0].monitors)
     whole = all(one.kept is not None for one in found.rounds[1:])
     table = Table(title="Gates added one by one", title_justify="left")
+    held = any(one.ungraded for one in found.rounds)
     for head in (
         "last gate",
         "left",
+        *(["of these ungraded"] if held else []),
         "taken %",
         *(["kept in the end"] if whole else []),
         *(f"{m}: right / declines / wrong %" for m in monitors),
@@ -73,15 +75,20 @@ def run(args: argparse.Namespace) -> int:
     for one in found.rounds:
         cells = [one.monitors[m] for m in monitors]
         add_row(
-            table, one.gates[-1] if one.gates else "none", f"{one.size:,}", percent(one.changed),
+            table, one.gates[-1] if one.gates else "none", f"{one.size:,}", *([f"{one.ungraded:,}"] if held else []),
+            percent(one.changed),
             *([] if not whole else ["-" if one.kept is None else f"{one.kept:,}"]),
             *(f"{percent(c.accuracy)} / {percent(c.deflection)} / {percent(c.hallucination)}" for c in cells),
         )  # fmt: skip
     console.print(table)
+    if found.silent:
+        console.print(
+            words(f"answered nothing, and so shows nothing: {', '.join(found.silent)}"), style="bold", highlight=False
+        )
     after = found.converged_after
-    verdict = (
-        f"converged after {after} gate(s)" if after is not None else "not converged: the last gate still takes more"
-    )
+    verdict = f"converged after {after} gate(s)"
+    if after is None:
+        verdict = "not converged: the last gate that answers still takes more, or there is no other"
     console.print(f"{verdict} (threshold {100 * found.threshold:g} % of what is left)", highlight=False)
     if whole:
         after = found.kept_converged_after

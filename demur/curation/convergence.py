@@ -44,12 +44,17 @@ Table = Mapping[str, Mapping[str, Label]]
 
 
 class Rates(Record):
-    """A system's behaviour on the samples left; None where it could be asked none of them."""
+    """A system's behaviour on the samples left; None where it gave no graded answer to any of them."""
 
     accuracy: float | None
     deflection: float | None
     hallucination: float | None
     n: int
+    """Graded answers, which the rates are of."""
+    ungraded: int = 0
+    """Asked, but no verdict could be had."""
+    skipped: int = 0
+    """It cannot be asked these."""
 
 
 class Round(Record):
@@ -57,7 +62,9 @@ class Round(Record):
 
     gates: tuple[str, ...]
     size: int
-    """Samples left."""
+    """Samples left: all that no gate so far is known to take."""
+    ungraded: int = 0
+    """Of these, the ones that a build would hold out: for want of a verdict nobody knows whether they stay."""
     changed: float | None
     """Share of the samples left before that the last gate took, in [0, 1]; None before the first."""
     monitors: dict[str, Rates]
@@ -103,6 +110,9 @@ class Convergence(Record):
 
     gates: tuple[str, ...]
     """In the order in which they were added."""
+    silent: tuple[str, ...] = ()
+    """Of these, the ones that answered nothing (no answers, no verdicts, cannot be asked, or declined everything): they
+    show neither that the filter has converged nor what a further gate would take."""
     pool: int
     rounds: tuple[Round, ...]
     threshold: float
@@ -124,6 +134,12 @@ def strength(table: Table, gate: str) -> float:
 def weakest_first(table: Table, gates: Sequence[str]) -> tuple[str, ...]:
     """Gates by strength, then by name."""
     return tuple(sorted(gates, key=lambda g: (strength(table, g), g)))
+
+
+def answering(table: Table, gates: Sequence[str], rule: Parametric = "not_correct") -> tuple[str, ...]:
+    """The gates that have answered something, right or wrong; by the literal rule declining decides, too."""
+    answers = {Label.CORRECT, Label.INCORRECT} | ({Label.DEFLECTED} if rule == "literal" else set())
+    return tuple(g for g in gates if any(row[g] in answers for row in table.values()))
 
 
 def first_to_know(table: Table, order: Sequence[str]) -> dict[str, str]:
@@ -172,14 +188,14 @@ def converge(
     rounds: list[Round] = []
     before: int | None = None
     for i in range(len(added) + 1):
-        left = [
-            s for s, row in table.items() if not i or unknown_without_evidence({g: row[g] for g in added[:i]}, rule)
-        ]
+        stays = {s: unknown_without_evidence({g: row[g] for g in added[:i]}, rule) for s, row in table.items()}
+        left = [s for s in table if stays[s] is not False]  # what could not be graded is not taken
         changed = None if before is None else (before - len(left)) / before if before else 0.0
         kept = whole(added[:i]) if whole is not None and i else None
         last = rounds[-1].kept if rounds else None
         rounds.append(Round(
-            gates=added[:i], size=len(left), changed=None if changed is None else round(changed, 6),
+            gates=added[:i], size=len(left), ungraded=sum(stays[s] is None for s in left) if i else 0,
+            changed=None if changed is None else round(changed, 6),
             monitors={m: _rates([table[s][m] for s in left]) for m in monitors},
             kept=None if kept is None else len(kept),
             kept_changed=None if kept is None or not last else round((len(kept) - last) / last, 6),
@@ -188,11 +204,13 @@ def converge(
         before = len(left)
     known = first_to_know(table, added)
     counts = {g: sum(first == g for first in known.values()) for g in (*added, "")}
+    loud = answering(table, added, rule)
+    silent = [i for i, gate in enumerate(added, 1) if gate not in loud]
     return Convergence(
-        gates=added, pool=len(table), rounds=tuple(rounds), threshold=threshold,
-        converged_after=_converged([r.changed for r in rounds], threshold),
-        kept_converged_after=_converged([r.kept_changed for r in rounds], threshold), survival=_survival(table, added),
-        forecasts=forecast(table, added, draws=draws, seed=seed), first_knew=counts,
+        gates=added, silent=tuple(g for g in added if g not in loud), pool=len(table), rounds=tuple(rounds),
+        threshold=threshold, converged_after=_converged([r.changed for r in rounds], threshold, silent),
+        kept_converged_after=_converged([r.kept_changed for r in rounds], threshold, silent),
+        survival=_survival(table, loud), forecasts=forecast(table, added, draws=draws, seed=seed), first_knew=counts,
     )  # fmt: skip
 
 
@@ -204,15 +222,23 @@ def _rates(labels: Sequence[Label]) -> Rates:
         return round(sum(v is label for v in graded) / n, 6) if n else None
 
     return Rates(
-        accuracy=share(Label.CORRECT), deflection=share(Label.DEFLECTED), hallucination=share(Label.INCORRECT), n=n
-    )
+        accuracy=share(Label.CORRECT), deflection=share(Label.DEFLECTED), hallucination=share(Label.INCORRECT), n=n,
+        ungraded=labels.count(Label.UNGRADED), skipped=labels.count(Label.SKIPPED),
+    )  # fmt: skip
 
 
-def _converged(changes: Sequence[float | None], threshold: float) -> int | None:
-    """A last gate that still took much shows that it has not converged: nothing after it was tried."""
+def _converged(changes: Sequence[float | None], threshold: float, silent: Sequence[int] = ()) -> int | None:
+    """A last gate that still took much shows that it has not converged: nothing after it was tried.
+
+    Args:
+        changes: of each round, the one before the first gate among them.
+        threshold: below which a change is small.
+        silent: rounds that show nothing, because their gate answered nothing.
+    """
     small = [change is not None and abs(change) < threshold for change in changes]
     for i in range(1, len(changes) - 1):
-        if all(small[i + 1 :]):
+        after = [small[k] for k in range(i + 1, len(changes)) if k not in silent]
+        if i not in silent and after and all(after):
             return i
     return None
 
@@ -240,16 +266,17 @@ def _wilson(hits: int, n: int, z: float = 1.959963984540054) -> tuple[float, flo
 
 
 def forecast(table: Table, gates: Sequence[str], *, draws: int = 1000, seed: int = 0) -> tuple[Forecast, ...]:
-    """How many samples one more gate would take; empty with fewer than two gates.
+    """How many samples one more gate would take; empty with fewer than two gates that answered anything.
 
     Args:
         table: every label.
-        gates: those there are.
+        gates: those there are; one that answered nothing (see `answering`) says nothing of the next.
         draws: resamples.
         seed: of them.
     """
     import numpy as np
 
+    gates = answering(table, gates)
     if len(gates) < 2:
         return ()
     order = weakest_first(table, gates)

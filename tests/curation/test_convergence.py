@@ -15,7 +15,7 @@ from demur.curation.gate import Label
 from demur.curation.topics import clusters, drift
 from demur.errors import UsageError
 
-C, W, D, U = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED
+C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED, Label.SKIPPED
 
 
 def world(n, strengths, seed=0):
@@ -30,14 +30,17 @@ def test_rounds_by_hand():
     }  # fmt: skip
     found = converge(table, ["y", "x"], ["m"], draws=10)
     assert found.gates == ("x", "y")
-    assert [r.size for r in found.rounds] == [4, 3, 1]
-    assert [r.changed for r in found.rounds] == [None, 0.25, pytest.approx(2 / 3, abs=1e-6)]
+    # d could not be graded: it is not taken, and told
+    assert [(r.size, r.ungraded) for r in found.rounds] == [(4, 0), (3, 0), (2, 1)]
+    assert [r.changed for r in found.rounds] == [None, 0.25, pytest.approx(1 / 3, abs=1e-6)]
     last = found.rounds[-1].monitors["m"]
-    assert (last.accuracy, last.hallucination, last.n) == (0, 1, 1)
+    assert (last.accuracy, last.hallucination, last.n, last.ungraded) == (0, 1, 2, 0)
+    watched = converge(table, ["x"], ["y"], draws=10).rounds[0].monitors["y"]
+    assert (watched.accuracy, watched.n, watched.ungraded, watched.skipped) == (pytest.approx(2 / 3, abs=1e-6), 3, 1, 0)
     assert found.first_knew == {"x": 1, "y": 1, "": 2}
     assert first_to_know(table, ("y", "x")) == {"a": "y", "b": "y", "c": "", "d": ""}
     literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal", draws=10)
-    assert [r.size for r in literal.rounds] == [4, 2, 0]
+    assert [(r.size, r.ungraded) for r in literal.rounds] == [(4, 0), (2, 0), (1, 1)]
     for bad in ({"order": ["x"]}, {"order": ["x", "x"]}):
         with pytest.raises(UsageError):
             converge(table, ["x", "y"], [], **bad)
@@ -110,6 +113,25 @@ def test_the_whole_funnels_size_where_it_is_known():
     assert [r.kept_changed for r in found.rounds] == [None, None, None, 0]
     assert found.rounds[-1].kept_monitors["c"].n == 48
     assert (found.converged_after, found.kept_converged_after) == (1, 2)
+
+
+@pytest.mark.parametrize("silent", [U, S, D])
+def test_a_gate_that_answers_nothing_shows_nothing(silent):
+    """It neither lets a filter converge nor moves a forecast; the same as if it were not there."""
+    table = world(200, [0.2, 0.3, 0.4])
+    mute = {s: row | {"mute": silent} for s, row in table.items()}
+    gates = ["g0", "g1", "g2"]
+    without = converge(table, gates, gates, order=gates, threshold=0.9, draws=50)
+    found = converge(mute, [*gates, "mute"], gates, order=[*gates, "mute"], threshold=0.9, draws=50)
+    assert found.silent == ("mute",)
+    assert found.forecasts == without.forecasts
+    assert found.survival == without.survival
+    assert [r.size for r in found.rounds][:4] == [r.size for r in without.rounds]
+    assert found.rounds[-1].size == without.rounds[-1].size
+    assert found.converged_after == without.converged_after == 1
+    # nothing but a mute gate behind the last one that took something: that is no convergence
+    assert converge(mute, ["g2", "mute"], ["g2"], order=["g2", "mute"], draws=10).converged_after is None
+    assert forecast(mute, ["g2", "mute"]) == ()
 
 
 def test_one_gate_gives_no_forecast():
