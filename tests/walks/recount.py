@@ -42,6 +42,8 @@ class Base(NamedTuple):
     texts: dict[str, str]
     images: dict[str, list[bytes]]
     titles: dict[str, str]
+    queries: frozenset[bytes] = frozenset()
+    """Query images, where the paper takes those of other questions for distractors too (equation 3)."""
 
 
 def _lines(path: Path) -> list[dict]:
@@ -158,7 +160,8 @@ def mrag(folder: Path) -> tuple[list[Question], Base]:
                 native.NUMBERS[row["answer"]], gold, frozenset(near),
             ))  # fmt: skip
     files = sorted((folder / "image_corpus").iterdir())
-    return questions, Base({}, {f.stem: [f.read_bytes()] for f in files if "input" not in f.name}, {})
+    return questions, Base({}, {f.stem: [f.read_bytes()] for f in files if "input" not in f.name}, {},
+                           frozenset(q.image for q in questions))  # fmt: skip
 
 
 def beir(folder: Path) -> tuple[list[Question], Base]:
