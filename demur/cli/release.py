@@ -154,8 +154,15 @@ def _push(release: Release, args: argparse.Namespace) -> int:
 
 
 def _show(release: Release, *, as_json: bool) -> int:
+    from demur.curation.card import recall_heads
+    from demur.curation.evidence import evidence_by_source, evidence_table
+
+    evidence = evidence_by_source(list(release.samples()), release.recall)
     if as_json:
-        said = {"manifest": release.manifest, "funnel": release.funnel, "recall": release.recall}
+        said = {
+            "manifest": release.manifest, "funnel": release.funnel, "recall": release.recall,
+            "evidence": [one.model_dump(mode="json") for one in evidence],
+        }  # fmt: skip
         sys.stdout.write(json.dumps(said, indent=1) + "\n")
         return 0
     from rich.console import Console
@@ -176,6 +183,23 @@ def _show(release: Release, *, as_json: bool) -> int:
         why = "; ".join(f"{reason} ({n})" for reason, n in sorted(step.dropped.items()))
         add_row(table, step.stage, step.entered, step.kept, why)
     console.print(table)
+    heads = recall_heads(release.recall)
+    tried = [
+        [str(row.get(h, "")).partition(" [" if "@" in h else "\n")[0] for h in heads]  # intervals stand on the card
+        for row in release.recall
+    ]
+    head, rows = evidence_table(evidence)
+    for title, columns, lines in (
+        ("Retrieval modes by recall of gold", heads, tried),
+        ("Evidence", head, rows),
+    ):
+        table = Table(title=title, title_justify="left")
+        for column in columns:
+            table.add_column(column.replace("recall@", "@"))
+        for line in lines:
+            add_row(table, *line)
+        if lines:
+            console.print(table)
     for source, said in sorted((manifest.get("sources") or {}).items()):
         for licence in said.get("licences", ()) if isinstance(said, dict) else ():
             sys.stdout.write(f"  licence of {plain(str(source))}: {plain(str(licence))}\n")

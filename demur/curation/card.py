@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from demur.answers.text import plain
+from demur.curation.evidence import evidence_by_source, evidence_table
 from demur.records import Drop, Evidence, Modality, Sample
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def card(
         "## Sources\n\n"
         + _table(["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], sources),
         "## Statistics\n\n" + _table(["statistic", "value"], _statistics(counts, samples, documents)),
+        "## Evidence\n\n" + _table(*evidence_table(evidence_by_source(samples, recall))),
         "## How it was curated\n\n"
         + _table(["stage", "entered", "kept", "left because"], steps)
         + (
@@ -110,7 +112,7 @@ def card(
     if asked := _asked_of_gates(manifest):
         parts.append(asked)
     if recall:
-        head = _heads(recall)
+        head = recall_heads(recall)
         parts.append(
             "## Retrieval modes by recall of gold\n\n"
             + _table(head, [[row.get(h, "") for h in head] for row in recall])
@@ -126,7 +128,7 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def _heads(recall: Sequence[Mapping[str, Any]]) -> list[str]:
+def recall_heads(recall: Sequence[Mapping[str, Any]]) -> list[str]:
     """Columns in one order, however the rows were stored: what was asked, the rates by their cut-off, the choice."""
 
     def place(name: str) -> tuple[int, str, int]:

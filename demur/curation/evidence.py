@@ -1,4 +1,4 @@
-"""What evidence of a release is like, source by source: how gold was found again, how long texts are, who found what.
+"""What evidence of a release is like, source by source: by whom distractors were found, how long texts are.
 
 A release whose gold is told from its distractors by length, or whose distractors come by another way than was meant,
 measures something else than reading. These figures are what shows it; `card` and `demur release show` print them.
@@ -28,11 +28,9 @@ class SourceEvidence(Record):
     gold_images: int
     distractor_images: int
     origins: dict[str, int]
-    """Who found a distractor (``native``, or ``mined`` with the mode it was found by) -> how many."""
-    modes: dict[str, str]
-    """Mode tried for it -> recall of gold at the first cut-off and n, as ``recall.json`` has them."""
+    """``native``, or the mode that a mined distractor was found by -> how many."""
     chosen: tuple[str, ...]
-    """Modes that were chosen."""
+    """Modes that were chosen by recall of gold."""
 
 
 def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, Any]]) -> list[SourceEvidence]:
@@ -47,7 +45,6 @@ def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, 
         own = [s for s in samples if s.source == source]
         gold = [e for s in own for e in s.gold]
         others = [e for s in own for e in s.negatives]
-        tried = [row for row in recall if str(row.get("queries", "")).partition(":")[0] == source]
         found.append(
             SourceEvidence(
                 source=source,
@@ -59,8 +56,11 @@ def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, 
                 gold_images=sum(e.image is not None for e in gold),
                 distractor_images=sum(e.image is not None for e in others),
                 origins=dict(sorted(Counter(_origin(e) for e in others).items())),
-                modes={str(row.get("mode", "")): _recall(row) for row in tried},
-                chosen=tuple(str(row.get("mode", "")) for row in tried if row.get("chosen")),
+                chosen=tuple(
+                    str(row.get("mode", ""))
+                    for row in recall
+                    if row.get("chosen") and str(row.get("queries", "")).partition(":")[0] == source
+                ),
             )
         )
     return found
@@ -68,15 +68,16 @@ def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, 
 
 def evidence_table(found: Sequence[SourceEvidence]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table that card and terminal show."""
-    head = ["source", "found by", "words of gold", "words of distractors", "images", "distractors by origin"]
+    head = ["source", "words of gold", "words of distractors", "images", "distractors by origin"]
     return head, [
         [
             one.source,
-            "; ".join(one.chosen) or "-",
             _told(one.gold_words, one.gold_texts),
             _told(one.distractor_words, one.distractor_texts),
             f"{one.gold_images} gold, {one.distractor_images} distractors",
-            "; ".join(f"{origin}: {100 * n / sum(one.origins.values()):.0f} % ({n})" for origin, n in one.origins.items())
+            "; ".join(
+                f"{origin} {100 * n / sum(one.origins.values()):.0f} % ({n})" for origin, n in one.origins.items()
+            )
             or "-",
         ]
         for one in found
@@ -97,10 +98,4 @@ def _told(words: float | None, n: int) -> str:
 
 
 def _origin(evidence: Evidence) -> str:
-    return evidence.origin if evidence.origin == "native" else f"mined by {evidence.mode or 'an unnamed mode'}"
-
-
-def _recall(row: Mapping[str, Any]) -> str:
-    """What a row of recall says: the rate at the first cut-off that it has, and n."""
-    cuts = sorted((k for k in row if k.startswith("recall@")), key=lambda k: int(k.partition("@")[2]))
-    return f"{', '.join(f'{cut} {row[cut]}' for cut in cuts)}, n={row.get('n', 0)}"
+    return evidence.origin if evidence.origin == "native" else evidence.mode or "mined"

@@ -14,6 +14,7 @@ import json
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import native_miniatures as native
@@ -188,6 +189,18 @@ def test_length_does_not_tell_gold_from_distractors(walk):
         if gold and others:
             longer = sum((g > o) + (g == o) / 2 for g in gold for o in others) / len(gold) / len(others)
             assert 0.15 < longer < 0.85, f"{source}: words of gold {sorted(gold)}, of distractors {sorted(others)}"
+
+
+def test_what_the_release_says_of_its_evidence_is_counted_again(walk):
+    shown = json.loads(demur("release", "show", walk.release.folder, "--json"))["evidence"]
+    assert [one["source"] for one in shown] == sorted({s.source for s in walk.samples.values()})
+    for one in shown:
+        samples = [s for s in walk.samples.values() if s.source == one["source"]]
+        texts = [len(e.text.split()) for s in samples for e in s.gold if e.text]
+        assert one["gold_words"] == (median(texts) if texts else None)
+        assert sum(one["origins"].values()) == sum(len(s.negatives) for s in samples)
+        assert one["origins"].get("native", 0) == sum(e.origin == "native" for s in samples for e in s.negatives)
+    assert "Evidence" in demur("release", "show", walk.release.folder)
 
 
 def test_recall_of_gold_is_the_one_counted_again(walk):
