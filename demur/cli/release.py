@@ -188,10 +188,10 @@ def _show(release: Release, *, as_json: bool) -> int:
         [str(row.get(h, "")).partition(" [" if "@" in h else "\n")[0] for h in heads]  # intervals stand on the card
         for row in release.recall
     ]
-    head, rows = evidence_table(evidence)
+    columns_of_evidence, rows = evidence_table(evidence)
     for title, columns, lines in (
         ("Retrieval modes by recall of gold", heads, tried),
-        ("Evidence", head, rows),
+        ("Evidence", columns_of_evidence, rows),
     ):
         table = Table(title=title, title_justify="left")
         for column in columns:
