@@ -14,7 +14,6 @@ import tempfile
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from itertools import chain, count, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal
@@ -30,35 +29,6 @@ from demur.store import storage_errors
 def key_of(id: str) -> int:
     """64 bits of BLAKE2b of an id."""
     return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little")
-
-
-CHUNK_OF = "chunk_of"
-"""Attribute of what was cut from a document: the id of that document."""
-
-
-def chunk_id(whole: str, place: int | str) -> str:
-    """The id of what was cut from a document: its passages by their number, ``image`` for its picture."""
-    return f"{whole}#{place}"
-
-
-def whole_of(document: Document) -> str:
-    """The id of the document that this one was cut from; its own where it was not cut."""
-    return document.attributes.get(CHUNK_OF, document.id)
-
-
-def parts_of(documents: Mapping[str, Document], id: str) -> Iterator[str]:
-    """The ids under which a document lies there: its own, or those of what it was cut into; none where it is not there.
-
-    >>> list(parts_of({"a": Document(id="a", title="A", text="whole")}, "a"))
-    ['a']
-    """
-    if id in documents:
-        yield id
-        return
-    passages = takewhile(documents.__contains__, (chunk_id(id, number) for number in count()))
-    for part in chain(passages, [chunk_id(id, "image")]):
-        if part in documents and whole_of(documents[part]) == id:
-            yield part
 
 
 _BLOCK = 1 << 16

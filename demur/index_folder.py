@@ -12,8 +12,9 @@ from demur.errors import DataError, IndexFileError, StorageError
 from demur.store import file_digest, read_json, storage_errors, why_invalid
 
 FORMAT = "demur-index"
-VERSION = 2
-"""2: words of BM25 hold combining marks, and documents that were left out describe no page."""
+VERSION = 3
+"""2: words of BM25 hold combining marks, and documents that were left out describe no page. 3: passages name the
+document that they were cut from."""
 SMALL = 64 << 20
 """Files up to this many bytes are hashed whenever an index is opened; larger ones when ``verify`` is asked for."""
 

@@ -47,8 +47,10 @@ class Document(Record):
     title: str
     text: str | None = None
     image: ImageRef | None = None
+    document: str = ""
+    """Id of the document that it was cut from; "" where it was not cut (`demur.lineage`)."""
     page: str = ""
-    """What it is a part of (an article, a document): retrieval finds pages, then passages of them."""
+    """What it is a part of (an article, a file): retrieval finds pages, then passages of them."""
     source: str = ""
     licence: str = ""
     attributes: dict[str, str] = {}
@@ -76,11 +78,17 @@ class Evidence(Record):
     """A document in its role for one sample, with where it came from."""
 
     id: str
-    """Id of the document; unique within a sample."""
+    """Id of the document, or of the passage cut from one; unique within a sample."""
+    document: str = ""
+    """Id of the document that it was cut from, by source or index; "" where it was not cut (`demur.lineage`)."""
+    page: str = ""
+    """What that document is a part of; "" where it is a part of nothing else."""
     modality: Modality
     title: str
     text: str | None = None
     image: ImageRef | None = None
+    licence: str = ""
+    """Of the document, where the source states one."""
     role: Role
     origin: Literal["native", "mined"] = "native"
     """native: shipped by the source. mined: found by demur."""
@@ -98,10 +106,13 @@ class Evidence(Record):
         """The document as evidence in that role."""
         return cls(
             id=document.id,
+            document=document.document,
+            page=document.page,
             modality=document.modality,
             title=document.title,
             text=document.text,
             image=document.image,
+            licence=document.licence,
             role=role,
             **({"level": "image"} if document.modality is Modality.IMAGE else {}) | provenance,
         )

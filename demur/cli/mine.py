@@ -119,11 +119,8 @@ def run(args: argparse.Namespace) -> int:
         routes = choose_routes(islice(source.samples(), args.limit), searcher, source.root, plan, steps)
         source.problems.settle(skip_bad=args.skip_bad)
         for choice in routes.choices:
-            if not any(measure.n for _, measures in choice.table for measure in measures):
-                line = (
-                    f"{choice.source}: gold of no question is in the index: {choice.mode} is chosen by its name alone\n"
-                )
-                sys.stderr.write(harmless(line))
+            if choice.warning:
+                steps.warn(harmless(choice.warning))
         steps.stage("mine")
         source = _source(args)
         with storage_errors(args.out):
@@ -212,6 +209,7 @@ def recall_json(choice: Choice) -> dict[str, Any]:
         "chosen": choice.mode,
         "at": choice.k,
         "own_image_in_index": choice.own,
+        "gold_not_in_index": choice.lacking,
         "modes": {mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table},
     }
 

@@ -96,7 +96,9 @@ def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str
                 *(_field("samples", role, path="[*].id", many=True) for role in ("gold", "negatives")),
             ]),
             _records("evidence", [
-                *(_field("evidence", text) for text in ("id", "modality", "title", "text")),
+                *(_field("evidence", text) for text in (
+                    "id", "document", "page", "licence", "modality", "title", "text",
+                )),
                 _field("evidence", "image", "sc:ImageObject", path="bytes"),
             ]),
         ],

@@ -7,13 +7,13 @@ A hit becomes a distractor unless it is, in this order of asking:
 
     unknown document         no document of that id
     empty                    a text without words, or an image where text was asked (and the other way)
-    gold                     evidence that supports the answer, by id, or cut from it (`demur.documents.whole_of`)
+    gold                     evidence that supports the answer, a part of it, or what holds it (`demur.lineage`)
     native                   already among the sample's negatives, shipped by the source
     already mined            already among them, found by another kind of search
     unreadable               (images only) it is not where the index says, or not what it was
     query image, near-duplicate of gold, near-duplicate of query, holds the answer
                              see `demur.curation.leaks`, whose rule is the one for native negatives too
-    gold page                (images only) it lies on the page of gold evidence: it shows the same thing
+    gold page                (images only) it lies on a page of gold evidence: it shows the same thing
     repeated                 same words or same look as a distractor already taken
 
     within the margin of gold, scores too high, scores too low
@@ -31,17 +31,16 @@ Every hit that is left out is a `Drop` with that reason; hits below the last one
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Literal, NamedTuple, get_args
 
 from demur.curation.diversity import Diversity
 from demur.curation.leaks import STAGE, Leaks
 from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_text, showing
 from demur.curation.select import Selection
-from demur.documents import parts_of, whole_of
 from demur.errors import UsageError
+from demur.lineage import Gold, document_of, page_of
 from demur.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
 
 Pool = Literal["text", "lexical", "visual"]
@@ -78,6 +77,7 @@ def mine_text(
     diversity: Diversity | None = None,
     looks: Callable[[ImageRef], Look | None] | None = None,
     dense_scores: Mapping[str, float] | None = None,
+    gold: Gold | None = None,
 ) -> Mined:
     """Text distractors from hits on passages, best first.
 
@@ -92,15 +92,17 @@ def mine_text(
         gold_score: the lowest score of gold evidence in the same search, which margins are measured from; when None,
             that of the lowest gold evidence among ``hits``, and without any no margin holds. What was cut into passages
             scores as the best of them.
-        per_page: distractors from one page at most, for variety; a document without a page is a page of its own.
+        per_page: distractors from one page at most, for variety (`demur.lineage.page_of`).
         cross_encoder: scores (question, passages); a passage that scores no lower than gold evidence does is left out.
         diversity: pick by maximal marginal relevance instead of by rank, for variety.
         looks: as for `mine_visual`, for passages that carry a picture; without it their bytes alone are compared.
         dense_scores: document -> the score that ``selection`` is about, for hits whose own is another (reciprocal
             ranks, BM25). A hit that is missing is left out. None takes the hits' own.
+        gold: the sample's gold evidence as it lies among the documents; found there when None.
     """
+    gold = gold or Gold(sample.gold, documents)
     leaks = Leaks(sample, looks or (lambda image: None), answers=answers, text_near=near)
-    known = _known(sample)
+    known = _known(sample, gold)
     gold_texts = [e.text for e in sample.gold if e.text]
     taken: list[Document] = []
     like_gold = _scored_like_gold(sample, gold_texts, hits, documents, cross_encoder)
@@ -122,32 +124,37 @@ def mine_text(
         return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
-    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity, dense_scores)
+    return _mine(sample, hits, documents, objection, taken, wanted, gold, gold_score, per_page, diversity, dense_scores)
 
 
-def _known(sample: Sample) -> Callable[[Document], str]:
+def _known(sample: Sample, gold: Gold) -> Callable[[Document], str]:
     """What says whether a document, or what it was cut from, is evidence of the sample already, and as what."""
     known = {e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives}
-    known |= {e.id: "gold" for e in sample.gold}
-    return lambda document: known.get(document.id) or known.get(whole_of(document), "")
+
+    def told(document: Document) -> str:
+        if gold.parts(document):
+            return "gold"
+        return known.get(document.id) or known.get(document_of(document), "")
+
+    return told
 
 
-def lowest_gold(sample: Sample, scores: Mapping[str, float], documents: Mapping[str, Document]) -> float | None:
+def lowest_gold(gold: Gold, scores: Mapping[str, float], documents: Mapping[str, Document]) -> float | None:
     """The lowest score of gold evidence; what was cut into passages scores as the best of them.
 
     Args:
-        sample: with its gold evidence.
+        gold: the gold evidence of a sample.
         scores: of documents, by their ids; gold evidence among them counts.
         documents: those documents.
 
     Returns:
         None where no gold evidence has a score.
     """
-    gold = {e.id for e in sample.gold}
     best: dict[str, float] = {}
     for id, score in scores.items():
-        for name in gold & {id, whole_of(documents[id]) if id in documents else id}:
-            best[name] = max(score, best.get(name, score))
+        document = documents.get(id)
+        for e in gold.parts(document) if document is not None else ():
+            best[e.id] = max(score, best.get(e.id, score))
     return min(best.values(), default=None)
 
 
@@ -176,12 +183,12 @@ def mine_visual(
     looks: Callable[[ImageRef], Look | None],
     limit: int = 10,
     near: int = IMAGE_NEAR,
-    gold_pages: Iterable[str] | None = None,
     answers: Callable[[str], bool] | None = None,
     selection: Selection | None = None,
     gold_score: float | None = None,
     per_page: int | None = None,
     diversity: Diversity | None = None,
+    gold: Gold | None = None,
 ) -> Mined:
     """Image distractors from hits on images, best first.
 
@@ -193,19 +200,16 @@ def mine_visual(
         looks: what an image looks like, see `demur.curation.near.Looks`.
         limit: distractors wanted at most; ``selection.num_negatives`` where that is given.
         near: bits, of 64, within which two images are near-duplicates; -1 turns the check off.
-        gold_pages: pages whose images may show the answer; those of the gold documents when None.
         answers: whether a caption holds the answer; ``demur.answers.holds`` of the sample's answers when None.
         selection: ranks, score limits and margins; see `demur.curation.select`.
         gold_score: what margins are measured from, see `mine_text`.
         per_page: as for `mine_text`.
         diversity: as for `mine_text`.
+        gold: as for `mine_text`.
     """
+    gold = gold or Gold(sample.gold, documents)
     leaks = Leaks(sample, looks, answers=answers, image_near=near)
-    known = _known(sample)
-    if gold_pages is None:
-        first = (part for e in sample.gold for part in islice(parts_of(documents, e.id), 1))
-        gold_pages = (documents[id].page for id in first)
-    pages = {page for page in gold_pages if page}
+    known = _known(sample, gold)
     taken: list[Document] = []
 
     def objection(hit: Hit, document: Document | None) -> tuple[str, str]:
@@ -220,13 +224,13 @@ def mine_visual(
         leak = leaks.of(document)
         if leak[0]:
             return leak
-        if document.page in pages:
-            return "gold page", document.page
+        if gold.relation(document) == "gold page":
+            return "gold page", page_of(document)
         twin = next((d.id for d in taken if d.image and showing([d.image], looks, near)(document.image)), "")
         return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
-    return _mine(sample, hits, documents, objection, taken, wanted, gold_score, per_page, diversity)
+    return _mine(sample, hits, documents, objection, taken, wanted, gold, gold_score, per_page, diversity)
 
 
 def mine(
@@ -242,6 +246,7 @@ def mine(
     diversity: Mapping[Pool, Diversity] | None = None,
     gold_scores: Mapping[Pool, float] | None = None,
     dense_scores: Mapping[str, float] | None = None,
+    gold: Gold | None = None,
 ) -> Mined:
     """Distractors of several kinds for one sample, each kind up to its quota, none twice.
 
@@ -257,10 +262,12 @@ def mine(
         diversity: kind -> how to pick by maximal marginal relevance; a kind that is missing is picked by rank.
         gold_scores: kind -> ``gold_score`` of `mine_text` and `mine_visual`.
         dense_scores: of `mine_text`, for the kind ``text``.
+        gold: as for `mine_text`.
 
     Returns:
         Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
     """
+    gold = gold or Gold(sample.gold, documents)
     negatives: list[Evidence] = []
     drops: list[Drop] = []
     for pool in POOLS:
@@ -284,6 +291,7 @@ def mine(
                 gold_score=gold_score,
                 per_page=per_page,
                 diversity=various,
+                gold=gold,
             )
         else:
             mined = mine_text(
@@ -297,6 +305,7 @@ def mine(
                 diversity=various,
                 looks=looks,
                 dense_scores=dense_scores if pool == "text" else None,
+                gold=gold,
             )
         negatives += mined.negatives
         drops += mined.drops
@@ -310,6 +319,7 @@ def _mine(
     objection: Callable[[Hit, Document | None], tuple[str, str]],
     taken: list[Document],
     selection: Selection | None,
+    gold: Gold,
     gold_score: float | None,
     per_page: int | None,
     diversity: Diversity | None,
@@ -322,7 +332,7 @@ def _mine(
     scores = {hit.document: hit.score for hit in reversed(hits)} if dense_scores is None else dense_scores
     positive = gold_score
     if positive is None and selection.by_margin:
-        positive = lowest_gold(sample, scores, documents)
+        positive = lowest_gold(gold, scores, documents)
     most = selection.range_max
     if (
         selection.sampling == "top"
@@ -348,7 +358,7 @@ def _mine(
         elif not reason and score is not None:
             reason = selection.objection(score, positive)
             detail = f"{score:.6g}" if reason else ""
-        page = (document.page or document.id) if document is not None else ""
+        page = page_of(document) if document is not None else ""
         if not reason and per_page is not None and on_page[page] >= per_page:
             reason, detail = "page is full", page
         if reason or document is None:

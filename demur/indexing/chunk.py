@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.documents import CHUNK_OF, chunk_id
 from demur.errors import UsageError
+from demur.lineage import chunk_id, document_of, page_of
 from demur.records import Document
 
 Offsets = Callable[[Sequence[str]], list[list[tuple[int, int]]]]
@@ -236,7 +236,7 @@ class Chunker:
     def documents(self, articles: Iterable[Document], *, batch: int = 64) -> Iterator[Document]:
         """The passages of articles as documents: ``<id>#<n>`` from 0, on the article's page, with its title.
 
-        Each names the article (`demur.documents.whole_of`), so that gold evidence is found by whatever was cut from it.
+        Each names the article (`demur.lineage`), so that gold evidence is found by whatever was cut from it.
         The first passage carries the article's attributes (its summary among them), so that the page is described once;
         an article's image becomes a document of its own, ``<id>#image``. Documents without text pass through, and those
         whose text is empty, so that they are named as they are where nothing is cut.
@@ -265,23 +265,23 @@ class Chunker:
                 continue
             of_article = {
                 "title": article.title,
-                "page": article.page or article.id,
+                "document": document_of(article),
+                "page": page_of(article),
                 "source": article.source,
                 "licence": article.licence,
             }
-            cut_from = {CHUNK_OF: article.id}
             for number, passage in enumerate(passages):
                 yield Document(
                     id=chunk_id(article.id, number),
                     text=article.text[passage.start : passage.end],
-                    attributes=cut_from if number else article.attributes | cut_from,
+                    attributes={} if number else article.attributes,
                     **of_article,
                 )
             if article.image is not None:
                 yield Document(
                     id=chunk_id(article.id, "image"),
                     image=article.image,
-                    attributes=cut_from if passages else article.attributes | cut_from,
+                    attributes={} if passages else article.attributes,
                     **of_article,
                 )
 

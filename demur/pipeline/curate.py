@@ -341,7 +341,7 @@ async def _curate(
     steps.stage("ask kept samples again")
     retest = await _retest(plan, panel, kept, gates)
     steps.stage("freeze and verify the release")
-    said = await asyncio.to_thread(about, plan, shop, searcher, lives, fates, choices, retest)
+    said = await asyncio.to_thread(about, plan, shop, searcher, lives, fates, kept, choices, retest)
     freeze(
         out / "release", name=plan.name, version=plan.version, samples=kept, read_image=shop.read, drops=drops,
         funnel=funnel, recall=recall, about=said,
@@ -511,5 +511,6 @@ def _recall_rows(choice: Choice) -> list[dict[str, Any]]:
         for m in measures:
             value = "-" if m.value is None else f"{m.value:.3f} [{m.low or 0:.3f}, {m.high or 0:.3f}]"
             row[m.name] = value
-        rows.append(row | {"chosen": "yes" if mode == choice.mode else ""})
+        chosen = "yes" if choice.n else "by default"
+        rows.append(row | {"gold not in index": choice.lacking, "chosen": chosen if mode == choice.mode else ""})
     return rows

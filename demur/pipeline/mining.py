@@ -16,11 +16,12 @@ from pathlib import Path
 
 from demur.curation.diversity import Diversity
 from demur.curation.leaks import STAGE, Leaks, without_leaks
-from demur.curation.mine import Mined, Pool, lowest_gold, mine
+from demur.curation.mine import Mined, Pool, mine
 from demur.curation.near import REMEMBERED, Look, Looks
 from demur.errors import UsageError
+from demur.lineage import Gold
 from demur.pipeline.mining_plan import MiningPlan
-from demur.pipeline.queries import READ, Unasked, blocks_of, embedded, gold_parts, picture_of, shown_of
+from demur.pipeline.queries import READ, Unasked, blocks_of, embedded, picture_of, shown_of
 from demur.pipeline.routes import Routes, can_score
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Drop, Hit, ImageRef, Sample
@@ -85,6 +86,7 @@ def mine_samples(
                 diversity=diversity,
                 gold_scores=case.golds,
                 dense_scores=case.dense,
+                gold=case.gold,
             )
             if gone:  # each is told once, though a search may have found it again
                 known = {drop.evidence for drop in gone}
@@ -126,6 +128,8 @@ class _Case:
     """A sample while it is mined for."""
 
     sample: Sample
+    gold: Gold
+    """Its gold evidence, as it lies in the index."""
     query: Query | None = None
     """None where it cannot be asked."""
     shown: Query | None = None
@@ -145,7 +149,7 @@ def _cases(
     block: Sequence[Sample], searcher: Searcher, root: Path | None, plan: MiningPlan, routes: Routes
 ) -> list[_Case]:
     """Samples with their questions embedded, each image read once."""
-    cases = [_Case(sample) for sample in block]
+    cases = [_Case(sample, Gold(sample.gold, searcher.documents)) for sample in block]
     visual = bool(plan.quotas.get("visual")) and "image->image" in searcher.modes
     pools = [pool for pool, wanted in plan.quotas.items() if wanted and pool != "visual"]
     by_modes: dict[tuple[str, ...], list[_Case]] = {}
@@ -235,14 +239,16 @@ def _score_hits(asked: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Sear
 
 
 def _score_gold(asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searcher: Searcher) -> None:
-    lists = [gold_parts(case.sample, searcher) for case, _ in asked]
     if not asked:
         return
+    pieces = [case.gold.scored_in(searcher, by_image=by == "image->image") for case, _ in asked]
+    lists = [list(dict.fromkeys(id for ids in each for id in ids)) for each in pieces]
     found = searcher.rerank([query for _, query in asked], lists, max(map(len, lists)) or 1, by=by)
-    for (case, _), line in zip(asked, found, strict=True):
-        lowest = lowest_gold(case.sample, {hit.document: hit.score for hit in line}, searcher.documents)
-        if lowest is not None:
-            case.golds[pool] = lowest
+    for (case, _), each, line in zip(asked, pieces, found, strict=True):
+        scores = {hit.document: hit.score for hit in line}
+        best = [max(scores[id] for id in ids if id in scores) for ids in each if scores.keys() & set(ids)]
+        if best:
+            case.golds[pool] = min(best)
 
 
 def _margin_holds(case: _Case) -> bool:

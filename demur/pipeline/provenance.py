@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from demur.curation.funnel import Fate, Life, Probe, Stage
 from demur.curation.gate import Label, unknown_without_evidence
 from demur.curation.recipe import BuildRecipe
+from demur.curation.release.layout import evidence_licences
 from demur.curation.topics import Drift, bertopics, clusters, drift
 from demur.pipeline.panel import Panel
 from demur.records import GateVerdict, Sample
@@ -38,6 +39,7 @@ def about(
     searcher: Searcher,
     lives: Mapping[str, Life],
     fates: Mapping[str, Fate],
+    kept: Sequence[Sample],
     choices: Sequence[Choice],
     retest: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def about(
     licences = {
         source: sorted({s.licence for s in pool.samples if s.source == source and s.licence}) for source in pool.sizes
     }
-    of_evidence = _evidence_licences(shop, fates)
+    of_evidence = evidence_licences(kept, pool.sizes)
     return {
         "recipe": recipe_of(plan),
         "seed": plan.seed,
@@ -86,20 +88,6 @@ def about(
         "limits": list(plan.limits),
         "authors": list(plan.authors),
     }
-
-
-def _evidence_licences(shop: Workshop, fates: Mapping[str, Fate]) -> dict[str, dict[str, int]]:
-    """Source -> licence -> documents under it that are evidence of a kept sample."""
-    used: set[str] = set()
-    for sample in shop.pool.samples:
-        fate = fates[sample.id]
-        if fate.kept:
-            used |= {*(e.id for e in sample.gold), *fate.survivors}
-    found: dict[str, Counter[str]] = {source: Counter() for source in shop.pool.sizes}
-    for document in shop.pool.documents:
-        if document.id in used:
-            found[document.source if document.source in found else next(iter(found))][document.licence] += 1
-    return {source: dict(sorted(counts.items())) for source, counts in found.items()}
 
 
 def _model(plan: BuildRecipe, shop: Workshop, name: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.documents import parts_of
 from demur.errors import DataError, StorageError
 from demur.indexing.pixels import rgb
 from demur.pipeline.mining_plan import PAGE_MODES, MiningPlan
@@ -85,8 +84,3 @@ def shown_of(sample: Sample) -> ImageRef | None:
     """The image whose neighbours are sought: that of the question, or that of its gold evidence."""
     gold = (e.image for e in sample.gold if e.modality is Modality.IMAGE and e.image is not None)
     return picture_of(sample) or next(gold, None)
-
-
-def gold_parts(sample: Sample, searcher: Searcher) -> list[str]:
-    """The documents of the index that are gold evidence, or cut from it."""
-    return [part for e in sample.gold for part in parts_of(searcher.documents, e.id)]

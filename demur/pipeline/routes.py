@@ -12,8 +12,9 @@ import numpy as np
 
 from demur.curation.near import REMEMBERED, Look, Looks, showing
 from demur.errors import DataError, StorageError, UsageError
+from demur.lineage import Gold
 from demur.pipeline.mining_plan import PAGE_MODES, PASSAGES, TEXT_MODES, MiningPlan
-from demur.pipeline.queries import Asked, blocks_of, embedded, gold_parts, picture_of, shown_of
+from demur.pipeline.queries import Asked, blocks_of, embedded, picture_of, shown_of
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import ImageRef, Sample
 from demur.retrieval.recall import DEPTHS, Choice, Recall, best_mode
@@ -195,7 +196,7 @@ def choose_routes(
     """
     can_score(plan, searcher)
     found: dict[tuple[str, str], dict[str, Recall]] = {}
-    own: Counter[tuple[str, str]] = Counter()
+    found_itself: Counter[tuple[str, str]] = Counter()
     looks = looks or Looks(root, most=REMEMBERED)
     done = 0
     depth = max(*DEPTHS, plan.pages, *plan.pages_of.values())
@@ -207,8 +208,8 @@ def choose_routes(
             asked = [(s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)]
             gold = []
             for sample, _ in asked:
-                parts = gold_parts(sample, searcher)
-                gold.append(set(searcher.pages_of(parts) if kind == "pages" else parts))
+                own = Gold(sample.gold, searcher.documents)
+                gold.append(set(own.pages_in(searcher) if kind == "pages" else own.parts_in(searcher)))
             for mode in here if asked else ():
                 if mode == "image->image":
                     lines = iter(_pages_by_look(asked, searcher, looks, depth))
@@ -216,7 +217,7 @@ def choose_routes(
                     hits = searcher.each([query for _, query in asked], mode, depth)
                     lines = (([hit.document for hit in line], False) for line in hits)
                 for (sample, _), right, (ids, itself) in zip(asked, gold, lines, strict=True):
-                    own[kind, sample.source] += itself
+                    found_itself[kind, sample.source] += itself
                     found.setdefault((kind, sample.source), {}).setdefault(mode, Recall()).add(ids, right)
         done += len(block)
         steps.count("questions asked in every mode", done, 0)
@@ -224,7 +225,7 @@ def choose_routes(
     for (kind, source), by_mode in found.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
         at = plan.pages_for(source) if kind == "pages" else PASSAGES
-        chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own[kind, source])
+        chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=found_itself[kind, source])
     return Routes(chosen["pages"], chosen["passages"])
 
 

@@ -48,6 +48,9 @@ def mine_pool(
         asked_of = [s for s in pool.samples if s.source == source]
         routes = choose_routes(asked_of, searcher, pool.root, how, steps, pool.looks)
         choices += routes.choices
+        for choice in routes.choices:
+            if choice.warning:
+                steps.warn(choice.warning)
         todo = [s for s in survivors if s.source == source]
         for sample, found in mine_samples(todo, searcher, pool.root, how, routes, steps, pool.looks):
             mined[sample.id] = sample

@@ -29,6 +29,9 @@ class Steps:
     def count(self, what: str, done: int, total: int, note: str = "") -> None:
         """Progress within a stage; total 0 when it is not known. The note says more: retries, cost so far."""
 
+    def warn(self, line: str) -> None:
+        """Say something that must be known before the result is believed."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -103,6 +106,10 @@ class Shown(Steps):
         if what not in self._tasks:
             self._tasks[what] = self._bars.add_task(what, total=total or None, note=note)
         self._bars.update(self._tasks[what], completed=done, total=total or None, note=note)
+
+    def warn(self, line: str) -> None:
+        """Write it on a line of its own."""
+        self._say(f"  warning: {line}")
 
     def _line(self, what: str) -> str:
         """A count as text: done, rate, time left, note."""

@@ -29,6 +29,28 @@ class Choice(NamedTuple):
     """(mode, recall at each depth), best mode first."""
     own: int = 0
     """Questions whose own image was found in the index, in the same bytes or nearly; such hits count in no recall."""
+    lacking: int = 0
+    """Questions whose gold evidence is not in the index, in no denominator."""
+
+    @property
+    def n(self) -> int:
+        """Questions that the choice rests on: those whose gold evidence is in the index."""
+        return max((measure.n for _, measures in self.table for measure in measures), default=0)
+
+    @property
+    def warning(self) -> str:
+        """What must be known before the choice is believed; "" where it rests on every question.
+
+        >>> Choice("webqa: passages by question", "text->text", 10, (), lacking=3).warning
+        'webqa: passages by question: gold of none of 3 questions is in the index: text->text is taken by default'
+        """
+        if not self.n:
+            told = f"gold of none of {self.lacking:,} questions is in the index"
+            return f"{self.source}: {told}: {self.mode or 'nothing'} is taken by default"
+        if self.lacking:
+            told = f"gold of {self.lacking:,} of {self.n + self.lacking:,} questions is not in the index"
+            return f"{self.source}: {told}: {self.mode} is chosen by the others"
+        return ""
 
 
 class Recall:
@@ -43,6 +65,8 @@ class Recall:
 
     def __init__(self) -> None:
         self._asked = 0
+        self.lacking = 0
+        """Questions that had nothing to find."""
         self._ranks: Counter[int] = Counter()
 
     def add(self, ids: Iterable[str], gold: Collection[str]) -> None:
@@ -52,7 +76,9 @@ class Recall:
             ids: what it found, by rank.
             gold: what it should find, any of it; without any it is in no denominator.
         """
-        if gold:
+        if not gold:
+            self.lacking += 1
+        else:
             self._asked += 1
             first = next((rank for rank, id in enumerate(ids, 1) if id in gold), None)
             if first is not None:
@@ -71,11 +97,11 @@ def best_mode(
     ks: Sequence[int] = DEPTHS,
     at: int = 10,
 ) -> Choice:
-    """Choose the mode with the highest recall at one depth; ties go to the recall at smaller depths, then by name.
+    """Choose the mode with the highest recall at one depth; ties go to the recall at smaller depths, then to the first.
 
     Args:
         source: whose questions these are.
-        found: mode -> what was counted of it.
+        found: mode -> what was counted of it; the first is the default, where no question can tell them apart.
         ks: depths of the table.
         at: the depth that decides; added to ``ks`` when it is not among them.
     """
@@ -83,12 +109,13 @@ def best_mode(
     table = [(mode, tuple(map(recall.at, depths))) for mode, recall in found.items()]
     place = depths.index(at)
 
-    def worse(row: tuple[str, tuple[Measure, ...]]) -> tuple[float, list[float], str]:
+    def worse(row: tuple[str, tuple[Measure, ...]]) -> tuple[float, list[float]]:
         values = [-(m.value or 0.0) for m in row[1]]
-        return values[place], values, row[0]
+        return values[place], values
 
     table.sort(key=worse)
-    return Choice(source, table[0][0] if table else "", at, tuple(table))
+    lacking = max((recall.lacking for recall in found.values()), default=0)
+    return Choice(source, table[0][0] if table else "", at, tuple(table), lacking=lacking)
 
 
 def _wilson(name: str, hits: int, n: int) -> Measure:

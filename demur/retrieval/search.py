@@ -196,7 +196,7 @@ class Searcher:
                     item=str(folder),
                     cure="open it with the encoder that made it, or build it again",
                 )
-        self.documents = Documents(folder / "documents")
+        self.documents: Documents = Documents(folder / "documents")
         """Every document, by id; what mining takes."""
         self.pages = Documents(folder / "pages")
         """Every page: its id, title and summary (as text)."""
@@ -392,6 +392,11 @@ class Searcher:
         """The pages of documents, each once, in the order first met; ids not here, or left out, are passed over."""
         pages = [int(self._page_of[row]) for row in self.documents.rows(ids) if row is not None]
         return list(dict.fromkeys(self.pages.id(page) for page in pages if page >= 0))
+
+    def on_page(self, page: str) -> list[str]:
+        """The ids of the documents on a page, in their order; none where there is no such page."""
+        row = self.pages.row(page)
+        return [] if row is None else [self.documents.id(int(at)) for at in self._documents_of(row)]
 
     def rows(self, part: str) -> NDArray[np.int64]:
         """(n,) mapped: the rows of `documents`, or of `pages`, that a part is over."""

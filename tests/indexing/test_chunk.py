@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from demur.documents import whole_of
 from demur.errors import UsageError
 from demur.indexing import chunk
 from demur.indexing.chunk import Chunker, plain_offsets, sentences, tokenizer_offsets
+from demur.lineage import document_of
 from demur.records import Document, ImageRef
 
 
@@ -174,10 +174,10 @@ def test_articles_become_passages():
     assert [d.id for d in passages] == [f"Q1#{n}" for n in range(len(passages))]
     assert {d.page for d in made} == {"Q1"}
     assert {d.title for d in passages} == {"Bridge"}
-    assert [d.attributes for d in made if d.id == "Q3#image"] == [{"summary": "A view.", "chunk_of": "Q3"}]
-    assert passages[0].attributes == {"summary": "A bridge.", "chunk_of": "Q1"}
-    assert passages[1].attributes == {"chunk_of": "Q1"}
-    assert [whole_of(d) for d in made] == ["Q1"] * (len(made) - 2) + ["Q3", "pic"]
+    assert [d.attributes for d in made if d.id == "Q3#image"] == [{"summary": "A view."}]
+    assert passages[0].attributes == {"summary": "A bridge."}
+    assert passages[1].attributes == {}
+    assert [document_of(d) for d in made] == ["Q1"] * (len(made) - 2) + ["Q3", "pic"]
     assert [d.id for d in made if d.image is not None] == ["Q1#image", "Q3#image", "pic"]
     assert list(Chunker(100, 10).documents(articles, batch=1)) == made
 

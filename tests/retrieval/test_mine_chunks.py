@@ -8,9 +8,9 @@ from stub_encoder import StubEncoder
 
 from demur.curation.mine import mine_text
 from demur.curation.select import Selection
-from demur.documents import parts_of, whole_of
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
+from demur.lineage import Gold, document_of
 from demur.pipeline.mining import mine_samples
 from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.routes import choose_routes
@@ -65,9 +65,10 @@ def world(tmp_path_factory):
 
 def test_gold_is_found_by_any_of_its_passages(world):
     root, samples, searchers = world
-    assert list(parts_of(searchers["cut"].documents, "a1")) == ["a1#0", "a1#1", "a1#2", "a1#image"]
-    assert list(parts_of(searchers["cut"].documents, "pic1")) == ["pic1"]
-    assert list(parts_of(searchers["cut"].documents, "a99")) == []
+    cut = searchers["cut"]
+    assert Gold(samples[1].gold).parts_in(cut) == ["a1#0", "a1#1", "a1#2", "a1#image"]
+    assert Gold(samples[0].gold).parts_in(cut) == ["pic0"]
+    assert Gold([samples[1].gold[0].model_copy(update={"id": "a99"})]).parts_in(cut) == []
     plan = MiningPlan()
     whole, cut = (choose_routes(samples, searchers[name], root, plan) for name in ("whole", "cut"))
     for one, other in zip(whole.choices, cut.choices, strict=True):
@@ -92,7 +93,7 @@ def test_nothing_cut_from_gold_is_a_distractor(world, margin):
         gold = {e.id for e in sample.gold}
         documents = [searcher.documents[e.id] for e in sample.negatives]
         assert documents
-        assert not gold & {whole_of(d) for d in documents}
+        assert not gold & {document_of(d) for d in documents}
         assert not {d.page for d in documents if d.image is not None} & {f"a{sample.id[1:]}"}
         reasons |= {(d.reason, d.evidence.partition("#")[0] in gold) for d in mined.drops}
         unknown = [d for d in mined.drops if d.reason.startswith(("near-duplicate of gold", "no margin"))]
@@ -119,11 +120,3 @@ def test_a_passage_of_a_native_negative_is_native(world):
     mined = mine_text(sample, hits, searchers["cut"].documents)
     assert [e.id for e in mined.negatives] == ["a3#1"]
     assert [d.reason for d in mined.drops] == ["native"]
-
-
-def test_an_id_that_only_looks_like_a_passage_is_none():
-    documents = {
-        d.id: d for d in (Document(id="x#0", title="", text="of its own"), Document(id="y", title="", text="y"))
-    }
-    assert list(parts_of(documents, "x")) == []
-    assert list(parts_of(documents, "x#0")) == ["x#0"]

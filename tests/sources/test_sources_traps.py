@@ -8,8 +8,8 @@ import pytest
 
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.native import literal, unquoted
-from demur.curation.sources.passages import document_of
 from demur.errors import DataError, UsageError
+from demur.lineage import document_of, page_of
 from demur.records import Modality
 from demur.store import Problems, digest, read_image
 
@@ -176,7 +176,10 @@ def test_evqa_gold_by_section_hop_evidence_and_article(tmp_path):
     ]
     assert [g.level for g in by["Where?"].gold] == ["article"]
     ids = {d.id for d in source.documents()}
-    assert {document_of(g.id) for s in samples.values() for g in s.gold if g.level != "article"} <= ids
+    gold = [g for s in samples.values() for g in s.gold]
+    assert {document_of(g) for g in gold if g.level != "article"} <= ids
+    assert {page_of(g) for g in gold} <= {page_of(d) for d in source.documents()}
+    assert all(page_of(g) == document_of(g).partition("#")[0] for g in gold)
 
 
 def test_evqa_never_shows_the_question_that_names_the_subject(tmp_path):

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from demur.curation.pool.write import FORMAT
 from demur.errors import UsageError
 from demur.records import Document, Sample
-from demur.store import Problems, read_records
+from demur.store import Problems, read_json, read_records
 
 
 class Pool:
@@ -28,6 +29,13 @@ class Pool:
         self.problems = Problems() if problems is None else problems
         if not (self.root / "pool.json").is_file():
             raise UsageError(f"{self.root} holds no pool.json", cure="build it with 'demur pool build'")
+        made = read_json(self.root / "pool.json")
+        if isinstance(made, dict) and "demur" in made and made.get("format") != FORMAT:
+            raise UsageError(
+                "a pool that another version of demur made: its evidence does not say which document and page it is of",
+                item=str(self.root),
+                cure="build it again with 'demur pool build'",
+            )
 
     def _records(self, file: str, kind: type[Any]) -> Iterator[Any]:
         yield from read_records(self.root / file, kind, self.problems)

@@ -20,9 +20,12 @@ from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.native import OnceEach
 from demur.errors import BadInput, DataError, StorageError, UsageError
 from demur.formats import Seen
+from demur.lineage import prefixed
 from demur.records import Evidence, Modality, Record, Sample
 from demur.store import canonical, file_digest, storage_errors, write_atomic, write_json, write_records
 
+FORMAT = 2
+"""Of a pool's records. 2: evidence names its document and page (`demur.lineage`)."""
 LOOKS = "looks.jsonl"
 """Of a pool for a release: what the images look like that gold evidence and questions were compared by."""
 
@@ -129,6 +132,7 @@ def build(
         out / "pool.json",
         {
             "demur": __version__,
+            "format": FORMAT,
             "counts": counts.model_dump(mode="json"),
             "parts": [part.told() for part in parts],
             "files": {
@@ -271,13 +275,9 @@ class _Writer:
             if not self._document_ids.add(f"{source.name}:{document.id}"):
                 noted.add(f"document {document.id}", "two documents have this id")
                 continue
-            change: dict[str, object] = {"id": f"{prefix}{document.id}"}
-            if document.page:
-                change["page"] = f"{prefix}{document.page}"
             try:
-                if document.image:
-                    change["image"] = self.images.take(document.image, source)
-                line = _line(document.model_copy(update=change))
+                image = self.images.take(document.image, source) if document.image else None
+                line = _line(prefixed(document.model_copy(update={"image": image}), prefix))
             except (DataError, StorageError, ValueError) as error:
                 noted.add(f"document {document.id}", str(error))
                 continue
@@ -303,7 +303,7 @@ class _Writer:
 
         def evidence(item: Evidence) -> Evidence:
             image = self.images.take(item.image, source) if item.image else None
-            return item.model_copy(update={"id": f"{prefix}{item.id}", "image": image})
+            return prefixed(item.model_copy(update={"image": image}), prefix)
 
         return sample.model_copy(
             update={

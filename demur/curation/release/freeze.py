@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.curation.release.layout import (
+    ADDED,
     DATA_FILES,
     FORMAT,
     LINK,
@@ -147,6 +148,7 @@ def _evidence_rows(
     for e in documents.values():
         yield {
             "id": e.id,
+            **{name: getattr(e, name) for name in ADDED},
             "modality": e.modality.value,
             "title": e.title,
             "text": e.text,

@@ -96,6 +96,25 @@ def counts(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict
     }
 
 
+def evidence_licences(samples: Sequence[Sample], sources: Iterable[str] = ()) -> dict[str, dict[str, int]]:
+    """Source -> licence -> documents under it that are evidence; "" is a licence that nobody states.
+
+    A document that samples of several sources share counts once: for the source of the first sample, by id.
+
+    Args:
+        samples: of a release.
+        sources: named even where no sample of theirs is there.
+    """
+    found: dict[str, list[str]] = {source: [] for source in sources}
+    seen: set[str] = set()
+    for sample in sorted(samples, key=lambda s: s.id):
+        for e in (*sample.gold, *sample.negatives):
+            if e.id not in seen:
+                seen.add(e.id)
+                found.setdefault(sample.source, []).append(e.licence)
+    return {source: tally(licences) for source, licences in found.items()}
+
+
 def tally(values: Iterable[str]) -> dict[str, int]:
     """How often each value occurs, in the order of the values."""
     out: dict[str, int] = {}
@@ -118,14 +137,19 @@ def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
     return [{"sha256": r.sha256, "width": r.width, "height": r.height, "media_type": r.media_type} for r in refs]
 
 
-def schema_of(table: str) -> pa.Schema:
-    """The columns of a table: ``samples`` or ``evidence``."""
+ADDED = ("document", "page", "licence")
+"""Columns of ``evidence`` that the first releases lack; what lacks them is read as if they were empty."""
+
+
+def schema_of(table: str, *, first: bool = False) -> pa.Schema:
+    """The columns of a table, ``samples`` or ``evidence``; ``first``: without those that were `ADDED` later."""
     import pyarrow as pa
 
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     meta = [("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32()), ("media_type", pa.string())]
     if table == "evidence":
-        text = [(name, pa.string()) for name in ("id", "modality", "title", "text")]
+        named = ("id", *(() if first else ADDED), "modality", "title", "text")
+        text = [(name, pa.string()) for name in named]
         return pa.schema([*text, ("image", image), *meta])
     link = pa.struct(
         [("id", pa.string()), ("role", pa.string()), ("origin", pa.string()), ("level", pa.string()),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from demur.curation.release.layout import FORMAT, TABLES, FunnelStep, lines_of, schema_of
+from demur.curation.release.layout import ADDED, FORMAT, TABLES, FunnelStep, lines_of, schema_of
 from demur.errors import DataError, ReleaseError
 from demur.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
@@ -114,7 +114,8 @@ class Release:
             raise ReleaseError(
                 f"not a Parquet file: {error}", item=str(path), cure="fetch the release again"
             ) from error
-        expected, found = schema_of(name), file.schema_arrow
+        found = file.schema_arrow
+        expected = schema_of(name, first=not set(ADDED) & set(found.names))
         if not found.equals(expected, check_metadata=False):
             odd = [n for n in expected.names if n not in found.names or found.field(n) != expected.field(n)]
             odd += [n for n in found.names if n not in expected.names]
@@ -146,7 +147,13 @@ class Release:
     def documents(self) -> dict[str, dict[str, Any]]:
         """Document id -> its columns without image bytes."""
         columns = ["id", "modality", "title", "text", "sha256", "width", "height", "media_type"]
-        return {row["id"]: row for row in self._rows("evidence", columns)}
+        added = ADDED if self.states_lineage else ()
+        return {row["id"]: dict.fromkeys(ADDED, "") | row for row in self._rows("evidence", [*columns, *added])}
+
+    @cached_property
+    def states_lineage(self) -> bool:
+        """Whether its evidence names document, page and licence; that of the first releases does not."""
+        return set(ADDED) <= set(self._table("evidence").schema_arrow.names)
 
     def ids(self, table: str) -> Iterator[str]:
         """The ids of a table, ``samples`` or ``evidence``, in its order."""
@@ -265,6 +272,7 @@ class Release:
                 modality=document["modality"],
                 title=document["title"],
                 text=document["text"],
+                **{name: document[name] for name in ADDED},
                 image=ref(document) if document["sha256"] else None,
                 **link,
             )

@@ -13,6 +13,7 @@ from demur.curation.release.layout import (
     CARRIERS,
     counts,
     documents_of,
+    evidence_licences,
     image_name,
     tally,
 )
@@ -58,7 +59,7 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str, str], bool]) -
     if derived != stated:
         wrong = sorted(k for k in {*derived, *stated} if stated.get(k) != derived.get(k))
         found.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
-    found += _lines(_manifest_faults(release, derived), "manifest.json")
+    found += _lines(_manifest_faults(release, samples, derived), "manifest.json")
     return found + _lines(_card_faults(release, samples), "README.md")
 
 
@@ -243,7 +244,7 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
         yield f"gates.jsonl: {sample} ({stage} {evidence}".rstrip() + ") is of nothing that the tables hold"
 
 
-def _manifest_faults(release: Release, derived: dict[str, Any]) -> Iterator[str]:
+def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[str, Any]) -> Iterator[str]:
     """What the manifest counts beside the tables agrees with the funnel and with itself."""
     manifest, steps = release.manifest, release.steps
     pools: dict[str, int] = manifest.get("pools") or {}
@@ -260,9 +261,11 @@ def _manifest_faults(release: Release, derived: dict[str, Any]) -> Iterator[str]
     drawn = manifest.get("drawn")
     if drawn is not None and (sum(drawn.values()) != chosen or any(n > pools.get(s, 0) for s, n in drawn.items())):
         yield f"manifest.json: drawn adds up to {sum(drawn.values())}, not {chosen}, or takes more than there is"
-    said = [s["evidence_licences"] for s in (manifest.get("sources") or {}).values() if "evidence_licences" in s]
-    if said and sum(n for counts in said for n in counts.values()) != derived["documents"]:
+    said = {n: s["evidence_licences"] for n, s in (manifest.get("sources") or {}).items() if "evidence_licences" in s}
+    if said and sum(n for counts in said.values() for n in counts.values()) != derived["documents"]:
         yield "manifest.json: evidence_licences do not count every document once"
+    elif said and release.states_lineage and said != evidence_licences(samples, said):
+        yield "manifest.json: evidence_licences do not follow from the tables"
     for drift in manifest.get("topics") or ():
         rows = drift["rows"]
         before, after = sum(r["before"] for r in rows), sum(r["after"] for r in rows)

@@ -15,8 +15,8 @@ from demur.curation.near import REMEMBERED, Looks
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.cards import Pin, mismatches
 from demur.curation.sources.field_map import MAP
-from demur.curation.sources.passages import document_of
 from demur.formats import Seen
+from demur.lineage import document_of
 from demur.records import Document, Evidence, ImageRef, Modality, Record, Sample
 from demur.store import digest
 
@@ -108,7 +108,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     }
     findings: list[str] = []
     images: set[str] = set()
-    wanted: dict[str, str] = {}
+    wanted: dict[str, tuple[str, str]] = {}
     shown: list[tuple[int, int, Sample]] = []
     answers_of: dict[str, str] = {}
     named: dict[str, list[str]] = {}
@@ -137,7 +137,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
                 name(what, sample)
         for evidence in sample.gold:
             counts["gold"][f"{evidence.modality}/{evidence.level}"] += 1
-            wanted.setdefault(evidence.id, sample.id)
+            wanted.setdefault(evidence.id, (document_of(evidence), sample.id))
         for evidence in sample.negatives:
             counts["negatives"][str(evidence.modality)] += 1
         images.update(ref.sha256 for ref in pictures(sample))
@@ -194,8 +194,17 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     )
 
 
-def _documents(source: Source, wanted: dict[str, str], findings: list[str], limit: int | None) -> tuple[int, set[str]]:
-    """Number of documents and their pictures; gold that no document has, and ids that repeat, become findings."""
+def _documents(
+    source: Source, wanted: dict[str, tuple[str, str]], findings: list[str], limit: int | None
+) -> tuple[int, set[str]]:
+    """Number of documents and their pictures; gold that no document has, and ids that repeat, become findings.
+
+    Args:
+        source: its knowledge base is read.
+        wanted: gold evidence -> its document, and a sample that it is gold of.
+        findings: what is found goes there.
+        limit: documents read; None for all.
+    """
     missing = dict(wanted)
     ids = Seen()
     images: set[str] = set()
@@ -213,8 +222,8 @@ def _documents(source: Source, wanted: dict[str, str], findings: list[str], limi
         missing.pop(document.id, None)
         missing.pop(document.page, None)
     if number and limit is None:
-        for evidence, sample in missing.items():
-            if document_of(evidence) not in ids:
+        for evidence, (of, sample) in missing.items():
+            if of not in ids:
                 findings.append(f"{sample}: gold {evidence} is not in the knowledge base")
     return number, images
 

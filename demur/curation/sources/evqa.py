@@ -20,6 +20,7 @@ from demur.curation.sources.native import Found, NativeSource, chosen, distinct,
 from demur.errors import DataError, UsageError
 from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_elements, json_items, json_lines
 from demur.knowledge_bases import evqa_pictures, evqa_sections, picture_id, section_id
+from demur.lineage import quotation_id
 from demur.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Role, Sample
 from demur.store import Problems, digest
 
@@ -27,7 +28,8 @@ REQUIRED = (
     "question", "answer", "dataset_image_ids", "dataset_name", "question_type", "wikipedia_url", "evidence_section_id",
 )  # fmt: skip
 
-
+TEXT_LICENCE = "CC-BY-SA"
+"""Of Wikipedia's texts."""
 _EMPTY = re.compile(r"\b(?:the answer is|a|an|the)\b|[^\w\s]|_", re.IGNORECASE)
 """What the official normalisation deletes."""
 
@@ -98,7 +100,7 @@ class EncyclopedicVQA(NativeSource):
                         text=text,
                         page=url,
                         source=self.name,
-                        licence="CC-BY-SA",
+                        licence=TEXT_LICENCE,
                         attributes=attributes,
                     )
                 )
@@ -144,7 +146,7 @@ class EncyclopedicVQA(NativeSource):
         quiet = Problems()
         for split in self.splits:
             for _, row in csv_rows(self.need(f"{split}.csv"), quiet, required=REQUIRED):
-                urls.update(_parts(row["wikipedia_url"]))
+                urls.update(each for url in _parts(row["wikipedia_url"]) for each in (url, unquote(url)))
                 if row["dataset_name"] == "inaturalist":
                     ids.update(image_ids(row))
         names = self._names(ids)
@@ -214,12 +216,12 @@ class EncyclopedicVQA(NativeSource):
         gold: list[Evidence] = []
         lacks: list[str] = []
         urls, sections = _parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
-        for hop, url in enumerate(urls):
+        for hop, stated_url in enumerate(urls):
+            # evidence is named as the knowledge base names it
+            url = stated_url if stated_url in pages else unquote(stated_url)
             page = pages.get(url)
-            if page is None:
-                page = pages.get(unquote(url))
             if not isinstance(page, dict):
-                lacks.append(f"gold page missing: {url or 'no URL'}")
+                lacks.append(f"gold page missing: {stated_url or 'no URL'}")
                 continue
             stated = sections[hop].strip() if hop < len(sections) else ""
             texts = evqa_sections(page)
@@ -230,13 +232,14 @@ class EncyclopedicVQA(NativeSource):
                 whole = "\n\n".join(text for _, _, text in texts if text.strip())
                 title = str(page.get("title") or url)
                 self.notes["gold at article level: no section is named, or it is empty"] += 1
-                gold.append(_evidence(url, title, whole, "article"))
+                gold.append(_evidence(url, url, title, whole, "article"))
             elif row.get("evidence", "").strip() and len(urls) == 1:
                 text = row["evidence"].strip()
-                quoted = f"{section_id(url, number)}#q{digest(text.encode(), 8)}"
-                gold.append(_evidence(quoted, texts[number].title, text, "passage"))
+                quoted = quotation_id(section_id(url, number), digest(text.encode(), 8))
+                cut = _evidence(quoted, url, texts[number].title, text, "passage")
+                gold.append(cut.model_copy(update={"document": section_id(url, number)}))
             else:
-                gold.append(_evidence(section_id(url, number), *texts[number][1:], "section"))
+                gold.append(_evidence(section_id(url, number), url, *texts[number][1:], "section"))
         if not urls:
             lacks.append("gold page missing: no URL")
         return distinct(gold, ())[0], lacks
@@ -274,8 +277,17 @@ class EncyclopedicVQA(NativeSource):
         return next((f for f in map(self.images.file, tries) if f.status != "missing"), Found(name, None, "missing"))
 
 
-def _evidence(id_: str, title: str, text: str, level: Any) -> Evidence:
-    return Evidence(id=id_, modality=Modality.TEXT, title=title, text=text, role=Role.GOLD, level=level)
+def _evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
+    return Evidence(
+        id=id_,
+        page=url,
+        modality=Modality.TEXT,
+        title=title,
+        text=text,
+        licence=TEXT_LICENCE,
+        role=Role.GOLD,
+        level=level,
+    )
 
 
 def _parts(field: str) -> list[str]:

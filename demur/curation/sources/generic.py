@@ -321,6 +321,7 @@ class Generic(NativeSource):
                     title=str(value.get("title") or ""),
                     text=text,
                     image=image.ref if image else None,
+                    **{name: str(value.get(name) or "") for name in ("document", "page", "licence")},
                 )
                 found.append(Evidence.of(document, role))
             elif self.map.documents:

@@ -14,7 +14,7 @@ from typing import Any
 
 from demur.curation.sources.native import NativeSource, literal, text_of
 from demur.formats import json_rows
-from demur.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
+from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.store import Problems
 
 UNANSWERABLE = "Not answerable"
@@ -86,16 +86,7 @@ class MMLongBenchDoc(NativeSource):
         for page in dict.fromkeys(pages) if answerable else ():
             found = self._page(document, int(page)) if int(page) > 0 else None
             if found is not None:
-                gold.append(
-                    Evidence(
-                        id=found.id,
-                        modality=Modality.IMAGE,
-                        title=found.title,
-                        image=found.image,
-                        role=Role.GOLD,
-                        level="page",
-                    )
-                )
+                gold.append(Evidence.of(found, Role.GOLD, level="page"))
             elif int(page) < 1:
                 self.notes["evidence page 0, though pages count from 1"] += 1
             elif has_pages:

@@ -14,7 +14,7 @@ from typing import Any
 from demur.curation.sources.native import SUFFIXES, Found, NativeSource, text_of
 from demur.errors import DataError, UsageError
 from demur.formats import in_numeric_order, parquet_columns, parquet_rows
-from demur.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Role, Sample
+from demur.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
 from demur.store import Problems
 
 LETTERS = "ABCD"
@@ -164,11 +164,7 @@ class MRAGBench(NativeSource):
                 self.notes[note] += 1
                 continue
             seen.add(item.ref.sha256)
-            fresh.append(
-                Evidence(
-                    id=picture_id(item.ref), modality=Modality.IMAGE, title="", image=item.ref, role=role, level="image"
-                )
-            )
+            fresh.append(Evidence.of(self._document(item.ref), role))
         return fresh
 
     def _list(self, row: dict[str, Any], field: str, shown: str, number: int) -> list[Found]:
