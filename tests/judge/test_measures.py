@@ -27,7 +27,7 @@ from demur.judge.measures.intervals import (
     wilson,
 )
 from demur.judge.measures.kappa import cohen, highest_kappa, of_table
-from demur.judge.measures.paired import compare, holm, mcnemar, of_means
+from demur.judge.measures.paired import compare, holm, mcnemar, of_means, tango
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import Table
 from demur.judge.measures.totals import macro, macro_total, weighted, weighted_total
@@ -300,6 +300,57 @@ def test_paired_difference_is_antisymmetric(pairs: list[tuple[bool, bool, int]])
     one, other = of_means(a, b, cluster), of_means(b, a, cluster)
     assert one.difference == pytest.approx(-(other.difference or 0))
     assert (one.p_exact, one.p_mid) == (other.p_exact, other.p_mid)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5, 1]), st.integers(0, 3)), min_size=1, max_size=12)
+)  # fmt: skip
+def test_no_difference_is_known_without_doubt(pairs: list[tuple[float, float, int]]) -> None:
+    a, b, cluster = (np.array(x) for x in zip(*pairs, strict=True))
+    one, other = of_means(a, b, cluster), of_means(b, a, cluster)
+    assert one.low is not None
+    assert one.high is not None
+    assert one.high - one.low > 1e-6
+    assert -1 <= one.low <= (one.difference or 0) + 1e-9
+    assert (one.difference or 0) - 1e-9 <= one.high <= 1
+    if one.interval.startswith("tango"):
+        assert (one.low, one.high) == pytest.approx((-(other.high or 0), -(other.low or 0)), abs=1e-9)
+
+
+def test_two_that_never_differ_have_the_interval_of_none_of_so_many_clusters() -> None:
+    z2 = 1.959963984540054**2
+    alike = np.ones(60)
+    apart = of_means(alike, alike, np.arange(60))
+    assert (apart.low, apart.high, apart.interval) == (
+        pytest.approx(-z2 / (60 + z2)), pytest.approx(z2 / (60 + z2)), "tango(0.95)",
+    )  # fmt: skip
+    together = of_means(alike, alike, np.arange(60) // 6)
+    assert together.high == pytest.approx(z2 / (10 + z2))  # ten clusters, not sixty pairs
+    always = of_means(alike, 0 * alike, np.arange(60))
+    assert (always.low, always.difference) == (pytest.approx(-1), -1)
+    assert always.high == pytest.approx(-(60 - z2) / (60 + z2))
+
+
+@pytest.mark.parametrize(("b", "c", "n"), [(3, 9, 40), (0, 5, 20), (1, 0, 8), (12, 12, 30)])
+def test_tango_is_the_score_test_turned_round(b: int, c: int, n: int) -> None:
+    """At either end the score statistic is the normal quantile, its spread maximised over a grid of the nuisance."""
+
+    def score(delta: float) -> float:
+        share = np.linspace(max(0.0, -delta), (1 - delta) / 2, 2_000_001)[1:-1]
+        likelihood = b * np.log(share) + c * np.log(share + delta) + (n - b - c) * np.log(1 - 2 * share - delta)
+        best = share[np.argmax(likelihood)]
+        return float((c - b - n * delta) / np.sqrt(n * (2 * best + delta - delta**2)))
+
+    low, high = tango(b, c, n)
+    assert (score(low), score(high)) == (pytest.approx(1.96, abs=0.005), pytest.approx(-1.96, abs=0.005))
+
+
+def test_clusters_that_are_all_alike_or_a_single_one_are_no_certainty() -> None:
+    for clusters in (1, 2):
+        rows = [row(i, C if i % 2 else W, cluster=f"c{i // 2 % clusters}") for i in range(8)]
+        found = rates(rows).accuracy
+        assert (found.low, found.high) == pytest.approx(wilson(clusters / 2, clusters))
 
 
 # --- risk against coverage -----------------------------------------------------------------------

@@ -194,9 +194,9 @@ NOTHING = Ends(None, None, "")
 def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[Ends]:
     """Intervals of several shares of the same items, from the same resamples.
 
-    A share of exactly 0 or 1 has no spread to resample: the percentile interval would be a point, as if one were
-    certain. With ``auto`` it gets Wilson's interval with the clusters as its items, which is wide enough even if
-    all items of a cluster go together.
+    Where the resamples do not spread (a share of exactly 0 or 1, a single cluster, clusters that are all alike) the
+    percentile interval would be a point, as if one were certain. With ``auto`` such a share gets Wilson's interval
+    with the clusters as its items, which is wide enough even if all items of a cluster go together.
 
     Args:
         hits: float64 [items] in [0, 1] for each share: how much of the item counts (the mean over its draws).
@@ -216,12 +216,18 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
     totals = resampled(cluster_sums(cluster, *hits, np.ones(n)), method.draws, method.seed)
     found = []
     for i, h in enumerate(hits):
-        share = round(float(h.sum()) / n, 12)
-        if automatic and share in (0.0, 1.0):
+        ends = percentile(totals[:, i] / totals[:, -1], method.level)
+        if automatic and (ends is None or is_point(*ends)):
+            share = round(float(h.sum()) / n, 12)
             found.append(_ends(wilson(share * clusters, clusters, method.level), str(Wilson(method.level))))
         else:
-            found.append(_ends(percentile(totals[:, i] / totals[:, -1], method.level), str(method)))
+            found.append(_ends(ends, str(method)))
     return found
+
+
+def is_point(low: float, high: float) -> bool:
+    """Whether an interval has no width but that of rounding: its resamples did not spread."""
+    return high - low < 1e-9
 
 
 def _ends(pair: tuple[float, float] | None, method: str) -> Ends:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from demur.errors import DataError
 from demur.judge.measures.draws import gather
-from demur.judge.measures.intervals import ClusterBootstrap, cluster_sums, interval, percentile, resampled
+from demur.judge.measures.intervals import (
+    ClusterBootstrap,
+    cluster_sums,
+    interval,
+    is_point,
+    percentile,
+    resampled,
+)
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Codes, Flags, Floats, Table
 
 OUTCOMES = {"accuracy": CORRECT, "deflection": DEFLECTED, "hallucination": INCORRECT}
@@ -25,6 +34,7 @@ class Paired(NamedTuple):
     low: float | None
     high: float | None
     interval: str
+    """The method: ``cluster-bootstrap(...)``, or ``tango(0.95)`` where its resamples did not spread."""
     n: int
     """Pairs with two verdicts."""
     unpaired: int
@@ -120,6 +130,10 @@ def of_means(
     A pair is one item however many draws it had. With one draw each the p-values are McNemar's; with more they come
     from `sign_flip`, and ``only_first`` and ``only_second`` count the pairs where one side is ahead.
 
+    Two systems that never differ, or always by as much, leave the bootstrap nothing to spread: its interval would be a
+    point, as if no other item could turn out otherwise. The difference then gets `tango`'s interval, with the clusters
+    as its pairs.
+
     Args:
         first: bool, or float64 in [0, 1]; [pairs].
         second: the same of the other side.
@@ -139,13 +153,55 @@ def of_means(
     gap: Floats = second - first
     totals = resampled(cluster_sums(cluster, gap, np.ones(n)), how.draws, how.seed)
     ends = percentile(totals[:, 0] / totals[:, 1], how.level)
-    low, high = ends or (None, None)
+    said = str(how)
+    if ends is None or is_point(*ends):
+        pairs = len(np.unique(cluster))
+        ahead = [pairs * float(np.maximum(side, 0.0).mean()) for side in (-gap, gap)]
+        ends, said = tango(ahead[0], ahead[1], pairs, how.level), f"tango({how.level:g})"
+    low, high = ends
     shares = float(first.mean()), float(second.mean()), float(gap.mean())
     if np.isin(gap, (-1.0, 0.0, 1.0)).all():
         p, mid = mcnemar(b, c), mcnemar(b, c, mid=True)
     else:
         p = mid = sign_flip(gap)
-    return Paired(measure, *shares, low, high, str(how), n, unpaired, b, c, p, mid)
+    return Paired(measure, *shares, low, high, said, n, unpaired, b, c, p, mid)
+
+
+def tango(b: float, c: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Score interval of the difference of two paired shares, (c - b) / n (Tango, Statistics in Medicine 17, 1998).
+
+    Those differences that a score test of the paired table does not reject. It is never a point: with no discordant
+    pair it is -z²/(n + z²) to z²/(n + z²), with z the normal quantile of the level.
+
+    Args:
+        b: pairs that count for the first alone; a sum of parts of pairs where they were asked several times.
+        c: pairs that count for the second alone.
+        n: all pairs, at least 1.
+        level: between 0 and 1.
+
+    Returns:
+        Lower and upper end, within [-1, 1].
+
+    >>> [round(end, 4) for end in tango(0, 0, 100)]
+    [-0.037, 0.037]
+    """
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+
+    def inside(delta: float) -> bool:
+        """Whether the test does not reject ``delta``: the share of b is its most likely one under that hypothesis."""
+        slope = b + c + (c - b - 2 * n) * delta
+        only_first = (slope + sqrt(max(0.0, slope * slope + 8 * n * b * delta * (1 - delta)))) / (4 * n)
+        spread = n * max(0.0, 2 * only_first + delta * (1 - delta))
+        return abs(c - b - n * delta) <= z * sqrt(spread)
+
+    def end(side: float) -> float:
+        near, far = (c - b) / n, side
+        for _ in range(60):
+            middle = (near + far) / 2
+            near, far = (middle, far) if inside(middle) else (near, middle)
+        return near
+
+    return end(-1.0), end(1.0)
 
 
 def sign_flip(gap: Floats, draws: int = 9999, seed: int = 0) -> float | None:
