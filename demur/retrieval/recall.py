@@ -124,6 +124,5 @@ def _wilson(name: str, hits: int, n: int) -> Measure:
         return Measure(name=name, value=None, n=0, interval="wilson(0.95)")
     p, z2 = hits / n, Z95**2
     middle, half = (p + z2 / (2 * n)) / (1 + z2 / n), Z95 * sqrt(p * (1 - p) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    return Measure(
-        name=name, value=p, n=n, low=max(0.0, middle - half), high=min(1.0, middle + half), interval="wilson(0.95)"
-    )
+    low, high = max(0.0, middle - half) if hits else 0.0, min(1.0, middle + half) if hits < n else 1.0
+    return Measure(name=name, value=p, n=n, low=low, high=high, interval="wilson(0.95)")

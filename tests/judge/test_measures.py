@@ -143,6 +143,12 @@ def test_other_interval_text_is_refused(text: str) -> None:
         interval(text)
 
 
+def test_none_of_n_is_bounded_by_nothing_and_not_by_the_dust_of_rounding() -> None:
+    for n in range(1, 300):
+        assert (wilson(0, n) or (1,))[0] == 0
+        assert (wilson(n, n) or (0, 0))[1] == 1
+
+
 def test_clusters_widen_the_interval_and_are_named() -> None:
     rows = [row(i, C if (i // 10) % 2 else W, cluster=f"c{i // 10}") for i in range(200)]
     alone, together = rates(rows, "wilson").accuracy, rates(rows).accuracy

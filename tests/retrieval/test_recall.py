@@ -37,3 +37,12 @@ def test_the_best_mode_is_best_at_its_depth():
     modes["b"].add(["x", "g"], {"g"})
     assert best_mode("s", modes, at=1).mode == "a"
     assert [mode for mode, _ in best_mode("s", modes, at=2).table] == ["b", "a"]
+
+
+def test_none_found_is_bounded_by_nothing_and_not_by_the_dust_of_rounding():
+    for n in range(1, 60):
+        never, always = Recall(), Recall()
+        for _ in range(n):
+            never.add(["x"], {"g"})
+            always.add(["g"], {"g"})
+        assert (never.at(1).low, always.at(1).high) == (0.0, 1.0)

@@ -117,7 +117,7 @@ def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]
     """Wilson's interval: centre (p + z²/2n) / (1 + z²/n), half width z·sqrt(p(1-p)/n + z²/4n²) / (1 + z²/n).
 
     Returns:
-        (low, high) in [0, 1]; None when n is 0.
+        (low, high) in [0, 1], exactly 0 below no success and exactly 1 above nothing but successes; None when n is 0.
 
     >>> tuple(round(v, 4) for v in wilson(20, 21))
     (0.7733, 0.9915)
@@ -128,7 +128,8 @@ def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]
     p = successes / n
     middle, width = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
     scale = 1 + z * z / n
-    return max(0.0, (middle - width) / scale), min(1.0, (middle + width) / scale)
+    low = 0.0 if successes <= 0 else max(0.0, (middle - width) / scale)  # not the 6e-18 that rounding leaves of it
+    return low, 1.0 if successes >= n else min(1.0, (middle + width) / scale)
 
 
 def cluster_sums(cluster: Codes, *values: Floats) -> Floats:
