@@ -53,8 +53,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
 
 
-def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any]) -> int:
-    """Plan or run, then print."""
+def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any], *, sweeps: bool = False) -> int:
+    """Plan or run, then print; with ``sweeps`` the tables of what was swept as well."""
     from demur.curation.release import Release
     from demur.pipeline.asking import ask, planned
     from demur.pipeline.steps import Shown
@@ -110,7 +110,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
     if args.json:
         sys.stdout.write(json.dumps(summarised(data), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     else:
-        print_data(data)
+        print_data(data, sweeps=sweeps)
         sys.stdout.write("\n".join(str(f) for f in folders) + "\n")
         sys.stderr.write(
             f"\nnext: demur report {' '.join(map(str, folders))} --release {args.release} -o report.html\n"

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         low, high = _span(args.positions, "--positions")
         recipes += [recipe(f"realistic(k={max(high, args.k)},order=gold@{at})") for at in range(low, high + 1)]
     levels = list(STRICTNESS) if args.strictness == ["all"] else args.strictness
-    return go(args, list(dict.fromkeys(recipes)), [condition(text) for text in levels])
+    return go(args, list(dict.fromkeys(recipes)), [condition(text) for text in levels], sweeps=True)
 
 
 def _span(text: str, option: str) -> tuple[int, int]:

@@ -45,12 +45,15 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
         )
         answers = (one.answered, one.over_deflection)
         deflects = (one.deflected, one.under_deflection)
-        rows.append((run.name, one.right, balanced, *answers, *deflects, counted(one.right.n, one.right.draws)))
+        rows.append(
+            (data.starred(run), one.right, balanced, *answers, *deflects, counted(one.right.n, one.right.draws))
+        )
     notes = (
         *gaps,
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; over all asks.",
         "Balanced: the mean of answers-when-it-can and deflects-when-it-must; always deflecting gives 50.",
         f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}. {head.told()}",
+        *data.star_note,
     )
     return Table("behaviour", "Right behaviour over all scenarios, in per cent", columns, tuple(rows), notes=notes)
 

@@ -185,37 +185,72 @@ def part_cells(data: ReportData, head: Headline, part: str) -> dict[tuple[str, s
     return found
 
 
-def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Cell]]:
-    """System -> distractors asked for -> cell, in the Realistic scenario under the headline condition.
+class Shown(NamedTuple):
+    """One point of a sweep: a number over the asks that show what the point says, and how many do."""
+
+    cell: Cell
+    shown: int
+    """Items that show as many distractors as were asked for; those of samples that have fewer are in no number."""
+    of: int
+    """The most items of any point of the system's sweep."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether some samples are missing here, so that the point is not over the samples of the others."""
+        return self.shown < self.of
+
+
+def _items(rows: Table, place: Flags) -> int:
+    return len(np.unique(rows.asked[place]))
+
+
+def _points(rows: Table, places: Mapping[int, Flags]) -> dict[int, Shown]:
+    """The points of one system's sweep from the rows (bool [rows]) of each."""
+    shown = {at: _items(rows, place) for at, place in places.items()}
+    most = max(shown.values(), default=0)
+    return {at: Shown(cell(rows, places[at]), shown[at], most) for at in sorted(places)} if most else {}
+
+
+def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]:
+    """System -> distractors shown -> point, in the Realistic scenario under the headline condition.
 
     The sweep is the family of recipes that differ from the headline's realistic recipe in k alone; 0 distractors
-    is the Oracle where no ``realistic(k=0)`` was asked (VLM-DeflectionBench, Figure 3). Systems with fewer than
-    two points are left out.
+    is the Oracle where no ``realistic(k=0)`` was asked (VLM-DeflectionBench, Figure 3), over samples that have
+    distractors. A sample with fewer than k distractors shows all it has when it is asked with k: that is no answer
+    about k, and in no number of this point. Systems with fewer than two points are left out.
     """
     base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
     if base is None:
         return {}
-    found: dict[str, dict[int, Cell]] = {}
+    found: dict[str, dict[int, Shown]] = {}
     for run in data.runs:
-        points: dict[int, Cell] = {}
-        for text in recipes_of(run.rows, Scenario.REALISTIC, head.condition):
+        rows, places = run.rows, dict[int, Flags]()
+        used = rows.numbers("k_used")
+        for text in recipes_of(rows, Scenario.REALISTIC, head.condition):
             one = parsed(text)
             if one is not None and one._replace(k=base.k) == base:
-                points[one.k] = cell(run.rows, among(run.rows, {("realistic", text, head.condition)}))
-        oracle = among(run.rows, {("oracle", head.recipes.get(Scenario.ORACLE, ""), head.condition)})
-        if points and 0 not in points and oracle.any():
-            points[0] = cell(run.rows, oracle)
-        if len(points) > 1:
-            found[run.name] = dict(sorted(points.items()))
-    return {name: points for name, points in found.items() if set(points) - {0, base.k}}
+                places[one.k] = among(rows, {("realistic", text, head.condition)}) & (used == one.k)
+        if places and 0 not in places:
+            places[0] = among(rows, {("oracle", head.recipes.get(Scenario.ORACLE, ""), head.condition)})
+        if not set(places) - {0, base.k}:
+            continue
+        samples = rows.coded("sample").codes
+        reached = np.logical_or.reduce([place for k, place in places.items() if k])
+        places[0] = places[0] & np.isin(samples, samples[reached])
+        if not places[0].any():
+            del places[0]
+        if len(places) > 1 and (points := _points(rows, places)):
+            found[run.name] = points
+    return found
 
 
-def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Cell]]:
-    """System -> place of the gold evidence (distractors before it) -> cell, Realistic, under the headline condition.
+def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]:
+    """System -> place of the gold evidence (distractors before it) -> point, Realistic, under the headline condition.
 
     From recipes with ``order=gold@I`` that are alike in everything else; those with most rows when there are several.
+    A sample that has fewer distractors than were asked for has its gold elsewhere than it says, and is in no number.
     """
-    found: dict[str, dict[int, Cell]] = {}
+    found: dict[str, dict[int, Shown]] = {}
     for run in data.runs:
         families: defaultdict[Recipe, dict[int, str]] = defaultdict(dict)
         mine = recipes_of(run.rows, Scenario.REALISTIC, head.condition)
@@ -224,13 +259,30 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Cell
             if one is not None and one.order.startswith("gold@"):
                 families[one._replace(order="gold@0")][int(one.order.removeprefix("gold@"))] = text
         if families:
-            largest = max(families.values(), key=lambda places: sum(mine[text] for text in places.values()))
-            if len(largest) > 1:
-                found[run.name] = {
-                    at: cell(run.rows, among(run.rows, {("realistic", text, head.condition)}))
-                    for at, text in sorted(largest.items())
-                }
+            family, largest = max(families.items(), key=lambda f: sum(mine[text] for text in f[1].values()))
+            whole = run.rows.numbers("k_used") == family.k
+            places = {
+                at: among(run.rows, {("realistic", text, head.condition)}) & whole & (at <= family.k)
+                for at, text in largest.items()
+            }
+            if len(places) > 1 and (points := _points(run.rows, places)):
+                found[run.name] = points
     return found
+
+
+def fewer_shown(data: ReportData, head: Headline) -> str:
+    """How many headline asks show fewer distractors than their recipe says, in a sentence; "" where all do."""
+    told = []
+    for scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL):
+        one = parsed(head.recipes.get(scenario, ""))
+        short, whole = 0, 0
+        for run in data.runs:
+            mine = among(run.rows, {(scenario.value, head.recipes.get(scenario, ""), head.condition)})
+            whole += _items(run.rows, mine)
+            short += _items(run.rows, mine & (run.rows.numbers("k_used") < one.k)) if one is not None else 0
+        if one is not None and short:
+            told.append(f"{short:,} of {whole:,} {scenario.value} asks show fewer than {one.k}")
+    return f"Distractors: {'; '.join(told)}, because their samples have no more." if told else ""
 
 
 def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, Scenario], Cell]:
@@ -249,13 +301,55 @@ def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, S
     return found
 
 
-def grid_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, str], Cell]:
-    """(system, modality of gold, modality of distractors) -> Realistic cell, from recipes that fix both sides."""
-    found: dict[tuple[str, str, str], Cell] = {}
-    for run in data.runs:
-        for text in recipes_of(run.rows, Scenario.REALISTIC, head.condition):
+class Grid(NamedTuple):
+    """The modality grid of Table 5."""
+
+    cells: Mapping[tuple[str, str, str], Cell]
+    """(system, modality of gold, modality of distractors) -> cell; all of one system and gold over the same samples."""
+    recipe: str
+    """What all of them have in common; "" where nothing was asked."""
+    left_out: Mapping[tuple[str, str], int]
+    """(system, modality of gold) -> samples that were asked with some of the distractors' modalities, not with all."""
+    short: int = 0
+    """Items that show fewer distractors than asked for."""
+
+
+def grid_cells(data: ReportData, head: Headline) -> Grid:
+    """The Realistic scenario by modality, from recipes that fix both sides and are alike in everything else.
+
+    Cells that stand side by side are over one set of samples: those that have distractors of every modality that was
+    asked. Otherwise the cells would compare samples that have images with samples that have none.
+    """
+    base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
+    families: Counter[Recipe] = Counter()
+    asked: dict[tuple[int, Recipe], dict[tuple[str, str], str]] = defaultdict(dict)
+    for number, run in enumerate(data.runs):
+        for text, n in recipes_of(run.rows, Scenario.REALISTIC, head.condition).items():
             one = parsed(text)
             if one is not None and one.gold != "any" and one.negatives != "any":
-                place = among(run.rows, {("realistic", text, head.condition)})
-                found[run.name, one.gold, one.negatives] = cell(run.rows, place)
-    return found
+                family = one._replace(gold="any", negatives="any")
+                families[family] += n
+                asked[number, family][one.gold, one.negatives] = text
+    if not families:
+        return Grid({}, "", {})
+    chosen = max(families, key=lambda f: (f == base, families[f], str(f)))
+    cells: dict[tuple[str, str, str], Cell] = {}
+    left_out: dict[tuple[str, str], int] = {}
+    short = 0
+    for number, run in enumerate(data.runs):
+        mine = asked.get((number, chosen), {})
+        samples, used = run.rows.coded("sample").codes, run.rows.numbers("k_used")
+        for gold in dict.fromkeys(g for g, _ in mine):
+            places = {
+                side: among(run.rows, {("realistic", text, head.condition)})
+                for (g, side), text in mine.items()
+                if g == gold
+            }
+            each = [np.unique(samples[place]) for place in places.values()]
+            common = np.flatnonzero(np.bincount(np.concatenate(each), minlength=1) == len(each))
+            left_out[run.name, gold] = len(np.unique(np.concatenate(each))) - len(common)
+            for side, place in places.items():
+                kept = place & np.isin(samples, common)
+                cells[run.name, gold, side] = cell(run.rows, kept)
+                short += _items(run.rows, kept & (used < chosen.k))
+    return Grid(cells, str(chosen), {k: n for k, n in left_out.items() if n}, short)

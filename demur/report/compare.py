@@ -4,7 +4,8 @@ Runs are paired by context set and condition: only asks that both systems were g
 many were not is told. Every test is exact McNemar on the asks where the two differ; where asks were repeated, each
 counts with the mean of its draws, and a sign-flip test takes McNemar's place. Holm's correction is over two
 families: right behaviour in each scenario, which decides the verdict, and the three rates behind it, which explain it.
-The interval of a difference is a paired bootstrap over clusters; McNemar's test takes pairs as independent.
+The interval of a difference is a paired bootstrap over clusters (Tango's score interval where that is a point);
+McNemar's test takes pairs as independent.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from demur.judge.measures.paired import Paired, holm, of_means
 from demur.judge.measures.power import paired
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Codes, Flags, Floats
 from demur.judge.measures.table import Table as Columns
-from demur.records import Outcome, Row, Sample, Scenario
+from demur.records import Measure, Outcome, Row, Sample, Scenario
 from demur.report.cells import SCENARIOS, Headline
 from demur.report.data import Run
-from demur.report.tables import Column, Table, plain, to_rich
+from demur.report.tables import Column, Table, plain, signed, tidy, to_rich
 
 PRIMARY = "right behaviour"
 """The measure that decides whether a system is worse; one test per scenario."""
@@ -112,6 +113,8 @@ class Changed(NamedTuple):
     after: str
     said_before: str
     said_after: str
+    accepted: str = ""
+    """The accepted answer; "" without a release. It tells questions of equal words apart."""
 
 
 class Slice(NamedTuple):
@@ -163,8 +166,8 @@ class Comparison(NamedTuple):
     def sentence(self) -> str:
         """The verdict in a sentence or two."""
         mine = [d for d in self.differences if d.measure == PRIMARY]
-        worse = [f"{d.scenario.value} ({100 * d.delta:+.1f} points)" for d in mine if d.better < 0]
-        better = [f"{d.scenario.value} ({100 * d.delta:+.1f} points)" for d in mine if d.better > 0]
+        worse = [f"{d.scenario.value} ({signed(100 * d.delta)} points)" for d in mine if d.better < 0]
+        better = [f"{d.scenario.value} ({signed(100 * d.delta)} points)" for d in mine if d.better > 0]
         parts = []
         if worse:
             parts.append(f"behaves worse than {self.first} in {', '.join(worse)}")
@@ -315,7 +318,7 @@ def _changed(
             question = sample.question if sample else a.sample
             found.append(
                 Changed(a.sample, a.context, a.condition, a.scenario.value, a.source, question, _word(a), _word(b),
-                        a.answer, b.answer)
+                        a.answer, b.answer, sample.answers.shown if sample else "")
             )  # fmt: skip
     return tuple(found)
 
@@ -365,7 +368,7 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
         Column("n"),
         Column(found.first),
         Column(found.second),
-        Column("Difference", align="right"),
+        Column("Difference", interval=True, signed=True),
         Column("Lost"),
         Column("Gained"),
         Column("p (Holm)"),
@@ -382,11 +385,11 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
     for number, d in enumerate(found.differences):
         if number == 0 or d.scenario is not found.differences[number - 1].scenario:
             rules.add(number)
-        interval = f" [{100 * d.low:+.1f}, {100 * d.high:+.1f}]" if d.low is not None and d.high is not None else ""
+        difference = Measure(name="difference", value=d.delta, n=d.n, low=d.low, high=d.high)
         p = None if d.p_holm is None else "< 0.001" if d.p_holm < 0.001 else f"{d.p_holm:.3f}"
         rows.append(
-            (d.scenario.value, d.measure, d.n, 100 * d.first, 100 * d.second, f"{100 * d.delta:+.1f}{interval}",
-             d.lost, d.gained, p, d.verdict)
+            (d.scenario.value, d.measure, d.n, 100 * d.first, 100 * d.second, difference, d.lost, d.gained, p,
+             d.verdict)
         )  # fmt: skip
     main = [d for d in found.differences if d.measure == PRIMARY]
     draws = " (with {:,} and {:,} draws)".format(*found.answers) if found.draws > 1 else ""
@@ -394,9 +397,10 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
         _enough(main, seen),
         f"{found.pairs:,} asks graded in both{draws}; {found.ungraded:,} shared but not graded in one of them; "
         f"asked of one alone: {found.only_first:,} and {found.only_second:,}.",
-        f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals: paired bootstrap over "
-        f"clusters, 95 %. p: {found.test}, corrected by Holm over {len(main)} tests of right behaviour and "
-        f"over {len(found.differences) - len(main)} of the rates; verdicts at {ALPHA:g}.",
+        f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals, 95 %: paired "
+        "bootstrap over clusters, or Tango's score interval where it has nothing to spread.",
+        f"p: {found.test}, corrected by Holm over {len(main)} tests of right behaviour and over "
+        f"{len(found.differences) - len(main)} of the rates; verdicts at {ALPHA:g}.",
         "Right behaviour: a right answer where gold evidence is shown, a deflection where it is not.",
     )
     return Table("compare", caption, columns, tuple(rows), frozenset(rules), notes)
@@ -428,13 +432,14 @@ def changed_table(found: Comparison, items: Sequence[Changed], name: str, captio
     """Items that changed, one line each."""
     columns = tuple(
         Column(title, align="left")
-        for title in ("Scenario", "Sample", "Question", f"{found.first} said", f"{found.second} said")
+        for title in ("Scenario", "Sample", "Question", "Answer", f"{found.first} said", f"{found.second} said")
     )
     rows = tuple(
         (
             i.scenario,
             i.sample,
             _cut(i.question, 60),
+            _cut(i.accepted, 30),
             f"{i.before}: {_cut(i.said_before, 40)}",
             f"{i.after}: {_cut(i.said_after, 40)}",
         )
@@ -493,6 +498,10 @@ def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
         "sentence": found.sentence,
         "differences": [
             d._asdict()
+            | {
+                k: None if (v := getattr(d, k)) is None else tidy(v)
+                for k in ("first", "second", "delta", "low", "high")
+            }
             | {"scenario": d.scenario.value, "verdict": d.verdict, "significant": d.significant}
             | {"pairs_needed": needed(d, seen)}
             for d in found.differences

@@ -89,6 +89,24 @@ class Run:
         """A caveat the run states of itself (a demo-sized model, an encoder that is not CLIP)."""
         return str(self.manifest.get("note") or "")
 
+    @property
+    def system(self) -> str:
+        """What was asked, as the run says (``reader:min=0.55``); its folder's name where it does not say."""
+        return str(self.manifest.get("system") or self.name)
+
+    @property
+    def blind(self) -> bool:
+        """Whether the run states that its system is not shown the prompt, so that strictness cannot reach it."""
+        return self.manifest.get("reads_prompt") is False
+
+    def part(self, samples: int) -> str:
+        """``40 of 281, seed 0`` where the run asks a part of a release of so many samples; "" where it asks all."""
+        asked = len(self.rows.coded("sample").labels)
+        if not samples or asked >= samples:
+            return ""
+        drawn = self.manifest.get("limit") is not None and self.manifest.get("seed") is not None
+        return f"{asked:,} of {samples:,}" + (f", seed {self.manifest['seed']}" if drawn else "")
+
 
 @dataclass(frozen=True)
 class ReportData:
@@ -100,6 +118,35 @@ class ReportData:
     """Sample id -> sample, of the release; empty without one."""
     shown: frozenset[str] | None = None
     """Samples that are shown one by one; None: all."""
+
+    @property
+    def gates(self) -> dict[str, str]:
+        """Run name -> the gate of the release that its system is: by what was asked, whatever the folder is called."""
+        manifest = self.release.manifest if self.release is not None else {}
+        models = manifest.get("gate_models") or {name: {"system": name} for name in manifest.get("gates") or ()}
+        found: dict[str, str] = {}
+        for run in self.runs:
+            model = run.system.removeprefix("model:").removeprefix("any-llm:") if run.system[:6] == "model:" else None
+            for name, gate in models.items():
+                if run.system == gate.get("system") or (model and model == gate.get("model")):
+                    found.setdefault(run.name, str(name))
+        return found
+
+    def starred(self, run: Run) -> str:
+        """A system's name for a table, with a star where it is a gate of the release."""
+        return run.name + ("*" if run.name in self.gates else "")
+
+    @property
+    def star_note(self) -> tuple[str, ...]:
+        """What the star means, for the notes under a table; nothing where none stands."""
+        if not self.gates:
+            return ()
+        note = "* also a gate of the release: it decided which samples and distractors stayed, so its rates are biased."
+        models = (self.release.manifest.get("gate_models") or {}) if self.release is not None else {}
+        revisions = {r.name: (r.manifest.get("revision"), models.get(self.gates[r.name], {}).get("revision"))
+                     for r in self.runs if r.name in self.gates}  # fmt: skip
+        edited = [name for name, (mine, its) in revisions.items() if mine and its and mine != its]
+        return (note + (f" In another revision: {', '.join(edited)}." if edited else ""),)
 
 
 def is_run(path: Path) -> bool:

@@ -6,23 +6,29 @@ tooltip.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from demur.records import Measure
 from demur.report import svg
 from demur.report.svg import INK, OUTCOMES, SERIES, WIDTH, Panel, look, num
+from demur.report.tables import signed
 
 
 class Point(NamedTuple):
     """One point of a curve; ``low`` and ``high`` bound its band where there is one."""
 
     x: float
-    y: float
+    y: float | None
+    """None where nothing is known: the line breaks off there."""
     low: float | None = None
     high: float | None = None
     note: str = ""
+    faint: bool = False
+    """Greyed: it cannot be compared with the others as they can among themselves."""
 
 
 class Curve(NamedTuple):
@@ -57,11 +63,24 @@ def _draws(m: Measure) -> str:
     return f" ({m.draws:,} draws)" if m.draws else ""
 
 
-def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str = "") -> Panel:
-    """Stacked bars, one a system: accuracy from the left, hallucination from the right, deflection between.
+def whole_shares(values: Sequence[float]) -> list[int]:
+    """Shares of a whole in whole per cent that add up to 100 (largest remainders; at a tie the first).
 
-    The whisker at a border is the interval of the rate that ends there (accuracy, hallucination); the interval
-    of deflection is in the tooltip and in the table.
+    >>> whole_shares([1 / 3, 1 / 3, 1 / 3]), whole_shares([0.125, 0.875])
+    ([34, 33, 33], [13, 87])
+    """
+    down = [math.floor(100 * value + 1e-9) for value in values]
+    order = sorted(range(len(values)), key=lambda i: (round(down[i] - 100 * values[i], 9), i))
+    for i in order[: round(100 * sum(values)) - sum(down)]:
+        down[i] += 1
+    return down
+
+
+def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str = "") -> Panel:
+    """Stacked bars, one a system: accuracy from the left, then deflection, then hallucination.
+
+    Below each bar stand the three rates in whole per cent with their intervals, each behind its own colour and pattern:
+    a whisker at a border of two segments could be read as the interval of either.
 
     Args:
         title: the scenario.
@@ -69,7 +88,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         key: unique within a page; prefixes the ids of the patterns.
         ideal: what a reliable system does here ("should answer"), shown beside the title.
     """
-    row_height, top = 48.0, 26.0
+    row_height, top = 64.0, 26.0
     height = top + row_height * len(rows) + 18
     out = [svg.patterns(key), svg.text(0, 14, title, size=14, bold=True)]
     if ideal:
@@ -78,18 +97,19 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     bottom = top + row_height * len(rows)
     for number, row in enumerate(rows):
         y = top + row_height * number
-        out.append(svg.text(0, y + 12, svg.cut(row.label, 38), size=12))
         away = row.accuracy.ungraded + row.accuracy.failed
         tail = f"n = {row.accuracy.n:,}{_draws(row.accuracy)}" + (f" + {away:,} not graded" if away else "")
+        out.append(svg.text(0, y + 12, svg.fit(row.label, WIDTH - svg.breadth(tail, 11) - 10)))
         out.append(svg.text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
-        bar_y, bar_h = y + 21, 16.0
+        bar_y, bar_h = y + 19, 16.0
         if row.accuracy.value is None:
             out.append(svg.text(0, bar_y + 12, "nothing graded", size=11, faint=True))
             continue
         x = 0.0
-        for name, measure in zip(OUTCOMES, (row.accuracy, row.deflection, row.hallucination), strict=True):
-            share = measure.value or 0.0
-            wide = share * bar_w
+        measures = (row.accuracy, row.deflection, row.hallucination)
+        whole = whole_shares([m.value or 0.0 for m in measures])
+        for place, (name, measure) in enumerate(zip(OUTCOMES, measures, strict=True)):
+            wide = (measure.value or 0.0) * bar_w
             out.append(f'<g class="mark"><title>{escape(_told(OUTCOMES[name][1], measure))}</title>')
             shape = f'x="{num(x)}" y="{num(bar_y)}" width="{num(wide)}" height="{num(bar_h)}"'
             out.append(svg.outcome(name, shape, key))
@@ -102,18 +122,14 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
                 )
                 out.append(
                     f'<text x="{num(middle)}" y="{num(bar_y + 12)}" font-size="11" text-anchor="middle" '
-                    f'class="ink" fill="{INK}">{share * 100:.0f}</text>'
+                    f'class="ink" fill="{INK}">{whole[place]}</text>'
                 )
+            told_x, told_y = place * bar_w / 3, bar_y + bar_h + 6
+            out.append(svg.outcome(name, f'x="{num(told_x)}" y="{num(told_y)}" width="9" height="9"', key))
+            ends = f" [{_whole(measure.low)}, {_whole(measure.high)}]" if measure.low is not None else ""
+            out.append(svg.text(told_x + 14, told_y + 8.5, f"{whole[place]} %{ends}", size=10.5, faint=True))
             out.append("</g>")
             x += wide
-        for measure, mirrored in ((row.accuracy, False), (row.hallucination, True)):
-            if measure.low is None or measure.high is None:
-                continue
-            ends = [(1 - v if mirrored else v) * bar_w for v in (measure.low, measure.high)]
-            y_whisker = bar_y + (bar_h + 3 if not mirrored else -3)
-            out.append(svg.line(min(ends), y_whisker, max(ends), y_whisker, kind="whisker", width=1.5))
-            for end in ends:
-                out.append(svg.line(end, y_whisker - 2, end, y_whisker + 2, kind="whisker", width=1.5))
     for tick in (0, 25, 50, 75, 100):
         x = bar_w * tick / 100
         anchor = {0: "start", 100: "end"}.get(tick, "middle")
@@ -127,6 +143,10 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         for r in rows
     )
     return Panel(title, "".join(out), height, alt=f"{title}. {told}")
+
+
+def _whole(value: float | None) -> str:
+    return f"{100 * (value or 0.0):.0f}"
 
 
 def _ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -148,8 +168,9 @@ def curves(
     y_label: str = "",
     whole_x: bool = True,
     y_max: float | None = 1.0,
+    counts: Mapping[float, str] = MappingProxyType({}),
 ) -> Panel:
-    """Lines with markers and bands.
+    """Lines with markers and bands; a line breaks off where nothing is known, and is grey to and from faint points.
 
     Args:
         title: what the y axis shows.
@@ -158,11 +179,12 @@ def curves(
         y_label: beside the title.
         whole_x: x takes whole numbers (counts): ticks fall on them.
         y_max: top of the y axis; None fits it to the data and shows y as it is.
+        counts: x -> n there, shown under its tick where it is another than at the tick before.
     """
-    left, right, top, bottom = 38.0, 10.0, 30.0, 40.0
-    height = 250.0
+    left, right, top, bottom = 38.0, 10.0, 30.0, 54.0 if counts else 40.0
+    height = 210.0 + bottom
     wide, high = WIDTH - left - right, height - top - bottom
-    points = [p for c in series for p in c.points]
+    points = [p for c in series for p in c.points if p.y is not None]
     out = [svg.text(0, 14, title, size=14, bold=True)]
     if y_label:
         out.append(svg.text(WIDTH, 14, y_label, size=11.5, anchor="end", faint=True))
@@ -173,10 +195,10 @@ def curves(
     if x1 == x0:
         x0, x1 = x0 - 0.5, x1 + 0.5
     share = y_max == 1.0
-    top_y = y_max if y_max is not None else (max(max(p.high or p.y, p.y) for p in points) * 1.05 or 1.0)
+    top_y = y_max if y_max is not None else (max(max(p.high or 0.0, p.y or 0.0) for p in points) * 1.05 or 1.0)
 
-    def at(p_x: float, p_y: float) -> tuple[float, float]:
-        return left + (p_x - x0) / (x1 - x0) * wide, top + (1 - min(max(p_y / top_y, 0), 1)) * high
+    def at(p_x: float, p_y: float | None) -> tuple[float, float]:
+        return left + (p_x - x0) / (x1 - x0) * wide, top + (1 - min(max((p_y or 0.0) / top_y, 0), 1)) * high
 
     for tick in _ticks(0, top_y, 4):
         y = at(x0, tick)[1]
@@ -186,38 +208,83 @@ def curves(
                 left - 6, y + 4, f"{tick * 100:.0f}" if share else f"{tick:,.6g}", size=10.5, anchor="end", faint=True
             )
         )
+    before, free = "", left - 14
     for tick in _ticks(x0, x1, 10 if whole_x else 5):
         if whole_x and tick != int(tick):
             continue
         x = at(tick, 0)[0]
         out.append(svg.line(x, top + high, x, top + high + 4, kind="axis"))
         out.append(svg.text(x, top + high + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True))
+        n, half = counts.get(tick, ""), svg.breadth(counts.get(tick, ""), 9) / 2
+        if n and n != before and x - half > free:
+            out.append(svg.text(x, top + high + 28, n, size=9, anchor="middle", faint=True))
+            before, free = n, x + half + 2
+    if counts:
+        out.append(svg.text(left - 16, top + high + 28, "n", size=9, anchor="end", faint=True))
     out.append(svg.line(left, top + high, left + wide, top + high, kind="axis"))
     out.append(svg.text(left + wide / 2, height - 6, x_label, size=11.5, anchor="middle", faint=True))
     for curve in series:
-        band = [p for p in curve.points if p.low is not None and p.high is not None]
-        if len(band) > 1:
-            upper = [at(p.x, p.high or 0.0) for p in band]
-            lower = [at(p.x, p.low or 0.0) for p in reversed(band)]
-            path = " ".join(f"{num(x)},{num(y)}" for x, y in (*upper, *lower))
-            style = curve.style % len(SERIES)
-            out.append(f'<polygon points="{path}" class="f-{style} band" fill="{SERIES[style]}" fill-opacity=".13"/>')
+        for run in _runs(curve.points):
+            band = [p for p in run if p.low is not None and p.high is not None]
+            if len(band) > 1:
+                upper = [at(p.x, p.high) for p in band]
+                lower = [at(p.x, p.low) for p in reversed(band)]
+                path = " ".join(f"{num(x)},{num(y)}" for x, y in (*upper, *lower))
+                style = curve.style % len(SERIES)
+                out.append(
+                    f'<polygon points="{path}" class="f-{style} band" fill="{SERIES[style]}" fill-opacity=".13"/>'
+                )
     for curve in series:
         style = curve.style % len(SERIES)
         colour, dash, marker = look(curve.style)
-        path = " ".join(f"{num(x)},{num(y)}" for x, y in (at(p.x, p.y) for p in curve.points))
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         stroke = f'stroke="{colour}" stroke-width="2" fill="none"{dashed}'
-        out.append(f'<polyline points="{path}" class="l-{style} curve" {stroke}/>')
+        for faint, part in _strokes(curve.points):
+            path = " ".join(f"{num(x)},{num(y)}" for x, y in (at(p.x, p.y) for p in part))
+            out.append(f'<polyline points="{path}" class="l-{style} curve"{FADED if faint else ""} {stroke}/>')
         if len(curve.points) <= 40:
             for p in curve.points:
+                if p.y is None:
+                    continue
                 value = _percent(p.y) if share else f"{p.y:,.6g}"
                 note = f"{curve.label}, {x_label} {p.x:,.6g}: {value}{' ' + p.note if p.note else ''}"
-                out.append(svg.mark(note, svg.marker(marker, *at(p.x, p.y), colour, str(style))))
-    told = "; ".join(
-        f"{c.label} from {_percent(c.points[0].y)} to {_percent(c.points[-1].y)}" for c in series if c.points
-    )
-    return Panel(title, "".join(out), height, alt=f"{title} by {x_label}. {told if share else ''}".strip())
+                shape = svg.marker(marker, *at(p.x, p.y), colour, str(style))
+                out.append(svg.mark(note, f"<g{FADED}>{shape}</g>" if p.faint else shape))
+    told = []
+    for c in series:
+        known = [p.y for p in c.points if p.y is not None]
+        told += [f"{c.label} from {_percent(known[0])} to {_percent(known[-1])}"] if known else []
+    return Panel(
+        title, "".join(out), height, alt=f"{title} by {x_label}. {'; '.join(told) if share else ''}".strip()
+    )  # fmt: skip
+
+
+FADED = ' opacity=".38"'
+"""Of what is greyed: light enough to stand back, dark enough to be read in print."""
+
+
+def _runs(points: Sequence[Point]) -> list[list[Point]]:
+    """The points in runs without a gap."""
+    runs: list[list[Point]] = [[]]
+    for p in points:
+        if p.y is None:
+            runs.append([])
+        else:
+            runs[-1].append(p)
+    return [run for run in runs if run]
+
+
+def _strokes(points: Sequence[Point]) -> list[tuple[bool, list[Point]]]:
+    """The lines of a curve: (greyed, points); a piece is greyed where either of its ends is."""
+    strokes: list[tuple[bool, list[Point]]] = []
+    for run in _runs(points):
+        for number, (one, other) in enumerate(pairwise(run)):
+            faint = one.faint or other.faint
+            if number and strokes[-1][0] == faint:
+                strokes[-1][1].append(other)
+            else:
+                strokes.append((faint, [one, other]))
+    return strokes
 
 
 def series_legend(labels: Sequence[tuple[str, int]]) -> Panel:
@@ -233,13 +300,13 @@ def series_legend(labels: Sequence[tuple[str, int]]) -> Panel:
             f'<line x1="{num(x)}" y1="{num(y - 4)}" x2="{num(x + 30)}" y2="{num(y - 4)}" class="l-{style}" '
             f'stroke="{colour}" stroke-width="2"{dash}/>'
             + svg.marker(marker, x + 15, y - 4, colour, str(style))
-            + svg.text(x + 36, y, svg.cut(label, 24))
+            + svg.text(x + 36, y, svg.fit(label, WIDTH / 2 - 40))
         )
     return Panel("Legend", "".join(out), 18.0 * rows + 6, alt="Legend: " + ", ".join(label for label, _ in labels))
 
 
 def outcome_legend(key: str) -> Panel:
-    """Which segment of an outcome bar is which, and what the whiskers are."""
+    """Which segment of an outcome bar is which."""
     out = [svg.patterns(key)]
     x = 0.0
     for name, (_, label) in OUTCOMES.items():
@@ -253,7 +320,9 @@ def outcome_legend(key: str) -> Panel:
 
 
 def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[Measure | None]]) -> Panel:
-    """A heat map of rates; the number stands in every cell, n in its tooltip.
+    """A heat map of rates; the number and its n stand in every cell, the interval in its tooltip.
+
+    Labels keep to their own room, on two lines where they must: none lies under a cell.
 
     Args:
         title: the measure.
@@ -261,35 +330,37 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequen
         columns: C labels.
         values: R x C rates in [0, 1]; None where there is no such cell.
     """
-    label_w, top, cell_h = 130.0, 44.0, 32.0
+    label_w, top, cell_h = 122.0, 50.0, 38.0
     cell_w = (WIDTH - label_w) / max(len(columns), 1)
-    out = [svg.text(0, 14, title, size=14, bold=True)]
-    room = max(int(cell_w / 6.2), 4)
+    out = [svg.text(0, 14, svg.fit(title, WIDTH * 0.92, 14), size=14, bold=True)]
     for place, label in enumerate(columns):
-        out.append(
-            svg.text(
-                label_w + cell_w * (place + 0.5), top - 8, svg.cut(label, room), size=11, anchor="middle", faint=True
-            )
-        )
-    for number, (label, line) in enumerate(zip(rows, values, strict=True)):
+        lines = svg.wrapped(label, cell_w - 4, 11)
+        for line, words in enumerate(lines):
+            y = top - 7 - 12 * (len(lines) - 1 - line)
+            out.append(svg.text(label_w + cell_w * (place + 0.5), y, words, size=11, anchor="middle", faint=True))
+    for number, (label, cells) in enumerate(zip(rows, values, strict=True)):
         y = top + cell_h * number
-        out.append(svg.text(0, y + cell_h / 2 + 4, svg.cut(label, 20), size=12))
-        for place, measure in enumerate(line):
+        lines = svg.wrapped(label, label_w - 8, 11.5)
+        for line, words in enumerate(lines):
+            out.append(svg.text(0, y + cell_h / 2 + 4 + 13 * (line - (len(lines) - 1) / 2), words, size=11.5))
+        for place, measure in enumerate(cells):
             x = label_w + cell_w * place
+            middle = num(x + cell_w / 2)
             if measure is None or measure.value is None:
                 out.append(svg.text(x + cell_w / 2, y + cell_h / 2 + 4, "–", anchor="middle", faint=True))
                 continue
             ground, ink = svg.ramp(measure.value)
-            number_text = (
-                f'<text x="{num(x + cell_w / 2)}" y="{num(y + cell_h / 2 + 4)}" font-size="12" '
-                f'text-anchor="middle" fill="{ink}">{measure.value * 100:.1f}</text>'
+            inside = (
+                f'<text x="{middle}" y="{num(y + 17)}" font-size="12" text-anchor="middle" fill="{ink}">'
+                f'{measure.value * 100:.1f}</text><text x="{middle}" y="{num(y + 30)}" font-size="9.5" '
+                f'text-anchor="middle" fill="{ink}">n {measure.n:,}</text>'
             )
             told_cell = f"{label}, {columns[place]}: {_told(title, measure)}"
             square = svg.rect(x + 1, y + 1, cell_w - 2, cell_h - 2, "cell", ground, 'rx="3"')
-            out.append(svg.mark(told_cell, square, number_text))
+            out.append(svg.mark(told_cell, square, inside))
     told = "; ".join(
-        f"{r}: " + ", ".join(f"{c} {_percent(m.value)}" for c, m in zip(columns, line, strict=True) if m is not None)
-        for r, line in zip(rows, values, strict=True)
+        f"{r}: " + ", ".join(f"{c} {_percent(m.value)}" for c, m in zip(columns, cells, strict=True) if m is not None)
+        for r, cells in zip(rows, values, strict=True)
     )
     return Panel(title, "".join(out), top + cell_h * len(rows) + 4, alt=f"{title}. {told}")
 
@@ -302,8 +373,9 @@ def funnel(title: str, stages: Sequence[tuple[str, int, int]]) -> Panel:
     for number, (stage, entered, kept) in enumerate(stages):
         y = top + row_height * number
         share = f" ({100 * kept / entered:.0f} %)" if entered else ""
-        out.append(svg.text(0, y + 12, svg.cut(stage, 30)))
-        out.append(svg.text(WIDTH, y + 12, f"{kept:,} of {entered:,}{share}", size=11.5, anchor="end", faint=True))
+        tail = f"{kept:,} of {entered:,}{share}"
+        out.append(svg.text(0, y + 12, svg.fit(stage, WIDTH - svg.breadth(tail, 11.5) - 10)))
+        out.append(svg.text(WIDTH, y + 12, tail, size=11.5, anchor="end", faint=True))
         out.append(
             svg.mark(
                 f"{stage}: {entered} entered, {kept} kept, {entered - kept} dropped",
@@ -337,7 +409,7 @@ def paired_bars(title: str, rows: Sequence[tuple[str, float, float]], *, first: 
     ]
     for number, (label, before, after) in enumerate(rows):
         y = top + row_height * number
-        out.append(svg.text(0, y + 14, svg.cut(label, 22), size=11.5))
+        out.append(svg.text(0, y + 14, svg.fit(label, label_w - 8, 11.5), size=11.5))
         out.append(
             svg.mark(
                 f"{label}: {first} {_percent(before)}, {second} {_percent(after)}",
@@ -345,7 +417,7 @@ def paired_bars(title: str, rows: Sequence[tuple[str, float, float]], *, first: 
                 svg.rect(label_w, y + 12, after / full * room, 8, "f-0", SERIES[0]),
             )
         )
-        change = 100 * (after - before)
-        out.append(svg.text(WIDTH, y + 14, f"{change:+.1f}", size=10.5, anchor="end", faint=True))
+        change = signed(100 * (after - before))
+        out.append(svg.text(WIDTH, y + 14, change, size=10.5, anchor="end", faint=True))
     told = "; ".join(f"{t} {_percent(a)} to {_percent(b)}" for t, a, b in rows)
     return Panel(title, "".join(out), top + row_height * len(rows) + 4, alt=f"{title}, {first} and {second}. {told}")

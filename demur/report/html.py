@@ -26,11 +26,11 @@ from demur.records import Measure
 from demur.report import behaviour as right
 from demur.report import compare, paper_figures, paper_tables
 from demur.report.browse import payload
-from demur.report.cells import SCENARIOS, Headline, headline, part_cells
+from demur.report.cells import SCENARIOS, Headline, headline, position_cells, sweep_cells
 from demur.report.data import ReportData, load
 from demur.report.figures import funnel, heat
 from demur.report.release import caveats, funnel_table, recall_table
-from demur.report.svg import Panel
+from demur.report.svg import OUTCOMES, Panel
 from demur.report.tables import Column, Table, plain, shown, spans
 from demur.report.terminal import results_table
 from demur.store import canonical, write_atomic
@@ -77,7 +77,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         ("positions", "Position", _positions(data, head)),
         ("prompts", "Strictness", _strictness(data, head)),
         ("modality", "Modality", _modality(data, head)),
-        ("parts", "Sources", _parts(data, head)),
+        ("parts", "Parts", _parts(data, head)),
         ("confidence", "Confidence", _confidence(data, head)),
         ("compare", "Compare", _compare(data, head)),
         ("samples", "Samples", folder.joinpath("browser.html").read_text(encoding="utf-8")),
@@ -195,9 +195,12 @@ def _title(data: ReportData) -> str:
 def _header(data: ReportData, head: Headline, title: str) -> str:
     asks = sum(len(run.rows) for run in data.runs)
     judges = sorted({j for run in data.runs for j in run.judges})
+    asked = len({s for run in data.runs for s in run.rows.coded("sample").labels})
+    parts = {run.part(len(data.samples)) for run in data.runs}
+    whole = "" if asked >= len(data.samples) else f" of {len(data.samples):,}"
     facts = [
-        ("Samples", f"{len({s for run in data.runs for s in run.rows.coded('sample').labels}):,}"),
-        ("Answers judged", f"{asks:,}"),
+        ("Samples", next(iter(parts)) if len(parts) == 1 and "" not in parts else f"{asked:,}{whole}"),
+        ("Answers", f"{asks:,}"),
         ("Systems", ", ".join(run.name for run in data.runs)),
         ("Judge", ", ".join(judges) or "not stated"),
         ("Prompt", head.condition),
@@ -222,8 +225,9 @@ def _overview(data: ReportData, head: Headline) -> str:
     return _section(
         "overview",
         "What the systems did",
-        "Share of graded answers that were right, deflected, or made up. Whiskers are 95 % intervals of accuracy "
-        "(below the bar) and of hallucination (above it).",
+        "Of the graded answers: how many were right (accuracy), declined to answer (deflection), or were wrong "
+        "(hallucination). Below each bar: each rate with its 95 % interval. n: graded answers; what was not graded is "
+        "in no rate.",
         _sentences(data, head),
         f'<div class="legend">{panels[-1].svg()}</div>',
         _panels(panels[:-1], "two"),
@@ -268,9 +272,10 @@ def _sweep(data: ReportData, head: Headline) -> str:
         "sweep",
         "More distractors",
         "The Realistic scenario with more and more distractors beside the gold evidence; 0 is the Oracle. "
-        "Bands are 95 % intervals.",
+        "Bands are 95 % intervals; n below the axis: graded answers of samples that have so many distractors.",
         paper_figures.figure3(data, head),
         paper_figures.figure_table(data, "figure3"),
+        paper_figures.told_partial(sweep_cells(data, head)),
     )
 
 
@@ -282,16 +287,26 @@ def _positions(data: ReportData, head: Headline) -> str:
         "draws flat lines.",
         paper_figures.positions(data, head),
         paper_figures.figure_table(data, "positions"),
+        paper_figures.told_partial(position_cells(data, head), places=True),
     )
 
 
-def _curves(key: str, title: str, why: str, panels: Sequence[Panel], numbers: Table) -> str:
+def _curves(
+    key: str, title: str, why: str, panels: Sequence[Panel], numbers: Table, partial: Sequence[str] = ()
+) -> str:
     """A section of curves, the last panel their legend; nothing where there are none."""
     if not panels:
         return ""
     legend = f'<div class="legend">{panels[-1].svg()}</div>'
+    told = "".join(f'<p class="why">{text(note)}</p>' for note in partial)
     return _section(
-        key, title, why, legend, _panels(panels[:-1], "three"), _more("Numbers of the curves", table_html(numbers))
+        key,
+        title,
+        why,
+        told,
+        legend,
+        _panels(panels[:-1], "three"),
+        _more("Numbers of the curves", table_html(numbers)),
     )
 
 
@@ -303,6 +318,7 @@ def _strictness(data: ReportData, head: Headline) -> str:
     if not cells:
         return ""
     systems = [run.name for run in data.runs if any(k[0] == run.name for k in cells)]
+    labels = [paper_tables.marked(run) for run in data.runs if run.name in systems]
     levels = [level for level in STRICTNESS if any(k[1] == level for k in cells)]
     maps = []
     for scenario in SCENARIOS:
@@ -311,11 +327,14 @@ def _strictness(data: ReportData, head: Headline) -> str:
             continue
         for name in ("deflection", "hallucination"):
             values = [[getattr(c, name) if c else None for c in line] for line in mine]
-            maps.append(heat(f"{scenario.value.capitalize()}: {name}", systems, levels, values))
+            maps.append(heat(f"{scenario.value.capitalize()}: {name}", labels, levels, values))
+    blind = any(run.blind for run in data.runs if run.name in systems)
     return _section(
         "prompts",
         "Stricter prompts",
-        "The same questions under a firmer and firmer instruction to deflect when unsure; per cent of graded answers.",
+        "The same questions under a firmer and firmer instruction to deflect when unsure: none, soft, moderate, "
+        "severe. Per cent of graded answers, n in each cell.",
+        f'<p class="why">{text(paper_tables.BLIND)}</p>' if blind else "",
         _panels(maps, "two"),
         _more(
             "Numbers of the maps",
@@ -328,64 +347,46 @@ def _strictness(data: ReportData, head: Headline) -> str:
 def _modality(data: ReportData, head: Headline) -> str:
     from demur.report.cells import grid_cells
 
-    cells = grid_cells(data, head)
-    if not cells:
+    grid = grid_cells(data, head)
+    if not grid.cells:
         return ""
-    names = {"text": "text", "image": "image", "both": "both"}
+    names = ("text", "image", "both")
     maps = []
     for run in data.runs:
-        golds = [g for g in names if any(k[:2] == (run.name, g) for k in cells)]
-        sides = [s for s in names if any((run.name, g, s) in cells for g in golds)]
-        for measure in ("accuracy", "hallucination") if golds else ():
+        golds = [g for g in names if any(k[:2] == (run.name, g) for k in grid.cells)]
+        sides = [s for s in names if any((run.name, g, s) in grid.cells for g in golds)]
+        for measure in OUTCOMES if golds else ():
             values = [
-                [getattr(cells[run.name, g, s], measure) if (run.name, g, s) in cells else None for s in sides]
-                for g in golds
+                [getattr(c, measure) if (c := grid.cells.get((run.name, g, s))) else None for s in sides] for g in golds
             ]
-            maps.append(heat(f"{run.name}: {measure}", [f"gold {g}" for g in golds], [f"{s}" for s in sides], values))
+            maps.append(heat(f"{run.name}: {measure}", [f"gold {g}" for g in golds], sides, values))
     return _section(
         "modality",
         "Text against image",
-        "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both; "
-        "rows are the gold, columns the distractors.",
-        _panels(maps, "two"),
+        "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both. Rows: the "
+        "gold evidence; columns: the distractors. A row is over one set of samples, n in each cell.",
+        _panels(maps, "three"),
         _more("Numbers of the maps", table_html(paper_tables.table5(data, head, interval=True))),
     )
 
 
 def _parts(data: ReportData, head: Headline) -> str:
-    sources = {s for run in data.runs for s in run.rows.coded("source").labels}
-    topics = {t for run in data.runs for t in run.rows.coded("topic").labels} - {""}
-    if len(sources) < 2 and len(topics) < 2:
+    labels = {by: {x for run in data.runs for x in run.rows.coded(by).labels} - {""} for by in paper_tables.PARTS}
+    shown_ = [by for by in ("query_modality", "source", "topic") if len(labels[by]) > 1]
+    if not shown_:
         return ""
-    parts = [table_html(paper_tables.table8(data, head, interval=False))] if len(sources) > 1 else []
-    if len(topics) > 1:
-        parts.append(_more("By topic", table_html(topic_table(data, head))))
+    tables = {"query_modality": "queries", "source": "table8", "topic": "topics"}
+    parts = []
+    for by in shown_:
+        body = table_html(paper_tables.breakdown_table(data, head, by, tables[by]))
+        parts.append(_more(f"By topic ({len(labels[by])})", body) if by == "topic" else body)
     return _section(
         "parts",
-        "By source and topic",
-        "The same numbers part by part. Small parts swing: mind n.",
+        "Part by part",
+        "The same numbers by what a question is asked with (text alone, or text and an image), by source and by topic. "
+        "Small parts swing: mind n.",
         *parts,
     )
-
-
-def topic_table(data: ReportData, head: Headline) -> Table:
-    """Headline rates by topic, as Table 8 has them by source."""
-    cells = part_cells(data, head, "topic")
-    scenarios = [s for s in SCENARIOS if s in head.recipes]
-    columns = [Column("System", align="left"), Column("Topic", align="left")]
-    for scenario in scenarios:
-        columns += [Column(n, scenario.value.capitalize()) for n in (*paper_tables.RATES, "n")]
-    rows: list[tuple[Any, ...]] = []
-    rules = set()
-    for run in data.runs:
-        rules.add(len(rows))
-        for topic in sorted({k[1] for k in cells if k[0] == run.name}):
-            line: list[Any] = [run.name, topic or "(none)"]
-            for scenario in scenarios:
-                one = cells.get((run.name, topic, scenario))
-                line += [*(one or (None, None, None)), one.counted if one else None]
-            rows.append(tuple(line))
-    return Table("topics", "Breakdown by topic", tuple(columns), tuple(rows), frozenset(rules))
 
 
 def _confidence(data: ReportData, head: Headline) -> str:
@@ -409,7 +410,8 @@ def _compare(data: ReportData, head: Headline) -> str:
     # Against the run that was asked most: a system tried on a handful of samples compares with nothing.
     first = max(data.runs, key=lambda run: int(head.where(run.rows).graded.sum()))
     parts = []
-    for number, other in enumerate([run for run in data.runs if run is not first][:6]):
+    others = sorted((run for run in data.runs if run is not first), key=lambda run: -len(head.where(run.rows)))
+    for number, other in enumerate(others[:6]):
         found = compare.compare(first, other, data.samples, head, most=MOST_CHANGED)
         body = (
             f"<p>{text(found.sentence)}</p>"
@@ -430,7 +432,10 @@ def _compare(data: ReportData, head: Headline) -> str:
 
 
 def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
-    """The questions that the second system lost, each a link that opens it in the browser below, where it is there."""
+    """The questions that the second system lost, each a link that opens it in the browser below, where it is there.
+
+    Questions of equal words are told apart by their id, accepted answer and picture (which the page's script sets in).
+    """
     lost = found.lost
     if not lost:
         return ""
@@ -442,19 +447,27 @@ def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
             f"{text(word)}<br>{text(_short(answer))}"
             for word, answer in ((item.before, item.said_before), (item.after, item.said_after))
         ]
-        cells = (link, text(item.scenario), *said)
+        asked = (
+            f'<div class="asked"><span data-sample="{text(item.sample)}"></span>'
+            f"<span>{link}<br><small>{text(item.sample)}</small></span></div>"
+        )
+        cells = (asked, text(_short(item.accepted)), text(item.scenario), *said)
+        wide = (True, len(item.accepted) > 28, False, True, True)
         rows.append(
-            "<tr>" + "".join(f'<td class="l{" long" if len(c) > 28 else ""}">{c}</td>' for c in cells) + "</tr>"
+            "<tr>"
+            + "".join(f'<td class="l{" long" if w else ""}">{c}</td>' for c, w in zip(cells, wide, strict=True))
+            + "</tr>"
         )
     more = f" (first {len(lost)} of {found.lost_in_all})" if found.lost_in_all > len(lost) else ""
     caption = f"Right with {found.first}, not with {found.second}{more}"
     heads = "".join(
-        f'<th class="l" scope="col">{text(h)}</th>' for h in ("Question", "Scenario", found.first, found.second)
+        f'<th class="l" scope="col">{text(h)}</th>'
+        for h in ("Question", "Accepted answer", "Scenario", found.first, found.second)
     )
     return (
         f'<p class="cap">{text(caption)}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<table class="changed"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
 
 

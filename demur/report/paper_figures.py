@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demur.records import Measure, Scenario
-from demur.report.cells import SCENARIOS, Cell, Headline, headline, main_cells, position_cells, sweep_cells
+from demur.report.cells import SCENARIOS, Headline, Shown, headline, main_cells, position_cells, sweep_cells
 from demur.report.data import ReportData
 from demur.report.figures import (
     Curve,
@@ -38,34 +38,53 @@ def overview(data: ReportData, head: Headline) -> list[Panel]:
     cells = main_cells(data, head)
     panels = []
     for scenario in SCENARIOS:
-        rows = [OutcomeRow(run.name, *cells[run.name, scenario]) for run in data.runs if (run.name, scenario) in cells]
+        rows = [
+            OutcomeRow(data.starred(run), *cells[run.name, scenario])
+            for run in data.runs
+            if (run.name, scenario) in cells
+        ]
         if rows:
             name = scenario.value.capitalize()
             panels.append(outcome_bars(name, rows, key=f"o-{scenario.value}", ideal=IDEAL[scenario]))
     return [*panels, outcome_legend("o-legend")]
 
 
-def point(x: float, measure: Measure) -> Point:
+def point(x: float, measure: Measure, *, faint: bool = False) -> Point:
     """A rate as a point of a curve, its interval as the band."""
     note = f"n = {measure.n}" + (f" ({measure.draws} draws)" if measure.draws else "")
     if measure.low is not None and measure.high is not None:
         note = f"[{100 * measure.low:.1f}, {100 * measure.high:.1f}], {note}"
-    return Point(x, measure.value or 0.0, measure.low, measure.high, note)
+    return Point(x, measure.value, measure.low, measure.high, note, faint)
 
 
-def _against(found: Mapping[str, Mapping[int, Cell]], data: ReportData, x_label: str) -> list[Panel]:
+def _against(found: Mapping[str, Mapping[int, Shown]], data: ReportData, x_label: str) -> list[Panel]:
     """A panel a rate, one line a system, then the legend; nothing where nothing was found."""
     if not found:
         return []
     style = {run.name: number for number, run in enumerate(data.runs)}
+    sizes: dict[float, set[int]] = {}
+    for points in found.values():
+        for at, one in points.items():
+            if one.cell.n:
+                sizes.setdefault(at, set()).add(one.cell.n)
+    counts = {at: "–".join(f"{n:,}" for n in sorted({min(ns), max(ns)})) for at, ns in sizes.items()}
     panels = [
         curves(
             name.capitalize(),
             [
-                Curve(system, tuple(point(at, getattr(c, name)) for at, c in cells.items() if c.n), style[system])
-                for system, cells in found.items()
+                Curve(
+                    system,
+                    tuple(
+                        point(at, getattr(one.cell, name), faint=one.partial)
+                        for at, one in points.items()
+                        if one.cell.n
+                    ),
+                    style[system],
+                )
+                for system, points in found.items()
             ],
             x_label=x_label,
+            counts=counts,
         )
         for name in OUTCOMES
     ]
@@ -74,7 +93,7 @@ def _against(found: Mapping[str, Mapping[int, Cell]], data: ReportData, x_label:
 
 def figure3(data: ReportData, head: Headline) -> list[Panel]:
     """Accuracy, deflection and hallucination against the number of distractors, one line a system; 0 is the Oracle."""
-    return _against(sweep_cells(data, head), data, "distractors")
+    return _against(sweep_cells(data, head), data, "distractors shown")
 
 
 def positions(data: ReportData, head: Headline) -> list[Panel]:
@@ -82,31 +101,73 @@ def positions(data: ReportData, head: Headline) -> list[Panel]:
     return _against(position_cells(data, head), data, "distractors before the gold")
 
 
-def topic_counts(data: ReportData) -> list[tuple[str, int, int]]:
-    """(topic, samples in the pool, samples in the release), most frequent first.
+def told_partial(found: Mapping[str, Mapping[int, Shown]], *, places: bool = False) -> list[str]:
+    """At which points of a sweep some samples, or all, have too few distractors; nothing where none has.
 
-    From the release's ``topics``, one `demur.curation.topics.Drift` or several, of which the last (topics found in the
-    questions, behind the source's own); empty where it states none.
+    Args:
+        found: system -> distractors (or places of the gold) -> point.
+        places: the points are places of the gold, not numbers of distractors.
+    """
+    some: dict[int, set[str]] = {}
+    none: set[int] = set()
+    for points in found.values():
+        for at, one in points.items():
+            if not one.shown:
+                none.add(at)
+            elif one.partial:
+                some.setdefault(at, set()).add(f"{one.shown:,} of {one.of:,}")
+    none -= {at for points in found.values() for at, one in points.items() if one.shown}
+    what = "with the gold behind so many" if places else "so many"
+    notes = []
+    if some:
+        each = "; ".join(f"{at}: {', '.join(sorted(told))}" for at, told in sorted(some.items()))
+        notes.append(
+            f"Not every sample has {what} distractors. A point is over the samples that have, and greyed where they "
+            f"are not all: it must not be compared with the points before it ({each})."
+        )
+    if none:
+        listed = ", ".join(map(str, sorted(none)))
+        notes.append(f"Left out, because no sample has {what} distractors: {listed}.")
+    return notes
+
+
+def topic_drifts(data: ReportData) -> list[tuple[str, list[tuple[str, int, int]]]]:
+    """What the topics are, and (topic, samples in the pool, samples in the release), most frequent first.
+
+    From the release's ``topics`` (`demur.curation.topics.Drift`), in their order: the user's own before those that were
+    found in the questions. Empty where it states none.
     """
     stated = data.release.manifest.get("topics") if data.release else None
-    if isinstance(stated, list):
-        stated = stated[-1] if stated else None
-    if not isinstance(stated, Mapping):
-        return []
-    return [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in stated.get("rows", ())]
+    found = []
+    for drift in [stated] if isinstance(stated, Mapping) else stated or ():
+        rows = [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in drift.get("rows", ())]
+        if sum(r[1] for r in rows) and sum(r[2] for r in rows):
+            by = str(drift.get("by", ""))
+            found.append((by, "Topics of the source" if by == "source" else f"Topics found by {by}", rows))
+    found.sort(key=lambda one: one[0] != "source")
+    return [(name, rows) for _, name, rows in found]
 
 
-def topic_shares(data: ReportData) -> list[tuple[str, float, float]]:
-    """(topic, share of the pool, share of the release)."""
-    counts = topic_counts(data)
-    before, after = sum(c[1] for c in counts), sum(c[2] for c in counts)
-    return [(t, b / before, a / after) for t, b, a in counts] if before and after else []
+def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, float]]]]:
+    """What the topics are, and (topic, share of the pool, share of the release)."""
+    found = []
+    for name, rows in topic_drifts(data):
+        before, after = sum(r[1] for r in rows), sum(r[2] for r in rows)
+        found.append((name, [(t, b / before, a / after) for t, b, a in rows]))
+    return found
+
+
+MOST_TOPICS = 20
+"""Topics that a figure draws, the most frequent first; the table holds all."""
 
 
 def figure4(data: ReportData) -> list[Panel]:
-    """Topic distribution before and after curation."""
-    shares = topic_shares(data)
-    return [paired_bars("Topics", shares, first="pool", second="release")] if shares else []
+    """Topic distribution before and after curation, a panel for each kind of topics."""
+    panels = []
+    for name, shares in topic_shares(data):
+        more = f", {MOST_TOPICS} of {len(shares)}" if len(shares) > MOST_TOPICS else ""
+        panels.append(paired_bars(name + more, shares[:MOST_TOPICS], first="pool", second="release"))
+    return panels
 
 
 def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
@@ -126,11 +187,7 @@ def figure5(data: ReportData) -> list[Panel]:
         series = [
             Curve(
                 name,
-                tuple(
-                    Point(i, float(r["monitors"][name][measure]))
-                    for i, r in enumerate(rounds)
-                    if r["monitors"].get(name, {}).get(measure) is not None
-                ),
+                tuple(Point(i, _known(r["monitors"].get(name, {}).get(measure))) for i, r in enumerate(rounds)),
                 number,
             )
             for number, name in enumerate(monitors)
@@ -139,13 +196,18 @@ def figure5(data: ReportData) -> list[Panel]:
     size = Curve("samples left", tuple(Point(i, float(r["size"])) for i, r in enumerate(rounds)), 6)
     sizes = [size]
     if any(r.get("kept") is not None for r in rounds):
-        points = tuple(Point(i, float(r["kept"])) for i, r in enumerate(rounds) if r.get("kept") is not None)
+        points = tuple(Point(i, _known(r.get("kept"))) for i, r in enumerate(rounds))
         sizes.append(Curve("kept by the whole funnel", points, 7))
     panels.append(curves("Samples left", sizes, x_label="gates", y_max=None))
     legend = [(name, number) for number, name in enumerate(monitors)]
     if len(sizes) > 1:
         legend += [("samples left by Stage I", 6), ("kept by the whole funnel", 7)]
     return [*panels, series_legend(legend)]
+
+
+def _known(value: Any) -> float | None:
+    """A number of a round, None where nobody knows it: the line breaks off there."""
+    return None if value is None else float(value)
 
 
 MISSING_FIGURES = {
@@ -177,23 +239,37 @@ def figure_table(data: ReportData, name: str) -> Table:
             Column("Distractors" if swept else "Before the gold"),
             *(Column(r, interval=True) for r in RATES),
             Column("n"),
+            Column("Too few"),
         )
         found = sweep_cells(data, head) if swept else position_cells(data, head)
-        rows = [(s, k, *three(c), c.counted) for s, points in found.items() for k, c in points.items()]
+        rows = [
+            (s, k, *three(p.cell if p.shown else None), p.cell.counted, p.of - p.shown)
+            for s, points in found.items()
+            for k, p in points.items()
+        ]
         starts = [i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0]]
-        notes = absences([c for points in found.values() for c in points.values()]) if found else []
+        notes: list[str] = []
+        if found:
+            notes = [
+                *told_partial(found, places=not swept),
+                "Too few: samples that have fewer distractors than that; they are in no number of the row.",
+                f"Prompt: {head.condition}.",
+                *absences([p.cell for points in found.values() for p in points.values()]),
+            ]
         return Table(
-            name, "Distractors in the Realistic scenario; 0 is the Oracle's evidence" if swept
+            name, "Distractors shown in the Realistic scenario; 0 is the Oracle's evidence" if swept
             else "Distractors shown before the gold evidence, Realistic scenario", columns, tuple(rows),
             frozenset(starts), tuple(notes), missing="" if rows else MISSING_FIGURES[name],
         )  # fmt: skip
     if name == "figure4":
-        shares = topic_shares(data)
-        rows4 = tuple((t, 100 * a, 100 * b, 100 * (b - a)) for t, a, b in shares)
+        drifts = topic_shares(data)
+        rows4 = tuple((kind, t, 100 * a, 100 * b, 100 * (b - a)) for kind, shares in drifts for t, a, b in shares)
+        starts4 = [i for i, row in enumerate(rows4) if i and row[0] != rows4[i - 1][0]]
         return Table(
             "figure4", "Topics before and after curation, in per cent",
-            (Column("Topic", align="left"), Column("Pool"), Column("Release"), Column("Change")),
-            rows4, missing="" if rows4 else MISSING_FIGURES[name],
+            (Column("Topics", align="left"), Column("Topic", align="left"), Column("Pool"), Column("Release"),
+             Column("Change", signed=True)),
+            rows4, frozenset(starts4), missing="" if rows4 else MISSING_FIGURES[name],
         )  # fmt: skip
     rounds = gate_rounds(data)
     monitors = sorted({m for r in rounds for m in r.get("monitors", {})})

@@ -16,14 +16,16 @@ from demur.records import Measure, Modality, Scenario
 from demur.report.cells import (
     SCENARIOS,
     Cell,
+    Grid,
     Headline,
+    fewer_shown,
     grid_cells,
     headline,
     main_cells,
     part_cells,
     strictness_cells,
 )
-from demur.report.data import ReportData
+from demur.report.data import ReportData, Run
 from demur.report.tables import Column, Table, counted
 from demur.scenarios.conditions import STRICTNESS
 
@@ -48,9 +50,9 @@ def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, n: bool) -> 
 def absences(cells: Sequence[Cell]) -> list[str]:
     """The footnotes every table of rates carries: how many were not graded, and how intervals were made."""
     ungraded, failed = sum(c.accuracy.ungraded for c in cells), sum(c.accuracy.failed for c in cells)
-    methods = sorted({c.accuracy.interval for c in cells} - {""})
+    methods = sorted({m.interval for c in cells for m in c} - {""})
     notes = [
-        f"Per cent of graded asks. Not graded, and in no rate: {ungraded:,} ungraded (the judge could not say), "
+        f"Per cent of the graded answers; n counts them. In no rate: {ungraded:,} ungraded (the judge could not tell), "
         f"{failed:,} failed (the system gave no usable answer)."
     ]
     return notes + ([f"Intervals: {', '.join(methods)}."] if methods else [])
@@ -138,15 +140,14 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     """System x scenario: accuracy, deflection, hallucination."""
     cells = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
-    gates = set(data.release.manifest.get("gates") or ()) if data.release else set()
     rows = []
     for run in data.runs:
-        line: list[Any] = [run.name + ("*" if run.name in gates else "")]
+        line: list[Any] = [data.starred(run)]
         for scenario in scenarios:
             one = cells.get((run.name, scenario))
             line += [*three(one), one.counted if one else None]
         rows.append(tuple(line))
-    notes = [head.told(), *absences(list(cells.values())), *(["* also a gate of the release."] if gates else [])]
+    notes = [head.told(), *filter(None, [fewer_shown(data, head)]), *absences(list(cells.values())), *data.star_note]
     return Table(
         "table4",
         "Accuracy, deflection and hallucination by scenario",
@@ -157,8 +158,8 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
 
 
 def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
-    """Modality of gold x modality of distractors, Realistic, with n per cell."""
-    cells = grid_cells(data, head)
+    """Modality of gold x modality of distractors, Realistic, with n; one set of samples per modality of gold."""
+    grid = grid_cells(data, head)
     names = {"both": "MM", "image": "Visual", "text": "Textual"}
     columns = (
         Column("System", align="left"),
@@ -168,22 +169,33 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         Column("n"),
     )
     caption = f"Modality of gold and distractors, Realistic scenario (prompt {head.condition})"
-    if not cells:
+    if not grid.cells:
         return Table("table5", caption, columns, missing="a run over the grid: demur sweep RELEASE --modality grid")
     rows: list[tuple[Any, ...]] = []
     rules = set()
     for run in data.runs:
-        mine = [(g, d) for g in ("text", "image", "both") for d in SIDES if (run.name, g, d) in cells]
+        mine = [(g, d) for g in ("text", "image", "both") for d in SIDES if (run.name, g, d) in grid.cells]
         if mine:
             rules.add(len(rows))
         for gold, negatives in mine:
-            one = cells[run.name, gold, negatives]
+            one = grid.cells[run.name, gold, negatives]
             rows.append((run.name, names[gold], names[negatives], *three(one), one.counted))
-    notes = [
-        "Only samples that have evidence of both modalities asked for are in a cell.",
-        *absences(list(cells.values())),
-    ]
+    notes = [*grid_notes(grid), *absences(list(grid.cells.values()))]
     return Table("table5", caption, columns, tuple(rows), frozenset(rules), tuple(notes))
+
+
+def grid_notes(grid: Grid) -> list[str]:
+    """Which samples the cells of the modality grid are over, and which they are not."""
+    notes = [
+        "The cells of one system and one positive modality are over the same samples: those that have distractors of "
+        f"every modality asked. Contexts: {grid.recipe}."
+    ]
+    if grid.left_out:
+        told = "; ".join(f"{name}, gold {gold}: {n:,}" for (name, gold), n in grid.left_out.items())
+        notes.append(f"Samples left out because they lack distractors of one modality: {told}.")
+    if grid.short:
+        notes.append(f"{grid.short:,} asks show fewer distractors than that: their samples have no more.")
+    return notes
 
 
 def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence[Scenario], interval: bool) -> Table:
@@ -199,18 +211,28 @@ def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence
         return Table(name, caption, columns, missing="runs at several levels: demur sweep RELEASE --strictness all")
     rows: list[tuple[Any, ...]] = []
     rules = set()
+    blind = [run.name for run in data.runs if run.blind and any(k[0] == run.name for k in cells)]
     for run in data.runs:
         levels = [level for level in STRICTNESS if any((run.name, level, s) in cells for s in shown)]
         if levels:
             rules.add(len(rows))
         for level in levels:
-            line: list[Any] = [run.name, level.capitalize()]
+            line: list[Any] = [marked(run), level.capitalize()]
             for scenario in shown:
                 one = cells.get((run.name, level, scenario))
                 line += [*three(one), one.counted if one else None]
             rows.append(tuple(line))
     used = [c for k, c in cells.items() if k[2] in shown]
-    return Table(name, caption, columns, tuple(rows), frozenset(rules), tuple(absences(used)))
+    notes = [*([BLIND] if blind else []), *absences(used)]
+    return Table(name, caption, columns, tuple(rows), frozenset(rules), tuple(notes))
+
+
+BLIND = "\u2020 is not shown the prompt: its rows are the same question asked again, and say nothing about strictness."
+
+
+def marked(run: Run) -> str:
+    """A system's name where prompts are compared, with a dagger where it is not shown any."""
+    return run.name + ("\u2020" if run.blind else "")
 
 
 def table6(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
@@ -262,31 +284,45 @@ def table7(data: ReportData) -> Table:
 
 def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
     """Per-source breakdown, with totals computed over all samples (not the mean of the rows)."""
-    parts = part_cells(data, head, "source")
+    return breakdown_table(data, head, "source", "table8", interval=interval)
+
+
+PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
+"""Column of rows -> its title; what breakdowns go by."""
+
+
+def breakdown_table(
+    data: ReportData, head: Headline, by: str, name: str, *, interval: bool = False, totals: bool = True
+) -> Table:
+    """Headline rates by a column of rows (``source``, ``topic``, ``query_modality``), with totals over all samples."""
+    parts = part_cells(data, head, by)
     wholes = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
-    sources = sorted({k[1] for k in parts})
+    labels = sorted({k[1] for k in parts})
     rows: list[tuple[Any, ...]] = []
     rules, bold = set(), set()
     for run in data.runs:
-        mine = [s for s in sources if any((run.name, s, c) in parts for c in scenarios)]
+        mine = [s for s in labels if any((run.name, s, c) in parts for c in scenarios)]
         rules.add(len(rows))
-        for source in [*mine, None]:
-            line: list[Any] = [run.name, "Total" if source is None else source]
+        for label in [*mine, *([None] if totals and len(mine) > 1 else [])]:
+            line: list[Any] = [data.starred(run), "Total" if label is None else label or "(none)"]
             for scenario in scenarios:
-                one = wholes.get((run.name, scenario)) if source is None else parts.get((run.name, source, scenario))
+                one = wholes.get((run.name, scenario)) if label is None else parts.get((run.name, label, scenario))
                 line += [*three(one), one.counted if one else None]
-            if source is None:
+            if label is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
-    notes = ["Totals are over all asks, so they weigh sources by their samples.", head.told()]
-    notes += absences(list(wholes.values()))
+    what = PARTS[by].lower()
+    notes = ["Query: what the question is asked with, text alone or text and an image."] * (by == "query_modality")
+    if totals:
+        notes.append("Totals are over all samples: larger parts weigh more.")
+    notes += [head.told(), *absences(list(wholes.values())), *data.star_note]
     return Table(
-        "table8",
-        "Breakdown by source",
+        name,
+        f"Breakdown by {'query modality' if by == 'query_modality' else what}",
         (
             Column("System", align="left"),
-            Column("Source", align="left"),
+            Column(PARTS[by], align="left"),
             *_rate_columns(scenarios, interval=interval, n=True),
         ),
         tuple(rows), frozenset(rules), tuple(notes), bold=frozenset(bold),
@@ -294,7 +330,7 @@ def table8(data: ReportData, head: Headline, *, interval: bool = False) -> Table
 
 
 def tables(data: ReportData, *, interval: bool = False) -> list[Table]:
-    """Tables 2 to 9, those that cannot be filled included (they say what would fill them)."""
+    """Tables 2 to 9 and one by query modality; those that cannot be filled say what would fill them."""
     head = headline(data.runs)
     return [
         table2(data),
@@ -305,4 +341,5 @@ def tables(data: ReportData, *, interval: bool = False) -> list[Table]:
         table7(data),
         table8(data, head, interval=interval),
         table9(data, head, interval=interval),
+        breakdown_table(data, head, "query_modality", "queries", interval=interval),
     ]

@@ -11,6 +11,7 @@ report's dark mode) may override them by class.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
@@ -67,10 +68,43 @@ def attribute(words: str) -> str:
     return quoteattr(plain(words))
 
 
-def cut(words: str, room: int) -> str:
-    """At most ``room`` characters of a text."""
+def breadth(words: str, size: float = 12) -> float:
+    """About how wide a text is drawn, in user units: on the safe side, for the widest fonts a page may fall back to."""
+    narrow, wide = set("ijltfrI.,:;'|!()[] -"), set("mwMW@%")
+    ems = (
+        1.0 if ord(c) > 0x2E7F else 0.41 if c in narrow else 0.95 if c in wide else 0.7 if c.isupper() else 0.62
+        for c in words
+    )
+    return size * sum(ems)
+
+
+def fit(words: str, room: float, size: float = 12) -> str:
+    """A text in at most ``room`` user units, cut in its middle: names often differ at their end alone.
+
+    >>> fit("Qwen2.5-VL-7B-Instruct-AWQ", 120)
+    'Qwen2.5-V…ct-AWQ'
+    """
     flat = plain(words)
-    return flat if len(flat) <= room else flat[: room - 1] + "…"
+    if breadth(flat, size) <= room:
+        return flat
+    for kept in range(len(flat) - 1, 1, -1):
+        tail = kept * 2 // 5
+        short = f"{flat[: kept - tail]}…{flat[len(flat) - tail :]}"
+        if breadth(short, size) <= room:
+            return short
+    return "…"
+
+
+def wrapped(words: str, room: float, size: float = 12) -> list[str]:
+    """A text on one or two lines of ``room`` user units, parted where it can be, and cut where it must be."""
+    flat = plain(words)
+    if breadth(flat, size) <= room:
+        return [flat]
+    ends = [m.end() for m in re.finditer(r"[-_/:.,\s]+", flat) if breadth(flat[: m.end()].rstrip(), size) <= room]
+    at = max(ends, default=0)
+    if not at:
+        return [fit(flat, room, size)]
+    return [flat[:at].rstrip(), fit(flat[at:].lstrip(), room, size)]
 
 
 def text(

@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from demur.answers.text import plain as plain
 from demur.records import Measure
@@ -53,6 +53,8 @@ class Column:
     """Digits after the point, of rates in per cent and of floats as they are."""
     percent: bool = True
     """Rates are shown in per cent (0-100); False shows the value itself."""
+    signed: bool = False
+    """Numbers are differences: they are shown with their sign."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,25 @@ class Table:
         return {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}[form](self)
 
 
+def tidy(value: float) -> float:
+    """A number without the dust of floating point: what differs from a round one by less than 1e-12 is that one.
+
+    >>> tidy(6.3e-18), tidy(-0.0), tidy(0.1 + 0.2)
+    (0.0, 0.0, 0.3)
+    """
+    return round(value, 12) + 0.0  # -0.0 + 0.0 is 0.0
+
+
+def signed(value: float, decimals: int = 1) -> str:
+    """A difference with its sign; what rounds to nothing has none.
+
+    >>> signed(5.62), signed(-0.04), signed(-12.0)
+    ('+5.6', '0.0', '-12.0')
+    """
+    text = f"{value:+.{decimals}f}"
+    return text if text.strip("+-0.") else text[1:]
+
+
 def counted(n: int, draws: int) -> int | Count:
     """The n of a number: items alone, or items with their draws where they were asked several times."""
     return Count(n, draws) if draws else n
@@ -116,15 +137,19 @@ def shown(cell: Cell, column: Column) -> str:
         if cell.value is None:
             return DASH
         scale = 100.0 if column.percent else 1.0
-        text = f"{cell.value * scale:.{column.decimals}f}"
+        text = _number(cell.value * scale, column)
         if column.interval and cell.low is not None and cell.high is not None:
-            text += f" [{cell.low * scale:.{column.decimals}f}, {cell.high * scale:.{column.decimals}f}]"
+            text += f" [{_number(cell.low * scale, column)}, {_number(cell.high * scale, column)}]"
         return text
     if isinstance(cell, Count):
         return f"{cell.items:,} ({cell.draws:,})"
     if isinstance(cell, float):
-        return f"{cell:,.{column.decimals}f}"
+        return _number(cell, column)
     return f"{cell:,}"
+
+
+def _number(value: float, column: Column) -> str:
+    return signed(value, column.decimals) if column.signed else f"{tidy(value):,.{column.decimals}f}"
 
 
 def spans(columns: Sequence[Column]) -> list[tuple[str, int]]:
@@ -192,11 +217,13 @@ def to_terminal(table: Table, *, width: int = 120) -> str:
 
 # --- Markdown ------------------------------------------------------------------------------------
 
-_MARKDOWN = str.maketrans({c: "\\" + c for c in "\\|*_`[]#~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_MARKDOWN = str.maketrans({c: "\\" + c for c in "\\|*_`[]#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_LINK = re.compile(r"(?=://)|(?<=mailto)(?=:)|(?<=xmpp)(?=:)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
+"""What GitHub makes links of without being asked: addresses of pages and of people."""
 
 
 def _md(text: str) -> str:
-    return plain(text).translate(_MARKDOWN)
+    return _LINK.sub(r"\\", plain(text).translate(_MARKDOWN))
 
 
 def to_markdown(table: Table) -> str:
@@ -238,6 +265,7 @@ _LATEX = str.maketrans(
         "→": r"$\rightarrow$",
         "×": r"$\times$",
         "·": r"$\cdot$",
+        "†": r"$\dagger$",
     }
 )
 
@@ -246,15 +274,61 @@ def _tex(text: str) -> str:
     return plain(text).translate(_LATEX)
 
 
+_COLUMN_PT = 219.0
+"""Width of a column of a two-column paper in points (that of ACL; others' are wider)."""
+_WRAPPED = 40
+"""Characters above which a column of text is set as a paragraph."""
+
+
+def _first(text: str) -> str:
+    """A row's first cell: a rule or a row break before it must not take it for its own argument."""
+    return "{}" + text if text.startswith(("[", "*", "(")) else text
+
+
+def _points(text: str) -> float:
+    """About how wide a text is in LaTeX's size small (9 pt Computer Modern), in points."""
+    narrow, wide = set("ijltfr.,:;'|!()[] -"), set("mwMW@%+")
+    ems = sum(
+        0.33 if c in narrow else 0.8 if c in wide else 0.75 if c.isupper() or ord(c) > 0x2E7F else 0.51 for c in text
+    )
+    return 9 * ems
+
+
+def _width(table: Table) -> float:
+    """About how wide a table is in LaTeX, in points, with the space between its columns."""
+    total = -6.0
+    for place, column in enumerate(table.columns):
+        texts = [column.title, *(shown(row[place], column) for row in table.rows)]
+        total += 6 + min(max(map(_points, texts)), _points("n" * _WRAPPED) if column.align == "left" else 9e9)
+    return total
+
+
+def _spec(table: Table, place: int) -> str:
+    """How LaTeX sets a column."""
+    column = table.columns[place]
+    if column.align == "right":
+        return "r"
+    longest = max((len(shown(row[place], column)) for row in table.rows), default=0)
+    return r"p{0.3\linewidth}" if longest > _WRAPPED else "l"
+
+
 def to_latex(table: Table) -> str:
-    r"""A ``table`` float with booktabs rules; needs ``\usepackage{booktabs}`` and nothing else."""
+    r"""A float with booktabs rules; needs ``\usepackage{booktabs,graphicx}``.
+
+    What is too wide for a column of a two-column paper is a ``table*`` over both; whatever is too wide even for that is
+    scaled down to fit, and nothing else is scaled. Names in scripts that pdfLaTeX does not know need XeLaTeX.
+    """
     if table.missing:
         return f"% {table.name}: not filled: {plain(table.missing)}\n"
+    float_ = "table" if _width(table) <= _COLUMN_PT else "table*"
     out = [
-        r"\begin{table}[t]",
+        r"% needs \usepackage{booktabs,graphicx}",
+        rf"\begin{{{float_}}}[t]",
         r"  \centering",
         r"  \small",
-        rf"  \begin{{tabular}}{{{''.join('l' if c.align == 'left' else 'r' for c in table.columns)}}}",
+        r"  \setlength{\tabcolsep}{3pt}",
+        r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"  \begin{{tabular}}{{{''.join(_spec(table, place) for place in range(len(table.columns)))}}}",
         r"    \toprule",
     ]
     if any(c.group for c in table.columns):
@@ -265,30 +339,37 @@ def to_latex(table: Table) -> str:
                 rules.append(rf"\cmidrule(lr){{{start}-{start + size - 1}}}")
             start += size
         out += ["    " + " & ".join(heads) + r" \\", "    " + " ".join(rules)]
-    out += ["    " + " & ".join(_tex(c.title) for c in table.columns) + r" \\", r"    \midrule"]
+    out += ["    " + _first(" & ".join(_tex(c.title) for c in table.columns)) + r" \\", r"    \midrule"]
     for number, row in enumerate(table.rows):
         if number in table.rules and number:
             out.append(r"    \midrule")
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
             text = _tex(shown(cell, column))
-            if text.startswith(("[", "*")) and not place:
-                text = "{}" + text  # else the row break before it would take it for its own argument
             cells.append(rf"\textbf{{{text}}}" if (number, place) in table.bold else text)
-        out.append("    " + " & ".join(cells) + r" \\")
-    out += [r"    \bottomrule", r"  \end{tabular}"]
+        out.append("    " + _first(" & ".join(cells)) + r" \\")
+    out += [r"    \bottomrule", r"  \end{tabular}}"]
     caption = " ".join([_tex(table.caption.rstrip(".") + "."), *(_tex(note) for note in table.notes)])
-    out += [rf"  \caption{{{caption}}}", rf"  \label{{tab:{table.name}}}", r"\end{table}"]
+    out += [rf"  \caption{{{caption}}}", rf"  \label{{tab:{table.name}}}", rf"\end{{{float_}}}"]
     return "\n".join(out) + "\n"
 
 
 # --- CSV -----------------------------------------------------------------------------------------
 
 
+_FORMULA = re.compile(r"(^|;)(\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
+"""Where a spreadsheet could begin a cell with a formula: at the start, and behind what half the world separates by."""
+
+
 def _field(cell: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
-    text = plain(cell)
-    return "'" + text if re.match(r"[=+\-@]", text) else text
+    """Text that no spreadsheet takes for a formula: an apostrophe stands before its sign (OWASP, CSV injection)."""
+    return _FORMULA.sub(r"\1\2'", plain(cell))
+
+
+def _plainly(value: float) -> str:
+    """A number as a spreadsheet reads it: six figures, never an exponent."""
+    text = f"{tidy(value):.6g}"
+    return text if "e" not in text else f"{tidy(value):.12f}".rstrip("0").rstrip(".")
 
 
 def to_csv(table: Table) -> str:
@@ -303,8 +384,8 @@ def to_csv(table: Table) -> str:
     draws = any(isinstance(c, Count) or (isinstance(c, Measure) and c.draws) for row in table.rows for c in row)
     heads: list[str] = []
     for column, is_rate, is_count in zip(table.columns, rated, counts, strict=True):
-        head = " ".join(p for p in (plain(column.group), plain(column.title)) if p)
-        heads.append(_field(head))
+        head = _field(" ".join(p for p in (plain(column.group), plain(column.title)) if p))
+        heads.append(head)
         if is_rate:
             parts = ("low", "high", "n", *(["draws"] if draws else []), "ungraded", "failed")
             heads += [f"{head} {part}" for part in parts]
@@ -320,10 +401,34 @@ def to_csv(table: Table) -> str:
             if isinstance(cell, Measure):
                 said = (cell.n, *((cell.draws or cell.n,) if draws else ()), cell.ungraded, cell.failed)
                 values = (cell.value, cell.low, cell.high, *said)
-                cells += ["" if v is None else (f"{v:.6g}" if isinstance(v, float) else str(v)) for v in values]
+                cells += ["" if v is None else (_plainly(v) if isinstance(v, float) else str(v)) for v in values]
                 continue
-            text = "" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+            text = "" if cell is None else _plainly(cell) if isinstance(cell, float) else str(cell)
             cells.append(_field(text) if isinstance(cell, str) else text)
             cells += [""] * (5 + draws) if is_rate else [text] if is_count else []
         writer.writerow(cells)
     return stream.getvalue()
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+def to_records(table: Table) -> list[dict[str, Any]]:
+    """The rows as JSON-safe objects, columns by their group and title.
+
+    A rate is an object with value (a fraction in [0, 1]), low, high, n, ungraded, failed and, where anything was asked
+    several times, draws.
+    """
+    names = [" ".join(filter(None, (c.group, c.title))).lower() for c in table.columns]
+    return [dict(zip(names, map(_safe, row), strict=True)) for row in table.rows]
+
+
+def _safe(cell: Cell) -> Any:
+    if isinstance(cell, Measure):
+        said = {k: None if (v := getattr(cell, k)) is None else tidy(v) for k in ("value", "low", "high")}
+        return said | {"n": cell.n} | ({"draws": cell.draws} if cell.draws else {}) | {
+            "ungraded": cell.ungraded, "failed": cell.failed
+        }  # fmt: skip
+    if isinstance(cell, Count):
+        return {"items": cell.items, "draws": cell.draws}
+    return tidy(cell) if isinstance(cell, float) else cell

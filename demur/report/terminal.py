@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from demur.records import Scenario
-from demur.report.cells import SCENARIOS, Headline, headline, main_cells
+from demur.report import paper_tables
+from demur.report.cells import SCENARIOS, Headline, fewer_shown, headline, main_cells
 from demur.report.data import ReportData, load
+from demur.report.paper_figures import figure_table
 from demur.report.paper_tables import absences
 from demur.report.release import caveats, funnel_table
-from demur.report.tables import Column, Table
+from demur.report.tables import Column, Table, plain, to_records, to_rich
 
 IDEAL = {
     Scenario.PARAMETRIC: "deflect",
@@ -37,7 +40,7 @@ def results_table(data: ReportData, head: Headline) -> Table:
             if one is None:
                 continue
             named = (scenario.value, IDEAL[scenario]) if len(rows) == start else ("", "")
-            rows.append((*named, run.name, *one, one.counted, one.accuracy.ungraded, one.accuracy.failed))
+            rows.append((*named, data.starred(run), *one, one.counted, one.accuracy.ungraded, one.accuracy.failed))
     columns = (
         Column("Scenario", align="left"),
         Column("Should", align="left"),
@@ -49,7 +52,8 @@ def results_table(data: ReportData, head: Headline) -> Table:
         Column("Ungraded"),
         Column("Failed"),
     )
-    notes = (head.told(), *absences(list(cells.values())))
+    fewer = fewer_shown(data, head)
+    notes = (head.told(), *([fewer] if fewer else []), *absences(list(cells.values())), *data.star_note)
     return Table("results", "Results by scenario, in per cent", columns, tuple(rows), frozenset(rules), notes)
 
 
@@ -59,6 +63,31 @@ def times_table(times: Mapping[str, float]) -> Table:
     total = (("total", float(sum(times.values()))),)
     columns = (Column("Stage", align="left"), Column("Seconds"))
     return Table("times", "Stage times", columns, (*rows, *total), frozenset({len(rows)}))
+
+
+def sweep_tables(data: ReportData) -> list[Table]:
+    """What a sweep asked beyond the four scenarios, a table each: distractors, gold's places, modality, strictness.
+
+    Empty where the runs hold no sweep.
+    """
+    head = headline(data.runs)
+    every = [
+        figure_table(data, "figure3"),
+        figure_table(data, "positions"),
+        paper_tables.table5(data, head, interval=True),
+        paper_tables.table6(data, head, interval=True),
+        paper_tables.table9(data, head, interval=True),
+    ]
+    return [table for table in every if table.rows]
+
+
+def query_table(data: ReportData, head: Headline) -> Table | None:
+    """The breakdown by what questions are asked with; None where all are asked with the same."""
+    asked = {label for run in data.runs for label in run.rows.coded("query_modality").labels}
+    if len(asked) < 2:
+        return None
+    found = paper_tables.breakdown_table(data, head, "query_modality", "queries", totals=False)
+    return replace(found, notes=found.notes[:1])  # the other notes stand under the table above it
 
 
 def summary(release: Path | None, runs: Sequence[Path]) -> dict[str, Any]:
@@ -71,7 +100,9 @@ def summary(release: Path | None, runs: Sequence[Path]) -> dict[str, Any]:
     Returns:
         ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
         system with its measures, rates as fractions in [0, 1]; ``n`` counts items, ``draws``, where they were asked
-        several times, their graded draws), ``funnel``, ``caveats``.
+        several times, their graded draws), ``by_query`` (the same by query modality), ``sweeps`` (table -> its rows:
+        ``figure3``, ``positions``, ``table5``, ``table6``, ``table9``, those that the runs fill), ``funnel``,
+        ``caveats``.
     """
     return summarised(load(runs, release))
 
@@ -104,6 +135,8 @@ def summarised(data: ReportData) -> dict[str, Any]:
         "condition": head.condition,
         "recipes": {scenario.value: text for scenario, text in head.recipes.items()},
         "results": results,
+        "by_query": to_records(by_query) if (by_query := query_table(data, head)) else [],
+        "sweeps": {table.name: to_records(table) for table in sweep_tables(data)},
         "funnel": [dict(step) for step in release.funnel] if release else [],
         "caveats": caveats(data),
     }
@@ -127,17 +160,22 @@ def print_summary(
     print_data(load(runs, release), times=times, file=file)
 
 
-def print_data(data: ReportData, *, times: Mapping[str, float] | None = None, file: TextIO | None = None) -> None:
-    """`print_summary` of data that is already read."""
+def print_data(
+    data: ReportData,
+    *,
+    times: Mapping[str, float] | None = None,
+    sweeps: bool = False,
+    file: TextIO | None = None,
+) -> None:
+    """`print_summary` of data that is already read; with ``sweeps`` the tables of the runs' sweeps as well."""
     from rich.console import Console
     from rich.text import Text
-
-    from demur.report.tables import plain, to_rich
 
     stream = file or sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else 140, highlight=False)
     head = headline(data.runs)
-    tables = [results_table(data, head)]
+    tables = [results_table(data, head), *filter(None, [query_table(data, head)])]
+    tables += sweep_tables(data) if sweeps else []
     if data.release is not None and data.release.funnel:
         tables.append(funnel_table(data))
     if times:

@@ -67,10 +67,69 @@ def test_every_number_is_a_mark_with_its_words() -> None:
 
 def test_bars_are_as_long_as_their_rates() -> None:
     body = panels("reader")["bars"].body
-    starts = [float(x) for x in re.findall(r'x="([\d.]+)" y="47" width="[\d.]+" height="16" class="o-', body)]
+    starts = [float(x) for x in re.findall(r'x="([\d.]+)" y="45" width="[\d.]+" height="16" class="o-', body)]
     assert starts == [pytest.approx(svg.WIDTH * share, abs=0.01) for share in (0, 0.5, 0.7)]
     widths = [float(w) for w in re.findall(r'width="([\d.]+)" height="16" class="o-', body)]
     assert widths == [pytest.approx(svg.WIDTH * share, abs=0.01) for share in (0.5, 0.2, 0.3)]
+
+
+def test_the_shares_of_a_bar_sum_to_100_and_stand_with_their_intervals() -> None:
+    third = [rate(1 / 3)] * 3
+    body = f.outcome_bars("Oracle", [f.OutcomeRow("reader", *third)], key="k").body
+    told = re.findall(r">(\d+) % \[(\d+), (\d+)\]<", body)
+    assert told == [("34", "23", "43"), ("33", "23", "43"), ("33", "23", "43")]
+    assert re.findall(r'text-anchor="middle" class="ink"[^>]*>(\d+)<', body) == ["34", "33", "33"]
+    assert "whisker" not in body  # at a border of two segments it could be read as the interval of either
+
+
+@given(st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any))
+def test_whole_shares_are_within_one_of_their_own_and_sum_to_100(counts: list[int]) -> None:
+    values = [n / sum(counts) for n in counts]
+    whole = f.whole_shares(values)
+    assert sum(whole) == 100
+    assert all(abs(w - 100 * v) < 1 for w, v in zip(whole, values, strict=True))
+
+
+LONG = "Qwen2.5-VL-72B-Instruct-AWQ-with-retrieval-and-a-reranker"
+
+
+def test_labels_of_a_heat_map_keep_out_of_its_cells() -> None:
+    panel = f.heat(
+        "Accuracy", [LONG, LONG[:-9]], ["severe+strict+confidence", "none"], [[rate(0.9, 45), rate(0.1)]] * 2
+    )
+    root = ET.fromstring(f"<svg>{panel.body}</svg>")
+    left = min(float(r.attrib["x"]) for r in root.iter("rect"))
+    rows = [t for t in root.iter("text") if t.attrib["x"] == "0" and float(t.attrib["y"]) > 50]
+    assert len(rows) == 4  # two lines each
+    for t in rows:
+        assert svg.breadth(t.text or "", float(t.attrib["font-size"])) < left
+    heads = [t for t in root.iter("text") if t.attrib["text-anchor"] == "middle" and float(t.attrib["y"]) < 50]
+    for t in heads:
+        assert svg.breadth(t.text or "", 11) <= (svg.WIDTH - left) / 2
+    assert "n 45" in panel.body
+
+
+@given(st.text(max_size=60), st.floats(20, 200))
+def test_any_label_fits_its_room(label: str, room: float) -> None:
+    assert svg.breadth(svg.fit(label, room)) <= max(room, svg.breadth("…"))
+    assert all(svg.breadth(line) <= max(room, svg.breadth("…")) for line in svg.wrapped(label, room))
+    assert len(svg.wrapped(label, room)) <= 2
+
+
+def test_names_that_differ_at_their_end_still_differ_when_cut() -> None:
+    assert svg.fit(LONG + "-a", 150) != svg.fit(LONG + "-b", 150)
+
+
+def test_a_line_breaks_off_where_nothing_is_known_and_is_grey_where_samples_are_missing() -> None:
+    points = [f.Point(0, 0.5), f.Point(1, 0.4), f.Point(2, None), f.Point(3, 0.3), f.Point(4, 0.2, faint=True)]
+    panel = f.curves(
+        "Accuracy", [f.Curve("a", tuple(points))], x_label="k", counts={0: "48", 1: "48", 3: "48", 4: "12"}
+    )
+    lines = re.findall(r'<polyline points="([^"]*)"[^>]*?( opacity="[^"]*")? stroke=', panel.body)
+    assert [(len(path.split()), bool(grey)) for path, grey in lines] == [(2, False), (2, True)]
+    assert panel.body.count('class="mark"') == 4
+    assert panel.body.count("<g opacity") == 1
+    assert re.findall(r'font-size="9"[^>]*>([^<]*)<', panel.body) == ["48", "12", "n"]  # n where it changes
 
 
 def test_nothing_graded_is_said_and_not_drawn() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +12,12 @@ import pytest
 
 from demur.curation.topics import drift
 from demur.records import Outcome, Row, Scenario, Status
-from demur.report import cells, compare, paper, paper_figures, paper_tables
+from demur.report import cells, compare, html, paper, paper_figures, paper_tables
 from demur.report.behaviour import behaviour_table, risk_panels, risk_table
 from demur.report.data import ReportData, Run
 from demur.report.release import caveats, funnel_table, recall_table
 from demur.report.tables import Table, shown
+from demur.report.terminal import print_data, results_table, summarised
 
 LETTERS = {"c": Outcome.CORRECT, "d": Outcome.DEFLECTED, "i": Outcome.INCORRECT}
 
@@ -27,8 +30,12 @@ def rows(
     condition: str = "moderate",
     recipe: str = "oracle(order=shuffled)",
     start: int = 0,
+    used: int | None = None,
+    **more: object,
 ) -> list[Row]:
-    """One row a letter: c, d, i graded; u ungraded; f failed."""
+    """One row a letter: c, d, i graded; u ungraded; f failed. ``used``: distractors shown; what the recipe says."""
+    asked = re.search(r"k=(\d+)", recipe)
+    shown_ = int(asked[1]) if asked and used is None else used or 0
     return [
         Row(
             ask=f"{scenario}{source}{condition}{recipe}{start + i}",
@@ -38,10 +45,11 @@ def rows(
             scenario=Scenario(scenario),
             condition=condition,
             recipe=recipe,
-            k_used=0,
+            k_used=shown_,
             expected="answer" if scenario in ("oracle", "realistic") else "deflect",
             status={"u": Status.UNGRADED, "f": Status.FAILED}.get(letter, Status.GRADED),
             outcome=LETTERS.get(letter),
+            **more,  # type: ignore[arg-type]
         )
         for i, letter in enumerate(outcomes)
     ]
@@ -98,7 +106,50 @@ def test_the_sweep_starts_at_the_oracle(data: ReportData) -> None:
         )
     )
     points = cells.sweep_cells(bare, cells.headline(bare.runs))["a"]
-    assert {k: c.accuracy.value for k, c in points.items()} == {0: 0.5, 2: 0.5, 3: 0.0}
+    assert {k: p.cell.accuracy.value for k, p in points.items()} == {0: 0.5, 2: 0.5, 3: 0.0}
+
+
+def swept(k: int) -> str:
+    return f"realistic(k={k},pick=ranked,order=shuffled,short=use_all)"
+
+
+def test_a_sweep_beyond_what_samples_have_is_no_point() -> None:
+    """Ten samples with 1 distractor, six of them with 2, none with 3: asked with k = 0 to 4 all the same."""
+    found = rows("c" * 8 + "i" * 4, recipe=swept(0), scenario="realistic")  # two samples have no distractor at all
+    found += rows("c" * 6 + "i" * 4, recipe=swept(1), scenario="realistic")
+    for k in (2, 3, 4):
+        found += rows("ccciii", recipe=swept(k), scenario="realistic", used=2)
+        found += rows("cccc", recipe=swept(k), scenario="realistic", used=1, start=6)
+    data = ReportData((run("a", found),))
+    head = cells.headline(data.runs)
+    points = cells.sweep_cells(data, head)["a"]
+    assert {k: (p.cell.n, p.shown, p.of, p.partial) for k, p in points.items()} == {
+        0: (10, 10, 10, False), 1: (10, 10, 10, False), 2: (6, 6, 10, True), 3: (0, 0, 10, True), 4: (0, 0, 10, True),
+    }  # fmt: skip
+    assert points[2].cell.accuracy.value == 0.5  # of the six; 0.7 of all ten, four of which show one
+    table = paper_figures.figure_table(data, "figure3")
+    assert column(table, "Distractors") == ["0", "1", "2", "3", "4"]
+    assert column(table, "n") == ["10", "10", "6", "0", "0"]
+    assert column(table, "Too few") == ["0", "0", "4", "10", "10"]
+    assert column(table, "Acc")[3:] == ["–", "–"]
+    told = " ".join(table.notes)
+    assert "2: 6 of 10" in told
+    assert "no sample has so many distractors: 3, 4" in told
+    drawn = paper_figures.figure3(data, head)
+    assert [p.body.count('class="mark"') for p in drawn[:3]] == [3, 3, 3]
+    assert drawn[0].body.count('opacity=".38"') == 2  # the piece to the grey point, and the point
+    assert "distractors shown" in drawn[0].body
+    page = html.page(data)
+    assert "no sample has so many distractors: 3, 4" in page
+
+
+def test_headline_asks_with_too_few_distractors_are_told() -> None:
+    found = rows("cccc", scenario="realistic", recipe=swept(2)) + rows(
+        "c", scenario="realistic", recipe=swept(2), used=1, start=4
+    )
+    data = ReportData((run("a", found),))
+    table = paper_tables.table4(data, cells.headline(data.runs))
+    assert any("1 of 5 realistic asks show fewer than 2" in note for note in table.notes)
 
 
 def test_two_scenarios_are_no_sweep() -> None:
@@ -171,6 +222,91 @@ def test_table_5_has_n_per_cell_and_only_supporting_samples(data: ReportData) ->
     assert {row[-1] for row in reader if row[1] == "Visual"} == {with_image}
 
 
+def crossed(gold: str, side: str) -> str:
+    return f"realistic(k=2,pick=ranked,order=shuffled,short=use_all,gold={gold},negatives={side})"
+
+
+def test_cells_of_table_5_that_stand_side_by_side_are_over_the_same_samples() -> None:
+    """Text distractors: 23 samples, 7 right. Image distractors: 74, of which the same 23 (7 right) and 51 (35 right)."""
+    same = "c" * 7 + "i" * 16
+    found = rows(same, scenario="realistic", recipe=crossed("text", "text"))
+    found += rows(same + "c" * 35 + "i" * 16, scenario="realistic", recipe=crossed("text", "image"))
+    found += rows(same, scenario="realistic", recipe=crossed("text", "both"))
+    found += rows("ci", scenario="realistic", recipe=crossed("image", "text"), start=200)
+    found += rows("ccii", scenario="realistic", recipe=crossed("text", "text").replace("k=2", "k=9"))
+    data = ReportData((run("a", found),))
+    table = paper_tables.table5(data, cells.headline(data.runs))
+    assert column(table, "Acc") == ["30.4", "30.4", "30.4", "50.0"]  # not 56.8 for images
+    assert column(table, "n") == ["23", "23", "23", "2"]
+    assert any("gold text: 51" in note for note in table.notes)
+    assert not any("k=9" in note for note in table.notes)
+
+
+def test_samples_that_share_no_modality_of_distractors_make_no_cell() -> None:
+    found = rows("cc", scenario="realistic", recipe=crossed("text", "text"))
+    found += rows("ii", scenario="realistic", recipe=crossed("text", "image"), start=5)
+    data = ReportData((run("a", found),))
+    table = paper_tables.table5(data, cells.headline(data.runs))
+    assert (column(table, "Acc"), column(table, "n")) == (["–", "–"], ["0", "0"])
+    assert any("gold text: 4" in note for note in table.notes)
+
+
+def test_the_star_follows_what_a_system_is_and_not_its_folder(data: ReportData) -> None:
+    found = rows("cdi")
+    gates = {
+        "the reader": {"system": "reader:min=0.5"}, "big": {"system": "big", "model": "Qwen/Qwen2.5-VL-7B"},
+        "mine": {"system": "python:rag:answer", "revision": "aaaa"},
+    }  # fmt: skip
+    release = type(
+        "Release", (), {"manifest": {"gates": list(gates), "gate_models": gates}, "funnel": [], "recall": []}
+    )()
+    runs = (
+        run("renamed", found, system="reader:min=0.5"), run("the reader", found, system="reader"),
+        run("served", found, system="model:Qwen/Qwen2.5-VL-7B"), run("edited", found, system="python:rag:answer", revision="bbbb"),
+    )  # fmt: skip
+    starred = ReportData(runs, release)
+    assert [starred.starred(r) for r in runs] == ["renamed*", "the reader", "served*", "edited*"]
+    head = cells.headline(runs)
+    for table in (paper_tables.table4(starred, head), results_table(starred, head)):
+        assert column(table, "System") == ["renamed*", "the reader", "served*", "edited*"]
+        assert any(note.startswith("* also a gate") and "another revision: edited" in note for note in table.notes)
+    assert not any("*" in note for note in paper_tables.table4(data, cells.headline(data.runs)).notes)
+
+
+def test_rows_of_a_system_that_is_shown_no_prompt_are_marked() -> None:
+    found = rows("cd") + rows("cd", condition="severe")
+    data = ReportData((run("reader", found, reads_prompt=False), run("model", found, reads_prompt=True)))
+    table = paper_tables.table9(data, cells.headline(data.runs))
+    assert set(column(table, "System")) == {"reader†", "model"}
+    assert any("not shown the prompt" in note for note in table.notes)
+    assert "reader†" in html.page(data)
+    assert r"reader$\dagger$" in table.render("latex")
+
+
+def test_questions_with_and_without_an_image_are_told_apart_by_default() -> None:
+    found = rows("ccci") + rows("ii", query_modality="text+image", start=10)
+    data = ReportData((run("a", found),))
+    table = next(t for t in paper_tables.tables(data) if t.name == "queries")
+    assert [(r[1], r[-1]) for r in table.rows] == [("text", 4), ("text+image", 2), ("Total", 6)]
+    assert column(table, "Acc", "Oracle") == ["75.0", "0.0", "50.0"]
+    assert 'class="queries"' in html.page(data)
+    out = io.StringIO()
+    print_data(data, file=out)
+    assert "text+image" in out.getvalue()
+    assert [(r["query"], r["oracle acc"]["value"]) for r in summarised(data)["by_query"]] == [
+        ("text", 0.75),
+        ("text+image", 0.0),
+    ]
+
+
+def test_the_part_of_a_release_that_was_asked_is_told(data: ReportData) -> None:
+    part = replace(data, runs=(run("a", rows("ccc"), limit=3, seed=5),))
+    assert "a: asked a part of the samples (3 of 48, seed 5)." in caveats(part)
+    assert "3 of 48, seed 5" in html._header(part, cells.headline(part.runs), "t")
+    text_only = run("b", rows("ccc"), not_asked={"text-only model": 24})
+    assert any("text-only model (24)" in line for line in caveats(replace(data, runs=(text_only,))))
+
+
 def test_strictness_tables_leave_out_systems_asked_at_one_level(data: ReportData) -> None:
     head = cells.headline(data.runs)
     for table in (paper_tables.table6(data, head), paper_tables.table9(data, head)):
@@ -209,14 +345,27 @@ def test_positions_are_told_apart_from_the_sweep() -> None:
         found += rows(letters, scenario="realistic", recipe=recipe)
     data = ReportData((run("a", found),))
     head = cells.headline(data.runs)
-    assert {at: c.accuracy.value for at, c in cells.position_cells(data, head)["a"].items()} == {
-        0: 0.75,
-        1: 0.5,
-        2: 0.25,
-    }
+    found_ = cells.position_cells(data, head)["a"]
+    assert {at: p.cell.accuracy.value for at, p in found_.items()} == {0: 0.75, 1: 0.5, 2: 0.25}
     assert len(paper_figures.positions(data, head)) == 4
     assert cells.sweep_cells(data, head) == {}
     assert column(paper_figures.figure_table(data, "positions"), "Before the gold") == ["0", "1", "2"]
+
+
+def test_gold_that_cannot_stand_where_it_is_said_to_is_in_no_number() -> None:
+    found = []
+    for at in (0, 2, 3):  # two samples have two distractors, one has one; nobody has three
+        recipe = f"realistic(k=2,pick=ranked,order=gold@{at},short=use_all)"
+        found += rows("ci", scenario="realistic", recipe=recipe)
+        found += rows("c", scenario="realistic", recipe=recipe, used=1, start=2)
+    data = ReportData((run("a", found),))
+    points = cells.position_cells(data, cells.headline(data.runs))["a"]
+    assert {at: (p.cell.n, p.cell.accuracy.value) for at, p in points.items()} == {
+        0: (2, 0.5),
+        2: (2, 0.5),
+        3: (0, None),
+    }
+    assert any("behind so many distractors: 3" in note for note in paper_figures.figure_table(data, "positions").notes)
 
 
 def test_realistic_and_adversarial_have_the_same_distractors_where_they_can() -> None:
@@ -233,17 +382,31 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
     manifest = data.release.manifest
     pool = ["capital"] * 40 + ["currency"] * 30 + ["export_commodity"] * 20 + ["longest_border"] * 10
     kept = [topic != "capital" or i % 4 == 0 for i, topic in enumerate(pool)]
-    manifest["topics"] = drift(pool, kept, by="source", draws=50).model_dump(mode="json")
+    found = [drift(["1: a, b"] * 60 + ["2: c, d"] * 40, kept, by="kmeans(k=2)", draws=50)]
+    found.append(drift(pool, kept, by="source", draws=50))
+    manifest["topics"] = [one.model_dump(mode="json") for one in found]
     rates = {"accuracy": 0.2, "deflection": 0.1, "hallucination": 0.7}
     manifest["gate_rounds"] = [
         {"gates": [], "size": 66, "monitors": {"keye": rates}},
         {"gates": ["prior"], "size": 57, "monitors": {"keye": rates | {"accuracy": 0.1, "hallucination": 0.8}}},
+        {"gates": ["prior", "b"], "size": 50, "monitors": {}, "kept": 40},
+        {"gates": ["prior", "b", "c"], "size": 44, "monitors": {}, "kept": 38},
+        {"gates": ["prior", "b", "c", "d"], "size": 41, "monitors": {}},
+        {"gates": ["prior", "b", "c", "d", "e"], "size": 40, "monitors": {}, "kept": 36},
     ]
     try:
         drawn = paper_figures.figures(data)
+        assert [p.title for p in drawn["figure4"]] == [
+            "Topics of the source",
+            "Topics found by kmeans(k=2)",
+        ]  # own first
         assert drawn["figure4"][0].body.count('class="mark"') == 4
         assert len(drawn["figure5"]) == 5
+        size = drawn["figure5"][3].body
+        pieces = [len(path.split()) for path in re.findall(r'<polyline points="([^"]*)" class="l-7', size)]
+        assert pieces == [2]  # whole-funnel counts of rounds 2 and 3; round 4 is not known, so 5 stands alone
         assert paper_figures.figure_table(data, "figure4").rows[0] == (
+            "Topics of the source",
             "capital",
             40.0,
             pytest.approx(100 / 7),
@@ -257,8 +420,8 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
 def test_all_forms_are_written_twice_alike(data: ReportData, tmp_path: Path) -> None:
     written = [paper.write_tables(data, tmp_path / name) for name in ("a", "b")]
     assert (
-        len(written[0]) == 12 * 4 + 2
-    )  # eight tables, four figures' numbers; the overview and the one figure that has data
+        len(written[0]) == 13 * 4 + 2
+    )  # nine tables, four figures' numbers; the overview and the one figure that has data
     for one, two in zip(*written, strict=True):
         assert one.read_bytes() == two.read_bytes()
     ET.parse(tmp_path / "a" / "figure3.svg")

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.records import Measure
-from demur.report.tables import FORMS, Column, Count, Table, plain, shown, spans
+from demur.report import tables
+from demur.report.tables import FORMS, Column, Count, Table, plain, shown, signed, spans, to_records
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -136,6 +137,70 @@ def test_no_name_becomes_a_formula_or_another_row(text: str) -> None:
     rows = list(csv.reader(io.StringIO(one_cell(text).render("csv"))))
     assert [len(r) for r in rows] == [2, 2, 2]
     assert not re.match(r"[=+\-@]", rows[1][0])
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize(
+    "text", ["=HYPERLINK(1)", " =1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\uff1d1", 'a;=HYPERLINK("x";"y")', "a; -1"]
+)  # fmt: skip
+def test_formulas_stay_text_whatever_separates_the_fields_there(text: str, separator: str) -> None:
+    for line in one_cell(text).render("csv").splitlines():
+        for field in line.split(separator):
+            assert not re.match(r'[\s"]*[=+\-@\uff1d]', field), line
+
+
+def test_the_dust_of_rounding_is_no_number() -> None:
+    dust = Table(
+        "t", "c", (Column("Acc", interval=True), Column("x")), ((rate(-0.0, low=6.3e-18, high=1e-7), -6.3e-18),)
+    )
+    assert dust.render("csv").splitlines()[1] == "0,0,0.0000001,200,0,0,0"
+    assert "0.0 [0.0, 0.0]" in dust.render("terminal")
+    assert "-0.0" not in dust.render("markdown")
+    (record,) = to_records(dust)
+    assert (str(record["x"]), str(record["acc"]["low"])) == ("0.0", "0.0")
+    assert [signed(v) for v in (-6.3e-18, -0.04, 0.0, -0.05001, 3.14)] == ["0.0", "0.0", "0.0", "-0.1", "+3.1"]
+
+
+def test_nothing_in_markdown_becomes_a_link_or_markup() -> None:
+    """By a Markdown reader of another hand, as GitHub reads: with links that nobody wrote as links."""
+    markdown_it = pytest.importorskip("markdown_it")
+    reader = markdown_it.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    hostile = (
+        "[x](javascript:alert(1)) ![p](http://evil.example/p.png) <script>alert(1)</script> https://evil.example "
+        "www.evil.example a@evil.example | pipe `code` ~~gone~~ **bold** &lt;b&gt; &#60;i&#62; $x$ \\"
+    )
+    page = reader.render(Table("t", hostile, (Column(hostile),), ((hostile,),), notes=(hostile,)).render("markdown"))
+    tags = set(re.findall(r"<(\w+)", page))
+    assert tags == {"p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+    raw = Table("t", "c", (Column("x"),), ((hostile,),)).render("markdown")
+    assert not re.search(r"https?://|www\.|[a-z]@", raw)  # what GitHub makes links of by itself
+
+
+COMPUTER_MODERN = dict(zip("0123456789", [500] * 10, strict=True)) | {
+    "a": 500, "b": 556, "c": 444, "d": 556, "e": 444, "f": 306, "g": 500, "h": 556, "i": 278, "j": 306, "k": 528, "l": 278,
+    "m": 833, "n": 556, "o": 500, "p": 556, "q": 528, "r": 392, "s": 394, "t": 389, "u": 556, "v": 528, "w": 722, "x": 528,
+    "y": 528, "z": 444, "A": 750, "B": 708, "C": 722, "D": 764, "H": 750, "M": 917, "N": 750, "O": 778, "P": 681, "Q": 778,
+    "R": 736, "S": 556, "T": 722, "V": 750, "W": 1028, ".": 278, ",": 278, "-": 333, "[": 278, "]": 278, " ": 333,
+}  # fmt: skip
+"""Widths of cmr10 in thousandths of an em."""
+
+
+def test_latex_tables_fit_the_column_or_say_that_they_take_both() -> None:
+    def grid(columns: int, name: str = "Qwen2.5-VL-7B") -> Table:
+        heads = (Column("System", align="left"), *(Column("Acc", f"G{i // 3}") for i in range(columns)))
+        return Table("t", "c", heads, ((name, *([rate(0.5)] * columns)),))
+
+    assert r"\begin{table}[t]" in grid(5).render("latex")
+    assert r"\begin{table*}[t]" in grid(16).render("latex")
+    for table in (grid(5), grid(16), EXAMPLE):
+        text = table.render("latex")
+        assert r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%" in text
+        assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+    measured = [sum(COMPUTER_MODERN[c] for c in word) * 9 / 1000 for word in ("Qwen", "56.0 [53.1, 58.8]", "system")]
+    told = [tables._points(word) for word in ("Qwen", "56.0 [53.1, 58.8]", "system")]
+    assert told == pytest.approx(measured, rel=0.12)
+    long = grid(1, "a gate + " * 12).render("latex")
+    assert r"p{0.3\linewidth}" in long
 
 
 @given(st.text(max_size=200))

@@ -10,6 +10,14 @@
     return node;
   };
   const whole = (n) => n.toLocaleString("en-US");
+  // Whole per cent that add up to 100: the largest remainders are rounded up, as in the bars.
+  const shares = (counts, total) => {
+    const exact = counts.map((n) => (100 * n) / total);
+    const out = exact.map(Math.floor);
+    const order = out.map((n, at) => at).sort((a, b) => exact[b] - out[b] - (exact[a] - out[a]) || a - b);
+    for (const at of order.slice(0, 100 - out.reduce((a, b) => a + b, 0))) out[at] += 1;
+    return out;
+  };
 
   // --- theme -----------------------------------------------------------------------------------
   const theme = $("theme");
@@ -148,9 +156,9 @@
         for (const item of found) sums[v.code[item]]++;
         const graded = sums.c + sums.d + sums.i;
         if (!graded) return;
-        const share = (k) => Math.round((100 * sums[k]) / graded) + " %";
+        const [c, d, i] = shares([sums.c, sums.d, sums.i], graded);
         const rest = sums.u + sums.f ? ", " + whole(sums.u + sums.f) + " not graded" : "";
-        count.append(make("span", "", systems[at] + ": ✓ " + share("c") + "  ○ " + share("d") + "  ✗ " + share("i") + rest));
+        count.append(make("span", "", systems[at] + ": ✓ " + c + " %  ○ " + d + " %  ✗ " + i + " %" + rest));
       });
     }
 
@@ -170,6 +178,15 @@
       return node;
     };
 
+    const thumb = (s) => {
+      const uri = samples.images[s].length ? data.images[samples.images[s][0]] : null;
+      if (!uri) return null;
+      const image = make("img", "thumb");
+      image.src = uri;
+      image.alt = "";
+      return image;
+    };
+
     function row(position) {
       const at = found[position], s = items.sample[at];
       const node = make("div", "item");
@@ -179,11 +196,16 @@
       node.setAttribute("aria-posinset", String(position + 1));
       node.setAttribute("aria-selected", String(position === chosen));
       node.style.top = position * ROW + "px";
+      const image = thumb(s);
+      if (image) { node.classList.add("pictured"); node.append(image); }
       node.append(make("span", "q", samples.question[s]));
       const meta = make("span", "m");
-      meta.append(make("span", "w", [
-        data.told[items.recipe[at]], items.main[at] ? "" : data.conditions[items.condition[at]], data.sources[samples.source[s]], data.topics[samples.topic[s]],
-      ].filter(Boolean).join(" · ")));
+      // Many questions have equal words: the accepted answer and the id tell them apart, beside the picture.
+      const how = [data.told[items.recipe[at]], items.main[at] ? "" : data.conditions[items.condition[at]]];
+      meta.append(make("span", "k", how.filter(Boolean).join(" · ")));
+      for (const apart of [samples.answer[s], samples.id[s]]) {
+        if (apart) meta.append(make("span", "w", apart));
+      }
       const marks = make("span", "glyphs");
       data.verdicts.forEach((v, n) => marks.append(glyph(v.code[at], systems[n])));
       meta.append(marks);
@@ -341,6 +363,14 @@
       parts.push(ids);
       detail.replaceChildren(...parts);
       detail.scrollTop = 0;
+    }
+
+    // Questions named in the tables above get their picture too.
+    const place = new Map(samples.id.map((id, s) => [id, s]));
+    for (const node of document.querySelectorAll("[data-sample]")) {
+      const s = place.get(node.dataset.sample);
+      const image = s === undefined ? null : thumb(s);
+      if (image) node.replaceWith(image);
     }
 
     // --- wiring --------------------------------------------------------------------------------
