@@ -54,6 +54,7 @@ VERBS = (
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),
     Verb("score", "the metrics of the sources' own authors", "demur score demo-out --metric viquae-f1"),
+    Verb("suite", "benchmarks that are not the four scenarios: VB", "demur suite score vb sheet.csv --mode paper"),
     Verb("audit", "check published tables for arithmetic", "demur audit table8.csv table4.csv"),
     Verb("calls", "ask a model; look into the ledger of paid replies", "demur calls stats calls.sqlite"),
 )

@@ -17,22 +17,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", nargs="+", type=Path, metavar="TABLE.csv", help="tables, audited together")
     parser.add_argument("--skip-bad", action="store_true", help="leave out lines that cannot be read, and count them")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    parser.epilog = f"{LAYOUT}\nexit 1 when there is a defect\n\n{parser.epilog or ''}"
+    suites = "tables of suites are known by their columns (docs/suites.md)"
+    parser.epilog = f"{LAYOUT}\n{suites}\nexit 1 when there is a defect\n\n{parser.epilog or ''}"
 
 
 def run(args: argparse.Namespace) -> int:
     """Read all tables, audit them together, print the findings; 1 when there is a defect."""
     from demur.judge.audit import audit, read_lines
     from demur.store import Problems
+    from demur.suites import audit_tables
 
     problems = Problems()
-    lines = [line for path in args.tables for line in read_lines(path, problems)]
+    of_suites = audit_tables(args.tables, problems)  # their tables have columns of their own
+    lines = [line for path in of_suites.rest for line in read_lines(path, problems)]
     problems.settle(skip_bad=args.skip_bad)
-    findings = audit(lines)
+    findings = [*of_suites.findings, *audit(lines)]
+    n_lines = of_suites.lines + len(lines)
     defects = sum(f.severity == "defect" for f in findings)
     if args.json:
         report = {
-            "lines": len(lines),
+            "lines": n_lines,
             "skipped": problems.skipped,
             "defects": defects,
             "findings": [f._asdict() for f in findings],
@@ -43,5 +47,5 @@ def run(args: argparse.Namespace) -> int:
         line = f"{finding.severity:<6}  {finding.kind:<8}  {finding.where}: {finding.message}"
         sys.stdout.write(harmless(line) + "\n")
     skipped = f", {problems.skipped} skipped" if problems.skipped else ""
-    sys.stdout.write(f"{len(lines)} lines{skipped}: {defects} defects, {len(findings) - defects} notes\n")
+    sys.stdout.write(f"{n_lines} lines{skipped}: {defects} defects, {len(findings) - defects} notes\n")
     return int(defects > 0)

@@ -22,6 +22,7 @@ def csv_rows(
     delimiter: str = ",",
     columns: Sequence[str] | None = None,
     required: Collection[str] = (),
+    mend: bool = False,
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Rows of a CSV or TSV file addressed by column name, with quoted newlines and fields of any length.
 
@@ -31,6 +32,7 @@ def csv_rows(
         delimiter: one character.
         columns: names of the columns of a file without a header; None reads them from the first row.
         required: columns that must be in the header.
+        mend: keep a row with bad UTF-8, each bad byte replaced by U+FFFD, where one cell must not cost its row.
 
     Raises:
         DataError: the header lacks a required column.
@@ -66,7 +68,9 @@ def csv_rows(
             if len(fields) != len(names):
                 problems.add(place, f"expected {len(names)} fields, found {len(fields)}")
                 continue
-            if any(not _is_utf8(field) for field in fields):
+            if mend:
+                fields = [field.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for field in fields]
+            elif any(not _is_utf8(field) for field in fields):
                 problems.add(place, "not UTF-8")
                 continue
             yield place, dict(zip(names, fields, strict=True))

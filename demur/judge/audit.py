@@ -87,7 +87,8 @@ class Line(NamedTuple):
 class Finding(NamedTuple):
     """One impossibility."""
 
-    kind: Literal["sum", "total", "n", "disagree", "count", "kappa"]
+    kind: str
+    """sum, total, n, disagree, count, kappa; number where a suite's table holds none."""
     severity: Literal["defect", "note"]
     where: str
     message: str
@@ -181,7 +182,7 @@ def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Lin
 
 
 def audit(lines: Iterable[Line], tolerance: Tolerance = Tolerance()) -> list[Finding]:  # noqa: B008 - immutable
-    """Every impossibility among the lines, in the order of `Finding.kind` above."""
+    """Every impossibility among the lines, in the order that `Finding.kind` lists."""
     given = list(lines)
     sums = [f for line in given if (f := _sum(line, tolerance))]
     broken = {f.where for f in sums}

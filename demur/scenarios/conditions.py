@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from demur.errors import DataError, UsageError
 from demur.store import digest, storage_errors
@@ -82,6 +82,23 @@ class Prompts:
         if folder is not None:
             self._replace(folder)
         self.sha256 = {role: digest(text.encode()) for role, text in self.texts.items()}
+
+    @classmethod
+    def single(cls, text: str) -> Self:
+        """One prompt that says everything in the user's turn, without a system prompt and without clauses.
+
+        Args:
+            text: holds ``$question``; to be asked under the condition ``none``.
+
+        Raises:
+            DataError: the placeholder is missing.
+        """
+        if "question" not in Template(text).get_identifiers():
+            raise DataError("the prompt lacks $question", cure="put it where the question shall stand")
+        made = cls()
+        made.texts |= {"system": "", "ask": text.strip()}
+        made.sha256 = {role: digest(said.encode()) for role, said in made.texts.items()}
+        return made
 
     def _replace(self, folder: Path) -> None:
         roles = {name: role for role, name in _FILES.items()}

@@ -162,8 +162,10 @@ def render(
         parts.append(TextPart(text=which))
         parts += [ImagePart(image=scale(image)) for image in query_images]
     parts.append(TextPart(text=question))
-    system = Message(role="system", parts=(TextPart(text=prompts.system(condition)),))
-    return Rendered((system, Message(role="user", parts=_joined(parts))), tuple(cuts))
+    user = Message(role="user", parts=_joined(parts))
+    if not (words := prompts.system(condition)):
+        return Rendered((user,), tuple(cuts))
+    return Rendered((Message(role="system", parts=(TextPart(text=words),)), user), tuple(cuts))
 
 
 def _with_choices(ask: Ask) -> str:

@@ -1,0 +1,555 @@
+"""What a suite is, and what all of them share: asking systems, reading outputs made elsewhere, tables, a page.
+
+A suite says five things, each in its own file:
+
+    items.py     its records, how they are read and checked            -> `Suite.load`, `Suite.statistics`
+    build.py     how items are made, where they can be                 -> `Suite.build`
+    prompts/     what a model is told (own words, versioned files)     -> `Suite.prompts`
+    measures.py  pure functions from outputs to numbers                -> `Suite.score`
+    tables.py    plain tables and cards, which the report room renders -> `Suite.tables`, `Suite.cards`
+
+Everything else is here, so that the runner, the calls and the judges never learn a suite's words.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from demur import plugins
+from demur.errors import BadInput, UsageError
+from demur.formats import csv_rows, json_lines
+from demur.judge.measures.intervals import wilson
+from demur.pipeline.asking import folder_name
+from demur.pipeline.evaluate import Task
+from demur.pipeline.evaluate import run as run_tasks
+from demur.pipeline.steps import QUIET, Steps
+from demur.records import AnswerSpec, Ask, ContextSet, Measure, Outcome, Response, Sample, Scenario, Status, Verdict
+from demur.scenarios.conditions import Condition, Prompts
+from demur.scenarios.render import ask as make_ask
+from demur.scenarios.systems import Kit, open_system
+from demur.store import Problems, digest, read_image, read_json, read_jsonl, storage_errors
+
+if TYPE_CHECKING:
+    from demur.calls import Budget
+    from demur.judge.audit import Finding
+    from demur.report.gallery import Card
+    from demur.report.tables import Table
+
+I = TypeVar("I")  # noqa: E741 - an item of a suite
+S = TypeVar("S")
+"""The score of one model."""
+
+Outputs = Mapping[str, Mapping[str, Response]]
+"""Model -> question id -> what it said."""
+NO_CLAUSE = Condition("none")
+"""A suite's prompt says everything itself."""
+
+
+class Option(NamedTuple):
+    """One option of a suite's score: a flag of ``demur suite score`` and a keyword of `Suite.scores`.
+
+    Attributes:
+        name: of the keyword; the flag has dashes for underscores.
+        help: one line.
+        default: also tells the type (str, int, float).
+        choices: allowed values; any when empty.
+    """
+
+    name: str
+    help: str
+    default: str | int | float
+    choices: tuple[str, ...] = ()
+
+
+class Loaded(NamedTuple, Generic[I]):
+    """What was read from a path.
+
+    Attributes:
+        items: the suite's records.
+        root: folder that image paths are relative to.
+        outputs: what models said, where the same files hold it.
+        notes: harmless peculiarities and how often they were met.
+        skipped: items left out as bad.
+    """
+
+    items: tuple[I, ...]
+    root: Path
+    outputs: Outputs = MappingProxyType({})
+    notes: Mapping[str, int] = MappingProxyType({})
+    skipped: int = 0
+
+
+class Suite(ABC, Generic[I, S]):
+    """The contract of a suite; subclass it, fill the abstract methods, register the class under ``demur.suites``."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """What people call it."""
+    about: ClassVar[str]
+    """Two or three sentences: what it measures, where it comes from."""
+    options: ClassVar[tuple[Option, ...]] = ()
+    """Of the score."""
+    audit_columns: ClassVar[frozenset[str]] = frozenset()
+    """Columns, in lower case, of its published tables: `demur audit` hands such tables to `audit`."""
+
+    # --- the five places -------------------------------------------------------------------------
+
+    @abstractmethod
+    def load(self, path: Path, problems: Problems) -> Loaded[I]:
+        """Read items (a file or a folder); a bad one is a problem with its place, and is left out."""
+
+    @abstractmethod
+    def questions(self, items: Sequence[I]) -> Iterator[Sample]:
+        """What systems are asked, one sample a question; ``answers`` hold the right reply for `verdict`, ``cluster``
+        is what questions share, ``answerable`` whether an answer is expected.
+        """
+
+    def score(self, model: str, items: Sequence[I], outputs: Mapping[str, Response], **options: Any) -> S:
+        """The score of one model from what it said, by question id; a missing id was not asked.
+
+        Unless a suite says more: a `Plain` one, by `verdict`.
+        """
+        return plain_score(self, model, items, outputs)  # type: ignore[return-value]  # S is Plain where this is kept
+
+    def tables(self, scores: Sequence[S], items: Sequence[I]) -> list[Table]:
+        """Tables of some scores, each rate with its n; of `Plain` scores unless a suite says more."""
+        return [plain_table(self, scores)]  # type: ignore[arg-type]
+
+    def statistics(self, items: Sequence[I]) -> list[Table]:
+        """Tables that describe a set of items; none unless a suite says more."""
+        return []
+
+    def build(self, out: Path, *, seed: int = 0) -> Path:
+        """Make a set of items in ``out``; returns the path that `load` takes.
+
+        Raises:
+            UsageError: items of this suite cannot be made without its authors' data.
+        """
+        raise UsageError(f"items of {self.name} cannot be made here", cure="give its own files to 'demur suite check'")
+
+    def prompts(self) -> Prompts:
+        """``prompts/ask.v1.md`` beside the suite's file."""
+        path = Path(inspect.getfile(type(self))).with_name("prompts") / "ask.v1.md"
+        with storage_errors(path):
+            return Prompts.single(path.read_text(encoding="utf-8"))
+
+    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+        """(status, outcome, reason) of one reply, for the rows of a run; by the text of the right answer here."""
+        if not response.text.strip():
+            return Status.FAILED, None, "no reply"
+        right = {form[0].strip().casefold() for form in answers.accepted}
+        hit = response.text.strip().rstrip(".").casefold() in right
+        return Status.GRADED, Outcome.CORRECT if hit else Outcome.INCORRECT, "compared with the accepted answers"
+
+    def cards(self, items: Sequence[I], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+        """One card an item for the page; none unless a suite shows its items."""
+        yield from ()
+
+    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+        """Impossibilities in published tables of this suite.
+
+        Args:
+            rows: (file and line, column -> cell) of all tables whose columns are among ``audit_columns``.
+        """
+        return []
+
+    # --- what all suites share -------------------------------------------------------------------
+
+    def open(self, path: str | Path, *, skip_bad: bool = False) -> Loaded[I]:
+        """`load`, with all problems told at once.
+
+        Raises:
+            BadInput: problems, unless ``skip_bad``.
+            UsageError: there are no items.
+        """
+        problems = Problems()
+        loaded = self.load(Path(path), problems)
+        problems.settle(skip_bad=skip_bad)
+        if not loaded.items:
+            raise UsageError("holds no items", item=str(path), cure=f"see 'demur suite show {self.name}'")
+        return loaded._replace(skipped=problems.skipped)
+
+    def tasks(self, items: Sequence[I], *, limit: int | None = None) -> list[Task]:
+        """What a run asks, in the order of the items.
+
+        Args:
+            items: of the suite.
+            limit: ask the questions of the first so many clusters.
+        """
+        prompts = self.prompts()
+        made: list[Task] = []
+        clusters: set[str] = set()
+        for sample in self.questions(items):
+            if limit is not None and sample.cluster not in clusters and len(clusters) >= limit:
+                continue
+            clusters.add(sample.cluster)
+            context = ContextSet(
+                id=digest([self.name, sample.id], 16),
+                sample=sample.id,
+                scenario=Scenario.PARAMETRIC,
+                evidence=(),
+                expected="answer" if sample.answerable else "deflect",
+                k_asked=0,
+                k_used=0,
+                recipe=f"suite({self.name})",
+                seed=0,
+            )
+            made.append(Task(sample, context, make_ask(sample, context, NO_CLAUSE, prompts)))
+        return made
+
+    def run(
+        self,
+        path: str | Path,
+        systems: Sequence[str],
+        out: str | Path,
+        *,
+        limit: int | None = None,
+        skip_bad: bool = False,
+        sampling: Mapping[str, Any] | None = None,
+        concurrency: int = 8,
+        budget: Budget | None = None,
+        prices: Path | None = None,
+        steps: Steps = QUIET,
+    ) -> list[Path]:
+        """Ask systems every question of a set of items; one run folder each under ``out``; what was begun goes on.
+
+        Args:
+            path: of the items, as `open` takes it.
+            systems: by name, as ``demur run`` takes them.
+            out: folder of the run folders.
+            limit: ask the questions of the first so many items.
+            skip_bad: leave bad items out and count them.
+            sampling: temperature, max_tokens ... of models.
+            concurrency: calls in flight per endpoint.
+            budget: stops the run, resumable, before its money is passed.
+            prices: price table that overlays the shipped one.
+            steps: told what happens.
+
+        Raises:
+            UsageError: an item lacks an image, or a system does not exist.
+            BadInput: problems of the items.
+        """
+        out = Path(out)
+        loaded = self.open(path, skip_bad=skip_bad)
+        tasks = self.tasks(loaded.items, limit=limit)
+        prompts, judge = self.prompts(), SuiteJudge(self)
+        about = {
+            "suite": self.name,
+            "items": {"path": str(path), "sha256": items_digest(tasks), "skipped": loaded.skipped},
+            "prompts": {str(NO_CLAUSE): prompts.used(NO_CLAUSE)},
+        }
+        opened = []
+        for text in systems:
+            kit = Kit(
+                read_image=lambda ref: read_image(ref, loaded.root),
+                prompts=prompts,
+                ledger=out / "calls.sqlite",
+                concurrency=concurrency,
+                prices=prices,
+                options=dict(sampling or {}) if text.startswith("model:") else {},
+            )
+            opened.append((kit, open_system(text, kit)))
+        if any(text.startswith("model:") for text in systems):
+            from demur.calls import Budget
+
+            shared = (budget or Budget(None)).noted(out / "spent.log")
+            for kit, system in opened:
+                kit.budget = shared.purse(folder_name(system.id))
+        folders = []
+        for _, system in opened:
+            label = system.id
+
+            def progress(n: int, label: str = label) -> None:
+                steps.count(f"answers of {label}", n, len(tasks))
+
+            folders.append(
+                run_tasks(
+                    out / folder_name(label), system=system, judge=judge, tasks=tasks, about=about, progress=progress
+                )
+            )
+        return folders
+
+    def scores(self, items: Sequence[I], outputs: Outputs, *, models: Sequence[str] = (), **options: Any) -> list[S]:
+        """The score of each model, in the order of ``models`` or of ``outputs``.
+
+        Raises:
+            UsageError: no such model or option, or a value that an option does not take.
+        """
+        unknown = [m for m in models if m not in outputs]
+        if unknown:
+            raise UsageError(f"no outputs of {unknown[0]!r}; there are {', '.join(outputs) or 'none'}")
+        if not outputs:
+            raise UsageError("there are no outputs to score", cure=f"run a system: demur suite run {self.name} ITEMS")
+        known = {o.name: o for o in self.options}
+        for name, value in options.items():
+            if name not in known:
+                raise UsageError(f"{self.name} has no option {name!r}", cure=f"it has {', '.join(known) or 'none'}")
+            if known[name].choices and value not in known[name].choices:
+                raise UsageError(f"{name}={value!r}", cure=f"one of {', '.join(known[name].choices)}")
+        asked = {q.id for q in self.questions(items)}
+        for model in models or outputs:
+            if strangers := sorted(set(outputs[model]) - asked):
+                raise UsageError(
+                    f"{len(strangers)} of {len(outputs[model])} outputs of {model!r} belong to no question of "
+                    f"these items, the first is {strangers[0]!r}",
+                    cure="give the items that they were made for",
+                )
+        return [self.score(m, items, outputs[m], **options) for m in (models or tuple(outputs))]
+
+    def report(
+        self, path: str | Path, outputs: Outputs, out: str | Path, *, skip_bad: bool = False, **options: Any
+    ) -> Path:
+        """One HTML page: the tables, and a card for each item.
+
+        Args:
+            path: of the items.
+            outputs: what models said; those that stand beside the items are added.
+            out: the file to write.
+            skip_bad: leave bad items out.
+            options: of the score.
+        """
+        from demur.report.gallery import write_gallery
+
+        loaded = self.open(path, skip_bad=skip_bad)
+        outputs = {**loaded.outputs, **outputs}
+        tables = [
+            *self.tables(self.scores(loaded.items, outputs, **options), loaded.items),
+            *self.statistics(loaded.items),
+        ]
+        notes = [f"{note}: {n}" for note, n in loaded.notes.items()]
+        if loaded.skipped:
+            notes.append(f"bad items left out: {loaded.skipped}")
+        cards = self.cards(loaded.items, loaded.root, outputs, **options)
+        return write_gallery(Path(out), title=self.title, about=self.about, tables=tables, notes=notes, cards=cards)
+
+
+class Plain(NamedTuple):
+    """What a suite without measures of its own tells of a model.
+
+    Attributes:
+        model: its name.
+        accuracy: right over graded replies, Wilson's interval; deflected replies are graded and not right.
+        deflected: share of graded replies.
+    """
+
+    model: str
+    accuracy: Measure
+    deflected: Measure
+
+
+def plain_score(suite: Suite[Any, Any], model: str, items: Sequence[Any], outputs: Mapping[str, Response]) -> Plain:
+    """The `Plain` score of a model: every question asked is graded, ungraded or failed, and counted as such."""
+    found: Counter[Status | Outcome | None] = Counter()
+    for question in suite.questions(items):
+        response = outputs.get(question.id)
+        if response is not None:
+            failed = (Status.FAILED, None, "")
+            status, outcome, _ = failed if response.error else suite.verdict(response, question.answers)
+            found[outcome or status] += 1
+    n = sum(found[o] for o in Outcome)
+
+    def rate(name: str, hits: int) -> Measure:
+        low, high = wilson(hits, n) or (None, None)
+        return Measure(
+            name=name, value=hits / n if n else None, n=n, ungraded=found[Status.UNGRADED],
+            failed=found[Status.FAILED], low=low, high=high, interval="wilson(0.95)",
+        )  # fmt: skip
+
+    return Plain(model, rate("accuracy", found[Outcome.CORRECT]), rate("deflection", found[Outcome.DEFLECTED]))
+
+
+def plain_table(suite: Suite[Any, Any], scores: Sequence[Plain]) -> Table:
+    """The table of `Plain` scores."""
+    from demur.report.tables import Column, Table
+
+    columns = (
+        Column("Model", align="left"), Column("Accuracy (%)", interval=True), Column("Deflection (%)", interval=True),
+        Column("n"), Column("ungraded"), Column("failed"),
+    )  # fmt: skip
+    rows = tuple(
+        (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.ungraded, s.accuracy.failed) for s in scores
+    )
+    return Table(suite.name, suite.title, columns, rows, notes=("n: graded replies. Intervals: Wilson, 95 %.",))
+
+
+class SuiteJudge:
+    """A suite's verdicts as a judge of the runner.
+
+    Attributes:
+        id: ``suite:NAME``.
+    """
+
+    def __init__(self, suite: Suite[Any, Any]) -> None:
+        self.id = f"suite:{suite.name}"
+        self._suite = suite
+
+    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+        """One verdict; a call that failed is the system's failure."""
+        if response.error:
+            return Verdict(id=ask.id, status=Status.FAILED, reason=response.error, judge=self.id)
+        status, outcome, reason = self._suite.verdict(response, answers)
+        return Verdict(id=ask.id, status=status, outcome=outcome, reason=reason, judge=self.id, raw=response.text)
+
+
+def items_digest(tasks: Sequence[Task]) -> str:
+    """Hash of all that systems are asked: equal sets of items give equal text, wherever they lie."""
+    return digest([t.ask.id for t in tasks], 32)
+
+
+# --- outputs made elsewhere, and runs ---------------------------------------------------------------
+
+
+def read_outputs(paths: Sequence[str | Path]) -> dict[str, dict[str, Response]]:
+    """What models said, from run folders, JSONL or CSV files.
+
+    A line of a file holds ``id`` (of the question) and ``output`` (the reply as it came), and may hold ``system``
+    (else the file's name without its suffix).
+
+    Raises:
+        BadInput: lines that are no outputs, or say the same thing twice.
+        UsageError: a path is neither.
+    """
+    found: dict[str, dict[str, Response]] = {}
+    problems = Problems()
+    for path in map(Path, paths):
+        if path.is_dir():
+            folders = (
+                [path]
+                if (path / "responses.jsonl").is_file()
+                else sorted(p.parent for p in path.glob("*/responses.jsonl"))
+            )
+            if not folders:
+                raise UsageError(
+                    "is no run folder, and holds none", item=str(path), cure="give what 'demur suite run' wrote"
+                )
+            for folder in folders:
+                found.setdefault(str(read_json(folder / "manifest.json").get("system", folder.name)), {}).update(
+                    _run(folder)
+                )
+            continue
+        if not path.is_file():
+            raise UsageError("no such file or folder", item=str(path))
+        rows: Iterator[tuple[str, Mapping[str, Any]]]
+        rows = (
+            csv_rows(path, problems, required=("id", "output"), mend=True)
+            if path.suffix == ".csv"
+            else json_lines(path, problems)
+        )
+        for place, row in rows:
+            id, output = row.get("id"), row.get("output")
+            model = found.setdefault(str(row.get("system") or path.stem), {})
+            if not isinstance(id, str) or not isinstance(output, str):
+                problems.add(place, "holds no 'id' and 'output' (both text)")
+            elif id in model:
+                problems.add(f"{place} ({id})", "this question has an output in an earlier line too")
+            else:
+                model[id] = Response(text=output)
+    problems.settle()
+    return found
+
+
+def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
+    """The items that runs were made from, as their manifests name them; None where a path is no run.
+
+    Raises:
+        UsageError: the runs are of different items.
+    """
+    named: dict[str, str] = {}
+    for path in map(Path, paths):
+        manifests = (
+            [path / "manifest.json"] if (path / "rows.parquet").is_file() else sorted(path.glob("*/manifest.json"))
+        )
+        if not manifests:
+            return None
+        for manifest in manifests:
+            items = read_json(manifest).get("items")
+            if isinstance(items, dict):
+                named[str(items.get("sha256"))] = str(items.get("path"))
+    if len(named) > 1:
+        raise UsageError(f"the runs are of {len(named)} different sets of items", cure="report each set by itself")
+    found = Path(next(iter(named.values()))) if named else None
+    if found is not None and not found.exists():
+        raise UsageError("the items of this run are not there any more", item=str(found), cure="give --items")
+    return found
+
+
+def _run(folder: Path) -> dict[str, Response]:
+    """Question id -> response of a run folder."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(folder / "rows.parquet", columns=["ask", "sample"]).to_pylist()
+    sample = {row["ask"]: row["sample"] for row in rows}
+    problems = Problems()
+    found = {
+        sample[line["ask"]]: Response.model_validate(line["response"])
+        for _, line in read_jsonl(folder / "responses.jsonl", problems)
+    }
+    if len(problems):
+        raise BadInput(problems.told(), more=problems.more, cure="run the same command again")
+    return found
+
+
+class Audited(NamedTuple):
+    """What suites found in published tables of their kinds.
+
+    Attributes:
+        findings: of all suites.
+        lines: how many lines they read.
+        rest: tables that belong to no suite.
+    """
+
+    findings: list[Finding]
+    lines: int
+    rest: list[Path]
+
+
+def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
+    """Hand published tables to the suites that know their columns; tables of one suite are audited together.
+
+    Args:
+        paths: CSV files.
+        problems: takes lines that cannot be read.
+    """
+    known = {name: suite(name) for name in suites()}
+    rows: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    rest = []
+    for path in paths:
+        held = csv_lower(path, Problems())
+        columns = set(held[0][1]) if held else set()
+        owner = next((n for n, s in known.items() if columns - {"model", "n"} and columns <= s.audit_columns), None)
+        if owner is None:
+            rest.append(path)
+        else:
+            rows.setdefault(owner, []).extend(csv_lower(path, problems))
+    findings = [f for name, own in rows.items() for f in known[name].audit(own)]
+    return Audited(findings, sum(map(len, rows.values())), rest)
+
+
+def csv_lower(path: Path, problems: Problems) -> list[tuple[str, dict[str, str]]]:
+    """Rows of a CSV file by the lower-case names of its columns."""
+    return [(place, {k.lower(): v for k, v in row.items()}) for place, row in csv_rows(path, problems, mend=True)]
+
+
+# --- by name ----------------------------------------------------------------------------------------
+
+
+def suites() -> tuple[str, ...]:
+    """Names of the registered suites; nothing is imported."""
+    return plugins.names("suites")
+
+
+def suite(name: str) -> Suite[Any, Any]:
+    """The suite of a name, or ``module:Class``.
+
+    Raises:
+        UnknownPart: no suite has that name; lists those that exist.
+    """
+    factory, _ = plugins.find("suites", name)
+    made: Suite[Any, Any] = factory()
+    return made

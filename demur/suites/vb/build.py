@@ -1,0 +1,228 @@
+"""A small real set of families, made from the photos of the sample corpus by edits whose effect is certain.
+
+    OCCLUSION          an opaque grey panel lies over the subject        | lifted in the edited photo
+    OUT_OF_FRAME       the photo is cropped beside the subject           | the whole photo
+    LIGHTING_DISTANCE  a sign stands in the dark, out of focus           | lit and in focus
+    LIGHTING_DISTANCE  the sign is so far away that its letters are three pixels high | near
+
+The base photo is always the one that does not support the claim, so that gold follows the XOR pattern by construction.
+Where a subject lies in its photo was measured by eye, with room around it; the signs are drawn, and the
+smaller of their letters are below what any reader resolves (`LETTERS`). Gaze, context, non-visual and second-order
+families need people in front of a camera: they are not among these, so ToMAcc is undefined on this set.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from demur.records import ImageRef
+from demur.sample import atlas
+from demur.store import image_ref, seed_of, storage_errors, write_atomic, write_json
+from demur.suites.vb.items import Category, Family, line_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SIDE = 768
+"""Longer side of the made photos, in pixels."""
+LETTERS = {"near": 44, "far": 3}
+"""Height of a sign's capital letters in pixels."""
+DARK = 0.08
+"""Share of the light that is left in a dark photo."""
+JPEG = 88
+
+
+class Subject(NamedTuple):
+    """What a photo shows, and the box around it as shares of width and height (x0, y0, x1, y1)."""
+
+    photo: str
+    words: str
+    box: tuple[float, float, float, float]
+
+
+COVERED = (
+    Subject("polar-bear", "the polar bear", (0.07, 0.17, 0.84, 0.84)),
+    Subject("koala", "the koala", (0.06, 0.12, 0.94, 0.90)),
+    Subject("hedgehog", "the hedgehog", (0.02, 0.05, 0.88, 0.84)),
+    Subject("chameleon", "the lizard", (0.03, 0.02, 0.85, 0.70)),
+    Subject("dome-rock", "the golden dome", (0.19, 0.12, 0.65, 0.50)),
+    Subject("sydney-opera", "the white roof", (0.05, 0.18, 0.99, 0.76)),
+    Subject("us-capitol", "the dome of the building", (0.28, 0.02, 0.70, 0.56)),
+    Subject("christ-redeemer", "the statue", (0.15, 0.02, 0.60, 0.60)),
+    Subject("puffer", "the fish", (0.00, 0.10, 0.74, 0.84)),
+    Subject("mont-st-michel", "the abbey on the island", (0.30, 0.06, 0.95, 0.64)),
+    Subject("owl", "the owl", (0.42, 0.06, 0.82, 0.99)),
+    Subject("giraffe", "a giraffe", (0.34, 0.04, 0.95, 0.99)),
+)
+CROPPED = (
+    Subject("puffer", "the fish", (0.75, 0.00, 1.00, 1.00)),
+    Subject("christ-redeemer", "the statue", (0.61, 0.00, 1.00, 1.00)),
+    Subject("liberty", "the statue", (0.00, 0.00, 0.35, 1.00)),
+    Subject("eiffel-tower", "the tower", (0.00, 0.00, 0.36, 1.00)),
+    Subject("owl", "the owl", (0.00, 0.00, 0.41, 1.00)),
+    Subject("giraffe", "a giraffe", (0.00, 0.00, 0.33, 1.00)),
+    Subject("pisa", "the leaning tower", (0.63, 0.00, 1.00, 1.00)),
+    Subject("mont-st-michel", "the abbey on the island", (0.00, 0.00, 0.27, 1.00)),
+    Subject("bayterek", "the tower", (0.71, 0.00, 1.00, 1.00)),
+    Subject("dome-rock", "the golden dome", (0.00, 0.52, 1.00, 1.00)),
+    Subject("sydney-opera", "the white roof", (0.00, 0.79, 1.00, 1.00)),
+    Subject("us-capitol", "the dome of the building", (0.72, 0.00, 1.00, 1.00)),
+)
+"""Here the box is what is left of the photo: no part of the subject lies in it."""
+DARKENED = (
+    "parthenon", "petra", "colosseum", "arles", "brandenburg-gate", "reims", "schwerin", "winter-palace", "louvre",
+    "carcassonne", "chambord", "chenonceau",
+)  # fmt: skip
+FAR = (
+    "aphrodisias", "arc-carrousel", "berlin-cathedral", "charminar", "gateway-india", "golden-temple", "great-pyramid",
+    "hawa-mahal", "india-gate", "lincoln-memorial", "neuschwanstein", "victoria-london",
+)  # fmt: skip
+WORDS = (
+    "HARBOUR", "LIBRARY", "GARDEN", "MUSEUM", "STATION", "BAKERY", "CHAPEL", "MARKET", "BRIDGE", "THEATRE", "CANTEEN",
+    "PARKING", "TICKETS", "WORKSHOP", "ARCHIVE", "GALLERY", "TERRACE", "KITCHEN", "ENTRANCE", "LAUNDRY", "STUDIO",
+    "OFFICE", "ORCHARD", "FOUNTAIN",
+)  # fmt: skip
+
+
+def build(out: Path, *, seed: int = 0) -> Path:
+    """Write ``families.jsonl``, its photos below ``images/`` and ``manifest.json`` into ``out``.
+
+    Args:
+        out: folder; equal seeds give equal bytes under one version of Pillow.
+        seed: decides which word stands on which sign, and where the sign stands.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    from PIL import __version__ as pillow
+
+    words = sorted(WORDS, key=lambda w: seed_of(seed, "word", w))
+    lines = []
+    for number, subject in enumerate(COVERED, start=1):
+        photo = _photo(subject.photo)
+        lines.append(_family(
+            out, f"OC-{number:02d}", Category.OCCLUSION, _cover(photo, subject.box), photo,
+            (f"Is {subject.words} visible in this photo?", f"Is it impossible to see {subject.words} in this photo?"),
+            subject.photo, f"an opaque panel over the box {subject.box} was lifted",
+        ))  # fmt: skip
+    for number, subject in enumerate(CROPPED, start=1):
+        photo = _photo(subject.photo)
+        lines.append(_family(
+            out, f"OF-{number:02d}", Category.OUT_OF_FRAME, _crop(photo, subject.box), photo,
+            (f"Is {subject.words} visible in this photo?", f"Is it impossible to see {subject.words} in this photo?"),
+            subject.photo, f"the crop to {subject.box} was widened to the whole photo",
+        ))  # fmt: skip
+    for number, name in enumerate((*DARKENED, *FAR), start=1):
+        photo, word = _photo(name), words[number - 1]
+        near = _sign(photo, word, LETTERS["near"], seed)
+        if name in DARKENED:
+            base, edit = _darken(near), f"the light was raised from {DARK:.0%}, and the focus set"
+        else:
+            base, edit = _sign(photo, word, LETTERS["far"], seed), (
+                f"the sign came nearer: letters of {LETTERS['near']} instead of {LETTERS['far']} pixels"
+            )  # fmt: skip
+        lines.append(_family(
+            out, f"LD-{number:02d}", Category.LIGHTING_DISTANCE, base, near,
+            ("Can the word on the white sign be read in this photo?",
+             "Is it impossible to read the word on the white sign in this photo?"),
+            name, edit, {"word": word},
+        ))  # fmt: skip
+    from demur.store import canonical
+
+    write_atomic(out / "families.jsonl", "".join(canonical(line) + "\n" for line in lines))
+    write_json(out / "manifest.json", {"suite": "vb", "seed": seed, "families": len(lines), "pillow": pillow})
+    return out
+
+
+def _family(
+    out: Path,
+    id: str,
+    category: Category,
+    base: Image,
+    edited: Image,
+    questions: tuple[str, str],
+    photo: str,
+    edit: str,
+    more: dict[str, str] | None = None,
+) -> dict[str, object]:
+    places = {0: f"images/{id}-base.jpg", 1: f"images/{id}-edited.jpg"}
+    refs: list[ImageRef] = []
+    for place, image in zip(places.values(), (base, edited), strict=True):
+        data = io.BytesIO()
+        image.save(data, "JPEG", quality=JPEG, subsampling=0)
+        write_atomic(out / place, data.getvalue())
+        refs.append(image_ref(data.getvalue(), place))
+    family = Family(
+        id=id, category=category, questions=questions, images=(refs[0], refs[1]), licence=_licence(photo),
+        provenance={"photo": f"sample corpus: photos/{photo}.jpg", "image_edit": edit, **(more or {})},
+    )  # fmt: skip
+    return line_of(family, places)
+
+
+def _licence(photo: str) -> str:
+    import json
+
+    for line in (atlas() / "kb_images.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row["file"] == f"images/photos/{photo}.jpg":
+            return str(row["licence"])
+    return ""
+
+
+def _photo(name: str) -> Image:
+    from PIL import Image as images
+
+    path = atlas() / "images" / "photos" / f"{name}.jpg"
+    with storage_errors(path), images.open(path) as opened:
+        photo = opened.convert("RGB")
+    share = SIDE / max(photo.size)
+    return photo.resize((round(photo.width * share), round(photo.height * share)), images.Resampling.LANCZOS)
+
+
+def _pixels(photo: Image, box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
+    x0, y0, x1, y1 = box
+    return round(x0 * photo.width), round(y0 * photo.height), round(x1 * photo.width), round(y1 * photo.height)
+
+
+def _cover(photo: Image, box: tuple[float, float, float, float]) -> Image:
+    from PIL import ImageDraw
+
+    made = photo.copy()
+    ImageDraw.Draw(made).rectangle(_pixels(photo, box), fill=(120, 120, 124), outline=(70, 70, 74), width=4)
+    return made
+
+
+def _crop(photo: Image, box: tuple[float, float, float, float]) -> Image:
+    return photo.crop(_pixels(photo, box))
+
+
+def _darken(photo: Image) -> Image:
+    from PIL import ImageEnhance, ImageFilter
+
+    return ImageEnhance.Brightness(photo.filter(ImageFilter.GaussianBlur(LETTERS["near"] / 2))).enhance(DARK)
+
+
+def _sign(photo: Image, word: str, height: int, seed: int) -> Image:
+    """The photo with a white sign near its lower edge; the sign is drawn large and scaled to its letters' height."""
+    from PIL import Image as images
+    from PIL import ImageDraw, ImageFont
+
+    font = ImageFont.load_default(120)
+    left, top, right, bottom = font.getbbox(word)
+    board = images.new("RGB", (int(right - left) + 80, int(bottom - top) + 80), "white")
+    pen = ImageDraw.Draw(board)
+    pen.rectangle((0, 0, board.width - 1, board.height - 1), outline="black", width=8)
+    pen.text((40 - left, 40 - top), word, fill="black", font=font)
+    share = height / (bottom - top)
+    size = (max(2, round(board.width * share)), max(2, round(board.height * share)))
+    board = board.resize(size, images.Resampling.LANCZOS)
+    middle = 0.25 + 0.5 * (seed_of(seed, "place", word) % 1000) / 1000
+    x = min(max(round(middle * photo.width - board.width / 2), 0), photo.width - board.width)
+    made = photo.copy()
+    made.paste(board, (x, round(0.86 * photo.height) - board.height // 2))
+    return made

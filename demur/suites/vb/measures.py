@@ -1,0 +1,513 @@
+"""The measures of VB as pure functions over cells, and a model's score with intervals.
+
+What is done with replies that are not whole, by mode:
+
+    reply              measured (default)                                  paper (as the printed tables were made)
+    ABSTAIN            alpha in CAA; wrong in MEFR, ToMAcc, DFAcc          the same, if it states a confidence
+    no confidence      label counts; leaves CAA and SelRank                leaves every denominator
+    unparsable         0 in CAA, wrong elsewhere                           leaves every denominator
+    invalid label      0 in CAA, wrong elsewhere                           the same
+    no output          leaves every denominator (the call failed)          the same
+
+Only strict families (gold follows the XOR pattern) are in these figures; ABSTAIN families are told apart.
+Source: "VB: Visibility Benchmark", section 5; where the paper is silent, the text of each function says what is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from demur.judge.measures.intervals import percentile, wilson
+from demur.records import Measure
+from demur.suites.vb.items import CELLS, HEADLINE, Cell, Family, Label
+from demur.suites.vb.replies import PROBLEMS, Parser, Reply, breaks_rules
+
+Mode = Literal["measured", "paper"]
+Ties = Literal["expected", "worst", "best", "numpy"]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+ALPHA = 0.25
+"""Credit of an abstention in CAA."""
+WEIGHTS = {"caa": 0.70, "mefr": 0.15, "selrank": 0.10, "tom_acc": 0.05}
+"""Of the composite (equation of section 5.7)."""
+BASE, TEXT, IMAGE, DOUBLE = range(4)
+N_HEADLINE = len(HEADLINE)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Replies of one model to F strict families, as arrays; row f holds the cells in the order of `items.CELLS`.
+
+    Attributes:
+        kept: bool [F, 4], in denominators about labels.
+        right: bool [F, 4], the label is the gold one; False where nothing was read.
+        abstained: bool [F, 4].
+        answered: bool [F, 4], true or false was said, and it is kept.
+        confidence: float64 [F, 4] in [0, 1], NaN where none was given.
+        scored: bool [F, 4], in CAA's denominator.
+        second_order: bool [F].
+    """
+
+    kept: Bools
+    right: Bools
+    abstained: Bools
+    answered: Bools
+    confidence: Floats
+    scored: Bools
+    second_order: Bools
+
+    def take(self, rows: Numbers) -> Cells:
+        """The cells of these families, which may repeat (a resample)."""
+        return Cells(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+def cells_of(families: Sequence[Family], replies: Mapping[str, Reply], mode: Mode = "measured") -> Cells:
+    """The arrays of the strict families among ``families``.
+
+    Args:
+        families: any; those outside the strict subset are passed over.
+        replies: cell id -> reply; a cell without one counts as "no output".
+        mode: see the module.
+    """
+    strict = [f for f in families if f.strict]
+    nothing = Reply(None, problem="no output")
+    grid = [[replies.get(f.cell_id(cell), nothing) for cell in CELLS] for f in strict]
+
+    def kept(reply: Reply) -> bool:
+        if mode == "paper":
+            return reply.problem == "invalid label" or (reply.label is not None and reply.confidence is not None)
+        return reply.problem != "no output"
+
+    def array(of: object) -> Bools:
+        return np.array(of, dtype=bool).reshape(len(strict), 4)
+
+    keep = array([[kept(r) for r in line] for line in grid])
+    gold = [f.gold for f in strict]
+    right = array(
+        [[r.label is g for r, g in zip(line, golds, strict=True)] for line, golds in zip(grid, gold, strict=True)]
+    )
+    abstained = array([[r.label is Label.ABSTAIN for r in line] for line in grid])
+    answered = array([[r.answered for r in line] for line in grid])
+    confidence = np.array(
+        [[math.nan if r.confidence is None else r.confidence for r in line] for line in grid], dtype=np.float64
+    ).reshape(len(strict), 4)
+    return Cells(
+        kept=keep,
+        right=right & keep,
+        abstained=abstained & keep,
+        answered=answered & keep,
+        confidence=confidence,
+        scored=keep & ~(answered & np.isnan(confidence)),
+        second_order=np.array([f.second_order for f in strict], dtype=bool),
+    )
+
+
+# --- measures, one function each; None where the denominator is zero ------------------------------
+
+
+def caa(cells: Cells, alpha: float = ALPHA) -> float | None:
+    """Confidence-aware accuracy with abstention (section 5.2), over the headline cells.
+
+    Mean over cells of: alpha when abstained, the confidence when right, else 0. In [0, 1].
+    """
+    head = np.s_[:, :N_HEADLINE]
+    n = int(cells.scored[head].sum())
+    credit = np.where(cells.abstained[head], alpha, np.where(cells.right[head], cells.confidence[head], 0.0))
+    return float(credit[cells.scored[head]].sum() / n) if n else None
+
+
+class Flips(NamedTuple):
+    """Minimal-edit flip rates with both denominators.
+
+    Attributes:
+        image: share of families with BASE right whose IMAGE_FLIP is right too; None when there is none.
+        image_n: those families whose IMAGE_FLIP was kept.
+        text: the same for TEXT_FLIP.
+        text_n: its denominator.
+        base_right: families with BASE right; both denominators are this one unless replies had to be left out.
+    """
+
+    image: float | None
+    image_n: int
+    text: float | None
+    text_n: int
+    base_right: int
+
+    @property
+    def mean(self) -> float | None:
+        """MEFR: the mean of both; None when one is undefined."""
+        return None if self.image is None or self.text is None else (self.image + self.text) / 2
+
+
+def flips(cells: Cells) -> Flips:
+    """I_MEFR and T_MEFR (section 5.3). ABSTAIN is wrong; a left-out child leaves its own denominator only."""
+    base = cells.right[:, BASE]
+
+    def rate(child: int) -> tuple[float | None, int]:
+        asked = base & cells.kept[:, child]
+        n = int(asked.sum())
+        return (float((asked & cells.right[:, child]).sum() / n) if n else None), n
+
+    (image, image_n), (text, text_n) = rate(IMAGE), rate(TEXT)
+    return Flips(image, image_n, text, text_n, int(base.sum()))
+
+
+def _ranked(cells: Cells) -> tuple[Bools, Floats]:
+    """(right, confidence) of the answered headline cells that state a confidence."""
+    head = np.s_[:, :N_HEADLINE]
+    used = cells.answered[head] & ~np.isnan(cells.confidence[head])
+    return cells.right[head][used], cells.confidence[head][used]
+
+
+def selrank(right: Bools, confidence: Floats, ties: Ties = "expected", *, cap: bool = True) -> float | None:
+    """Confidence-ranked selective prediction (section 5.4): min(1, (A - p) / (1 - p)).
+
+    A is the area (trapezoids, from coverage 1/n to 1, no point at 0) under the accuracy of the k most confident
+    answers over coverage k/n; p is the accuracy of all. 1 when p is 1. The paper does not say how equal
+    confidences are ordered, and models state few distinct ones, so that this alone decides much of the value.
+
+    Args:
+        right: bool [n].
+        confidence: float64 [n].
+        ties: ``expected``: within equal confidences each answer counts the block's mean; ``worst``, ``best``: wrong
+            or right ones first, the bounds of any order; ``numpy``: as ``argsort(-confidence)`` happens to leave them.
+        cap: False gives the value before capping at 1.
+
+    Returns:
+        None for n = 0. Small n is biased down: 4 answers in perfect order with one wrong give -0.125.
+    """
+    n = len(right)
+    if n == 0:
+        return None
+    p = float(right.mean())
+    if p == 1.0:
+        return 1.0
+    hits = right.astype(np.float64)
+    if ties == "numpy":
+        order = np.argsort(-confidence)
+    else:
+        second = hits if ties == "worst" else -hits
+        order = np.lexsort((second, -confidence))
+    hits = hits[order]
+    if ties == "expected":
+        _, block = np.unique(-confidence[order], return_inverse=True)
+        hits = (np.bincount(block, weights=hits) / np.bincount(block))[block]
+    accuracy = np.cumsum(hits) / np.arange(1, n + 1)
+    area = float((accuracy[1:] + accuracy[:-1]).sum() / (2 * n))
+    value = (area - p) / (1 - p)
+    return min(1.0, value) if cap else value
+
+
+def tom_acc(cells: Cells) -> tuple[float | None, int]:
+    """(accuracy, n) on the headline cells of second-order families (section 5.5); ABSTAIN is wrong."""
+    head = np.s_[:, :N_HEADLINE]
+    used = cells.kept[head] & cells.second_order[:, None]
+    n = int(used.sum())
+    return (float(cells.right[head][used].sum() / n) if n else None), n
+
+
+def df_acc(cells: Cells, *, given_base: bool = False) -> tuple[float | None, int]:
+    """(accuracy, n) on DOUBLE_FLIP (section 5.6): of all families, or as the released code of those with BASE right."""
+    used = cells.kept[:, DOUBLE] & (cells.right[:, BASE] if given_base else True)
+    n = int(used.sum())
+    return (float(cells.right[:, DOUBLE][used].sum() / n) if n else None), n
+
+
+def composite(parts: Mapping[str, float | None], weights: Mapping[str, float] = WEIGHTS) -> float | None:
+    """FINALSCORE (section 5.7): the weighted mean of the components that are defined, weights renormalised.
+
+    >>> round(composite({"caa": 0.5, "mefr": 0.6, "selrank": None, "tom_acc": 0.4}), 4)
+    0.5111
+    """
+    known = {k: v for k, v in parts.items() if v is not None and not math.isnan(v) and weights.get(k, 0) > 0}
+    total = sum(weights[k] for k in known)
+    return sum(weights[k] * v for k, v in known.items()) / total if total else None
+
+
+def components(cells: Cells, alpha: float = ALPHA, ties: Ties = "expected") -> dict[str, float | None]:
+    """The four components of the composite, by the names of `WEIGHTS`."""
+    return {
+        "caa": caa(cells, alpha),
+        "mefr": flips(cells).mean,
+        "selrank": selrank(*_ranked(cells), ties),
+        "tom_acc": tom_acc(cells)[0],
+    }
+
+
+# --- a model's score ------------------------------------------------------------------------------
+
+
+class Score(NamedTuple):
+    """Everything measured of one model.
+
+    Attributes:
+        measures: by name; each with its n, what was left out of it (``failed``: no output; ``ungraded``: replies that
+            could not be read) and a 95 % interval (bootstrap over families; Wilson for ToMAcc and DFAcc).
+        counts: headline cells asked, answered, abstained, and by `replies.PROBLEMS` (all four cells with ``all_``).
+        selrank_bounds: the least and the most that an order of equal confidences can give.
+        abstain: families outside the strict subset: cells, right, abstained, wrong.
+        categories: category -> (right, n, abstained) over the headline cells of strict families.
+        reason_rules: breach of the reason-code rules -> how often; "" counts replies that keep them.
+        mode: how it was scored.
+        parser: how replies were read.
+    """
+
+    model: str
+    measures: dict[str, Measure]
+    counts: dict[str, int]
+    selrank_bounds: tuple[float, float] | None
+    abstain: dict[str, int]
+    categories: dict[str, tuple[int, int, int]]
+    reason_rules: dict[str, int]
+    mode: Mode
+    parser: Parser
+
+
+MEASURES = (
+    "final", "caa", "i_mefr", "t_mefr", "mefr", "selrank", "selrank_raw", "tom_acc", "df_acc", "df_acc_given_base",
+    "coverage", "answered_accuracy",
+)  # fmt: skip
+
+
+SHARES = ("i_mefr", "t_mefr", "coverage", "answered_accuracy")
+
+
+def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, tuple[float | None, int]]:
+    """Every measure by name, with its n."""
+    head = np.s_[:, :N_HEADLINE]
+    found, ranked = flips(cells), _ranked(cells)
+    parts = components(cells, alpha, ties)
+    answered = cells.answered[head]
+    asked = answered.size if mode == "paper" else int(cells.kept[head].sum())
+    n_answered = int(answered.sum())
+    return {
+        "final": (composite(parts), int(cells.scored[head].sum())),
+        "caa": (parts["caa"], int(cells.scored[head].sum())),
+        "i_mefr": (found.image, found.image_n),
+        "t_mefr": (found.text, found.text_n),
+        "mefr": (found.mean, found.base_right),
+        "selrank": (parts["selrank"], len(ranked[0])),
+        "selrank_raw": (selrank(*ranked, ties, cap=False), len(ranked[0])),
+        "tom_acc": tom_acc(cells),
+        "df_acc": df_acc(cells),
+        "df_acc_given_base": df_acc(cells, given_base=True),
+        "coverage": (n_answered / asked if asked else None, asked),
+        "answered_accuracy": (float(cells.right[head][answered].mean()) if n_answered else None, n_answered),
+    }
+
+
+def score(
+    model: str,
+    families: Sequence[Family],
+    replies: Mapping[str, Reply],
+    *,
+    mode: Mode = "measured",
+    parser: Parser = "strict",
+    alpha: float = ALPHA,
+    ties: Ties | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Score:
+    """Score one model.
+
+    Args:
+        model: its name.
+        families: of the set.
+        replies: cell id -> reply.
+        mode: see the module.
+        parser: how the replies were read; recorded.
+        alpha: credit of an abstention in CAA, in [0, 1].
+        ties: of SelRank; ``expected``, or ``numpy`` in paper mode, when None.
+        resamples: bootstrap resamples of families for the intervals; 0 for none.
+        seed: of the resamples.
+    """
+    ties = ties or ("numpy" if mode == "paper" else "expected")
+    cells = cells_of(families, replies, mode)
+    found = values(cells, alpha, ties, mode)
+    ends = _intervals(cells, alpha, ties, mode, resamples, seed)
+    strict = [f for f in families if f.strict]
+    nothing = Reply(None, problem="no output")
+
+    def said(family: Family, cell: Cell) -> Reply:
+        return replies.get(family.cell_id(cell), nothing)
+
+    headline = Counter(said(f, c).problem for f in strict for c in HEADLINE)
+    everywhere = Counter(said(f, c).problem for f in strict for c in CELLS)
+    head = np.s_[:, :N_HEADLINE]
+    counts = {
+        "families": len(strict),
+        "headline": len(strict) * N_HEADLINE,
+        "answered": int(cells.answered[head].sum()),
+        "abstained": int(cells.abstained[head].sum()),
+        "base_right": int(cells.right[:, BASE].sum()),
+        **{p.replace(" ", "_"): headline[p] for p in PROBLEMS},
+        **{f"all_{p.replace(' ', '_')}": everywhere[p] for p in PROBLEMS},
+    }
+    failed = counts["no_output"]
+    unread = counts["headline"] - failed
+    measures = {}
+    for name, (value, n) in found.items():
+        low, high, method = _ends(name, value, n, ends)
+        left_out = max(0, unread - n) if name in ("caa", "final") else 0
+        measures[name] = Measure(
+            name=name, value=value, n=n, ungraded=left_out, failed=failed, low=low, high=high, interval=method
+        )
+    right, confidence = _ranked(cells)
+    bounds = [selrank(right, confidence, way) for way in ("worst", "best")] if len(right) else []
+    others = [(f.gold[i], said(f, c)) for f in families if not f.strict for i, c in enumerate(CELLS)]
+    return Score(
+        model=model,
+        measures=measures,
+        counts=counts,
+        selrank_bounds=(bounds[0] or 0.0, bounds[1] or 0.0) if bounds else None,
+        abstain={
+            "cells": len(others),
+            "no_output": sum(r.problem == "no output" for _, r in others),
+            "right": sum(r.label is gold for gold, r in others),
+            "abstain_gold": sum(gold is Label.ABSTAIN for gold, _ in others),
+            "abstain_right": sum(gold is Label.ABSTAIN is r.label for gold, r in others),
+            "abstained": sum(r.label is Label.ABSTAIN for _, r in others),
+        },
+        categories=_by_category(strict, said, mode),
+        reason_rules=dict(
+            Counter(breaks_rules(r) for f in families for c in CELLS if (r := said(f, c)).label is not None)
+        ),
+        mode=mode,
+        parser=parser,
+    )
+
+
+def _by_category(strict: Sequence[Family], said: object, mode: Mode) -> dict[str, tuple[int, int, int]]:
+    assert callable(said)
+    table: dict[str, list[int]] = {}
+    for family in strict:
+        line = table.setdefault(family.category.value, [0, 0, 0])
+        for place, cell in enumerate(HEADLINE):
+            reply: Reply = said(family, cell)
+            dropped = reply.problem == "no output" or (
+                mode == "paper"
+                and reply.problem != "invalid label"
+                and (reply.label is None or reply.confidence is None)
+            )
+            if not dropped:
+                line[0] += reply.label is family.gold[place]
+                line[1] += 1
+                line[2] += reply.label is Label.ABSTAIN
+    return {name: (line[0], line[1], line[2]) for name, line in table.items()}
+
+
+def _intervals(
+    cells: Cells, alpha: float, ties: Ties, mode: Mode, resamples: int, seed: int
+) -> dict[str, tuple[float, float]]:
+    """95 % percentile intervals of every measure over resampled families."""
+    families = len(cells.second_order)
+    if resamples < 1 or families < 2:
+        return {}
+    rng = np.random.Generator(np.random.PCG64(seed))
+    drawn: dict[str, list[float]] = {name: [] for name in MEASURES}
+    for _ in range(resamples):
+        again = cells.take(rng.integers(0, families, families))
+        for name, (value, _n) in values(again, alpha, ties, mode).items():
+            drawn[name].append(math.nan if value is None else value)
+    return {name: ends for name, line in drawn.items() if (ends := percentile(np.array(line), 0.95)) is not None}
+
+
+def _ends(
+    name: str, value: float | None, n: int, ends: Mapping[str, tuple[float, float]]
+) -> tuple[float | None, float | None, str]:
+    if value is None:
+        return None, None, ""
+    if name in ("tom_acc", "df_acc", "df_acc_given_base"):
+        pair = wilson(value * n, n)
+        return (*pair, "wilson(0.95)") if pair else (None, None, "")
+    if name not in ends:
+        return None, None, ""
+    low, high = ends[name]
+    if low == high and name not in SHARES:
+        return None, None, ""  # no resample differs: that says nothing about other families
+    if low == high and name in SHARES and (pair := wilson(value * n, n)):
+        return (*pair, "wilson(0.95)")  # a share of exactly 0 or 1 has no spread to resample
+    return low, high, "family-bootstrap(0.95)"
+
+
+# --- how far the ranking depends on weights and alpha ---------------------------------------------
+
+
+class Sensitivity(NamedTuple):
+    """How often each model stands first when weights and alpha are others.
+
+    Attributes:
+        settings: weightings tried.
+        first: model -> share of them in which its composite is the highest (ties share).
+        ranks: model -> (best, worst) rank over all of them, from 1.
+        swaps: pairs of models whose order is not the same in all settings.
+    """
+
+    settings: int
+    first: dict[str, float]
+    ranks: dict[str, tuple[int, int]]
+    swaps: tuple[tuple[str, str], ...]
+
+
+def sensitivity(
+    parts: Mapping[str, Mapping[str, float | None]], *, step: float = 0.1, least_caa: float = 0.0
+) -> Sensitivity:
+    """The ranking under every weighting on a grid of the simplex over the components that any model has.
+
+    Args:
+        parts: model -> component -> value, as `components` gives them.
+        step: grid width; 0.1 gives 286 weightings of four components.
+        least_caa: leave out weightings that give CAA less than this.
+    """
+    names = [n for n in WEIGHTS if any(line.get(n) is not None for line in parts.values())]
+    units = round(1 / step)
+    models = sorted(parts)
+    first: dict[str, float] = dict.fromkeys(models, 0.0)
+    ranks: dict[str, tuple[int, int]] = {}
+    before: dict[tuple[str, str], set[int]] = {}
+    settings = 0
+    for split in _splits(units, len(names)):
+        weights = {name: share / units for name, share in zip(names, split, strict=True)}
+        if weights.get("caa", 1.0) + 1e-9 < least_caa:
+            continue
+        made = {m: composite(parts[m], weights) for m in models}
+        known = {m: round(v, 12) for m, v in made.items() if v is not None}
+        if not known:
+            continue
+        settings += 1
+        top = max(known.values())
+        tied = [m for m, v in known.items() if v == top]
+        for model in tied:
+            first[model] += 1 / len(tied)
+        for model, value in known.items():
+            rank = 1 + sum(v > value for v in known.values())
+            best, worst = ranks.get(model, (rank, rank))
+            ranks[model] = (min(best, rank), max(worst, rank))
+        for i, one in enumerate(models):
+            for other in models[i + 1 :]:
+                if one in known and other in known and known[one] != known[other]:
+                    before.setdefault((one, other), set()).add(1 if known[one] > known[other] else -1)
+    return Sensitivity(
+        settings,
+        {m: first[m] / settings if settings else 0.0 for m in models},
+        ranks,
+        tuple(pair for pair, signs in before.items() if len(signs) > 1),
+    )
+
+
+def _splits(units: int, parts: int) -> list[tuple[int, ...]]:
+    """Every way to divide ``units`` among ``parts``."""
+    if parts == 0:
+        return []
+    if parts == 1:
+        return [(units,)]
+    return [(first, *rest) for first in range(units + 1) for rest in _splits(units - first, parts - 1)]

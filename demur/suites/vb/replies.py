@@ -1,0 +1,177 @@
+"""Reading a reply of a model that was asked for one JSON object: label, reason code, confidence.
+
+Three failures are told apart, because they are scored differently (and a call that failed is a fourth: nothing
+was said): a reply without a label (``unparsable``), a label that does not exist (``invalid label``), and a label
+without a usable confidence (``no confidence``). ``strict`` takes surrounding space and one code fence away and reads
+the rest as JSON once. ``lenient`` takes the last JSON object that holds a ``label``, wherever it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Literal, NamedTuple
+
+from demur.records import Response
+from demur.suites.vb.items import Category, Label
+
+Problem = Literal["", "no output", "unparsable", "invalid label", "no confidence"]
+PROBLEMS: tuple[Problem, ...] = ("no output", "unparsable", "invalid label", "no confidence")
+Parser = Literal["strict", "lenient"]
+
+NONE = "NONE"
+PRECEDENCE = (
+    Category.OCCLUSION, Category.OUT_OF_FRAME, Category.GAZE_DIRECTION, Category.LIGHTING_DISTANCE,
+    Category.AUGMENTED_VISION_REQUIRED, Category.INHERENTLY_NONVISUAL, Category.INSUFFICIENT_CONTEXT,
+    Category.MULTI_AGENT_SECOND_ORDER,
+)  # fmt: skip
+"""Which reason code to give where several apply: the first."""
+LABELS = {
+    **{label.value: label for label in Label},
+    "VISIBLE": Label.TRUE,
+    "NOT_VISIBLE": Label.FALSE,
+    "UNDETERMINABLE_FROM_EVIDENCE": Label.ABSTAIN,
+}
+"""Label as written -> label; published sheets use the second set."""
+LONGEST = 20_000
+"""Characters of a reply that are read: a label stands at its end or its beginning, or nowhere."""
+_FENCE = re.compile(r"```[A-Za-z]*[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
+
+
+class Reply(NamedTuple):
+    """What one reply says.
+
+    Attributes:
+        label: None where none was read.
+        confidence: in [0, 1]; None where none was given, or what was given is no such number.
+        reason_code: as written; "" when missing.
+        problem: see `PROBLEMS`; "" when there is none.
+        detail: the problem in words.
+    """
+
+    label: Label | None
+    confidence: float | None = None
+    reason_code: str = ""
+    problem: Problem = ""
+    detail: str = ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether it says true or false."""
+        return self.label in (Label.TRUE, Label.FALSE)
+
+
+def read_reply(text: str, parser: Parser = "strict") -> Reply:
+    """The reply that a text is.
+
+    >>> read_reply('{"label": "VISIBLY_TRUE", "reason_code": "NONE", "confidence": 0.9}').confidence
+    0.9
+    >>> [read_reply(t).problem for t in ("Yes.", '{"label": "YES"}', '{"label": "VISIBLY_TRUE"}', "")]
+    ['unparsable', 'invalid label', 'no confidence', 'no output']
+    """
+    text = text.strip()
+    if not text:
+        return Reply(None, problem="no output", detail="nothing was said")
+    if text.startswith("ERROR:"):  # how published sheets write a call that failed
+        return Reply(None, problem="no output", detail=text[:200])
+    found = _strict(text) if parser == "strict" else _last_object(text)
+    if not isinstance(found, dict) or "label" not in found:
+        return Reply(None, problem="unparsable", detail="no JSON object with a label" + _hint(text, parser))
+    written = found["label"]
+    label = LABELS.get(written.strip().upper()) if isinstance(written, str) else None
+    code = found.get("reason_code")
+    reason = code.strip().upper()[:100] if isinstance(code, str) else ""
+    if label is None:
+        return Reply(None, None, reason, "invalid label", f"label is {str(written)[:60]!r}")
+    confidence, why = _confidence(found.get("confidence"), parser)
+    if confidence is None and label is not Label.ABSTAIN:
+        return Reply(label, None, reason, "no confidence", why)
+    return Reply(label, confidence, reason)
+
+
+def reply_of(response: Response | None, parser: Parser = "strict") -> Reply:
+    """The reply of a response; one that failed said nothing."""
+    if response is None:
+        return Reply(None, problem="no output", detail="was not asked")
+    if response.error:
+        return Reply(None, problem="no output", detail=response.error)
+    return read_reply(response.text, parser)
+
+
+def breaks_rules(reply: Reply) -> str:
+    """How a reason code breaks the rules of the prompt; "" when it keeps them or no label was read (section 4.2).
+
+    VISIBLY_TRUE takes NONE; ABSTAIN takes one limiting factor; VISIBLY_FALSE takes either.
+    """
+    if reply.label is None:
+        return ""
+    if reply.reason_code not in {NONE, *Category}:
+        return "no such reason code" if reply.reason_code else "reason code missing"
+    if reply.label is Label.TRUE and reply.reason_code != NONE:
+        return "VISIBLY_TRUE with a limiting factor"
+    if reply.label is Label.ABSTAIN and reply.reason_code == NONE:
+        return "ABSTAIN without a limiting factor"
+    return ""
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _strict(text: str) -> Any:
+    if len(text) > LONGEST:
+        return None
+    fenced = _FENCE.fullmatch(text)
+    return _loaded(fenced[1] if fenced else text)
+
+
+def _last_object(text: str) -> Any:
+    """The last JSON object with a label: each ``{`` is tried from the back, in one pass over bounded text."""
+    text = text[-LONGEST:]
+    decoder = json.JSONDecoder()
+    tried = 0
+    place = text.rfind("{")
+    while place >= 0 and tried < 200:
+        tried += 1
+        try:
+            value, _ = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and "label" in value:
+            return value
+        place = text.rfind("{", 0, place)
+    return None
+
+
+def _hint(text: str, parser: Parser) -> str:
+    if parser == "strict" and isinstance(_last_object(text), dict):
+        return " alone (the lenient parser finds one inside)"
+    return ""
+
+
+def _confidence(given: Any, parser: Parser) -> tuple[float | None, str]:
+    """A confidence in [0, 1]; above 1 and up to 100 it is a percentage, and so is text with % when lenient."""
+    if given is None:
+        return None, "confidence is missing"
+    value = given
+    if parser == "lenient" and isinstance(given, str):
+        percent = given.strip().endswith("%")
+        try:
+            value = float(given.strip().rstrip("%")) / (100 if percent else 1)
+        except ValueError:
+            value = given
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None, f"confidence is {str(given)[:40]!r}, not a number"
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if 1 < number <= 100:
+        number /= 100
+    if not 0 <= number <= 1:  # NaN is no number between 0 and 1 either
+        return None, f"confidence is {str(given)[:40]}, not a number from 0 to 1"
+    return number, ""

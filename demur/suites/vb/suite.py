@@ -1,0 +1,139 @@
+"""VB as a suite: how its five places hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.errors import UsageError
+from demur.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.store import Problems
+from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.suites.vb.audit import COLUMNS, audit
+from demur.suites.vb.items import CELLS, Family, Label, read
+from demur.suites.vb.measures import ALPHA, Score, score
+from demur.suites.vb.replies import read_reply, reply_of
+
+if TYPE_CHECKING:
+    from demur.judge.audit import Finding
+    from demur.report.gallery import Card
+    from demur.report.tables import Table
+
+
+class VB(Suite[Family, Score]):
+    """The suite; see `demur.suites.base.Suite`."""
+
+    name = "vb"
+    title = "VB: visibility families"
+    about = (
+        "Does a model know what a photo shows and what it does not? Each family crosses a minimal edit of the photo "
+        "with a minimal edit of the question; a claim is VISIBLY_TRUE, VISIBLY_FALSE, or the model abstains."
+    )
+    audit_columns = COLUMNS
+    options = (
+        Option("mode", "measured, or paper: as the printed tables were made", "measured", ("measured", "paper")),
+        Option(
+            "parser",
+            "strict: the whole reply is the JSON; lenient: the last object inside it",
+            "strict",
+            ("strict", "lenient"),
+        ),
+        Option("alpha", "credit of an abstention in CAA, 0 to 1", ALPHA),
+        Option("resamples", "bootstrap resamples of families for the intervals; 0 for none", 1000),
+        Option("seed", "of the resamples", 0),
+    )
+
+    def load(self, path: Path, problems: Problems) -> Loaded[Family]:
+        """A sheet (.csv), a ``families.jsonl``, or a folder that holds either."""
+        sheet = read(path, problems)
+        outputs = {
+            model: {id: Response(text=text) for id, text in cells.items()} for model, cells in sheet.outputs.items()
+        }
+        return Loaded(sheet.families, path if path.is_dir() else path.parent, outputs, sheet.notes)
+
+    def questions(self, items: Sequence[Family]) -> Iterator[Sample]:
+        """Four a family: its cells; the family is their cluster."""
+        for family in items:
+            for place, cell in enumerate(CELLS):
+                image = family.image(cell)
+                yield Sample(
+                    id=family.cell_id(cell),
+                    source=self.name,
+                    question=family.question(cell),
+                    answers=AnswerSpec(accepted=((family.gold[place].value,),), rule="suite"),
+                    images=(image,) if image is not None else (),
+                    answerable=family.gold[place] is not Label.ABSTAIN,
+                    topic=family.category.value,
+                    cluster=family.id,
+                    licence=family.licence,
+                    source_ref=family.source_ref,
+                )
+
+    def run(self, path: str | Path, systems: Sequence[str], out: str | Path, **more: Any) -> list[Path]:
+        """As for every suite; families without their photos are told before anybody is asked."""
+        loaded = self.open(path, skip_bad=bool(more.get("skip_bad")))
+        bare = [f.id for f in loaded.items if None in f.images]
+        if bare:
+            raise UsageError(
+                f"{len(bare)} of {len(loaded.items)} families lack a photo, the first is {bare[0]}",
+                item=str(path),
+                cure="put the photos beside the file (or into Images/ there), or only score the outputs that it holds",
+            )
+        return super().run(path, systems, out, **more)
+
+    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+        """Right, wrong or deflected by the strict label; a reply without one is no usable answer."""
+        reply = read_reply(response.text)
+        if reply.label is None:
+            return Status.FAILED, None, f"{reply.problem}: {reply.detail}"
+        if reply.label is Label.ABSTAIN:
+            return Status.GRADED, Outcome.DEFLECTED, f"ABSTAIN {reply.reason_code}".strip()
+        right = reply.label.value == answers.accepted[0][0]
+        return Status.GRADED, Outcome.CORRECT if right else Outcome.INCORRECT, reply.label.value
+
+    def score(self, model: str, items: Sequence[Family], outputs: Mapping[str, Response], **options: Any) -> Score:
+        """See `demur.suites.vb.measures.score`."""
+        alpha = options.get("alpha", ALPHA)
+        if not 0 <= alpha <= 1:
+            raise UsageError(f"alpha is {alpha}", cure="give 0 to 1")
+        parser = options.get("parser", "strict")
+        replies = {id: reply_of(response, parser) for id, response in outputs.items()}
+        return score(model, items, replies, **{**options, "parser": parser})
+
+    def tables(self, scores: Sequence[Score], items: Sequence[Family]) -> list[Table]:
+        """Headline, selective prediction, double flips, replies, reason codes, categories, ABSTAIN, sensitivity."""
+        from demur.suites.vb import tables as made
+
+        always = (
+            made.headline_table,
+            made.selective_table,
+            made.double_flip_table,
+            made.replies_table,
+            made.reasons_table,
+            made.category_table,
+        )
+        found = [of(scores) for of in always]
+        return found + [t for t in (made.abstain_table(scores), made.sensitivity_table(scores)) if t is not None]
+
+    def statistics(self, items: Sequence[Family]) -> list[Table]:
+        """Families by category, like Table 1."""
+        from demur.suites.vb.tables import statistics_table
+
+        return [statistics_table(items)]
+
+    def cards(self, items: Sequence[Family], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+        """One a family, its four cells side by side."""
+        from demur.suites.vb.tables import cards
+
+        return cards(items, root, outputs, options.get("parser", "strict"))
+
+    def build(self, out: Path, *, seed: int = 0) -> Path:
+        """48 families from the sample corpus; see `demur.suites.vb.build`."""
+        from demur.suites.vb.build import build
+
+        return build(out, seed=seed)
+
+    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+        """See `demur.suites.vb.audit`."""
+        return audit(rows)

@@ -1,0 +1,306 @@
+"""VB from a user's own files to tables and a page, by command and from Python; counted again from the raw files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import demur
+from demur.cli import main
+from demur.errors import BadInput, UsageError
+from demur.store import Problems
+from demur.suites import read_outputs
+from demur.suites.vb.items import CELLS, read
+from demur.testing import check_suite, running
+
+SHEET_CELLS = ("I0q0", "I0q1", "I1q0", "I1q1")
+GOLD = ("NOT_VISIBLE", "VISIBLE", "VISIBLE", "NOT_VISIBLE")
+
+
+def said(label: str, confidence: object = 0.9, code: str = "NONE") -> str:
+    return json.dumps(
+        {"label": label, "reason_code": code, **({} if confidence is None else {"confidence": confidence})}
+    )
+
+
+def sheet(
+    path: Path, outputs: dict[str, list[list[str]]], ids: list[str], status: dict[int, str] | None = None
+) -> Path:
+    """A sheet in the published layout, with ``ID`` and ``id`` both in it."""
+    columns = ["ID", "Status", "base_setup", "base_question", "flip_question", "flip_change", "pic_base", "pic_flip",
+               "indoor_outdoor", "id", *(f"{m}_{c}_json" for m in outputs for c in SHEET_CELLS)]  # fmt: skip
+    with path.open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(columns)
+        for n, id in enumerate(ids):
+            cells = [text for m in outputs for text in outputs[m][n]]
+            writer.writerow([id, (status or {}).get(n, "Done"), "a désk", f"Is thing {n} visible?", f"Is thing {n} hidden?",
+                             "moved", f"./Images/IMG_{n}.jpeg", f"./Images/IMG_{n}b.jpeg", "indoor", id, *cells])  # fmt: skip
+    return path
+
+
+def right(code: str = "OCCLUSION") -> list[str]:
+    return [said(label, 0.8, "NONE" if label == "VISIBLE" else code) for label in GOLD]
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    broken = [
+        [said("VISIBLE"), "Sure! " + said("VISIBLE"), said("VISIBLE"), said("NOT_VISIBLE")],  # BASE wrong, unparsable
+        [said("NOT_VISIBLE"), said("VISIBLE", None), said("PERHAPS"), ""],  # no confidence, invalid label, no output
+        [said("UNDETERMINABLE_FROM_EVIDENCE", None, "OCCLUSION"), said("VISIBLE"), said("NOT_VISIBLE"), "ERROR: 500"],
+        [said("NOT_VISIBLE"), said("VISIBLE"), said("VISIBLE"), said("NOT_VISIBLE")],
+        right(),
+    ]
+    return sheet(
+        tmp_path / "sheet.csv",
+        {"good-1": [right() for _ in range(5)], "broken-2": broken},
+        ["GD-01", "OC-02", "MA-03", "OF-04", "LD-05"],
+        status={4: "Draft"},
+    )
+
+
+def table(text: str, name: str) -> list[dict[str, object]]:
+    return json.loads(text)[name]
+
+
+def test_a_published_sheet_is_scored_by_one_command(published, capsys):
+    assert main(["suite", "score", "vb", str(published), "--json", "--resamples", "0"]) == 0
+    out = capsys.readouterr().out
+    good, broken = ({row["Model"]: row for row in table(out, "vb-headline")}[m] for m in ("good-1", "broken-2"))
+    assert good["CAA"]["value"] == pytest.approx(0.8)
+    assert good["n"] == 12  # the draft row does not count
+    # again, from the raw sheet, in a few lines: headline cells, measured mode
+    credit, n, base, image = 0.0, 0, [], []
+    with published.open(newline="", encoding="utf-8") as handle:
+        for row in csv.DictReader(handle):
+            if row["Status"] != "Done":
+                continue
+            labels = []
+            for cell, gold in zip(SHEET_CELLS[:3], GOLD, strict=False):
+                text = row[f"broken-2_{cell}_json"]
+                try:
+                    got = json.loads(text)
+                except ValueError:
+                    got = {"label": "?", "confidence": 0}
+                labels.append(got["label"] == gold)
+                if got["label"] == "UNDETERMINABLE_FROM_EVIDENCE":
+                    credit, n = credit + 0.25, n + 1
+                elif "confidence" in got:
+                    credit, n = credit + (got["confidence"] if labels[-1] else 0), n + 1
+            base.append(labels[0])
+            image.append(labels[2])
+    assert (broken["CAA"]["value"], broken["n"]) == (pytest.approx(credit / n), n)
+    assert broken["I_MEFR"]["value"] == sum(i for b, i in zip(base, image, strict=True) if b) / sum(base)
+    replies = [row for row in table(out, "vb-replies") if row["Cells"] in ("headline", "all four")]
+    assert [(r["no output"], r["unparsable"], r["invalid label"], r["no confidence"]) for r in replies] == [
+        (0, 0, 0, 0), (0, 0, 0, 0), (0, 1, 1, 1), (2, 1, 1, 1),
+    ]  # fmt: skip
+
+
+def test_modes_models_and_forms(published, capsys, tmp_path):
+    assert main(["suite", "score", "vb", str(published), "--mode", "paper", "--model", "broken-2", "--json"]) == 0
+    [row] = table(capsys.readouterr().out, "vb-headline")
+    assert row["n"] == 9  # 12 less unparsable, no confidence (also that of the ABSTAIN), invalid stays
+    assert main(["suite", "score", "vb", str(published), "--form", "latex", "--tables", str(tmp_path / "t")]) == 0
+    assert "\\toprule" in capsys.readouterr().out
+    assert len(list((tmp_path / "t").glob("vb-headline.*"))) == 4
+    assert main(["suite", "score", "vb", str(published), "--model", "nobody"]) == 2
+    assert "good-1" in capsys.readouterr().err
+    found = demur.suite("vb")
+    loaded = found.open(published)
+    [score] = found.scores(loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0)
+    assert score.measures["caa"].n == 9
+    with pytest.raises(UsageError, match="mode"):
+        found.scores(loaded.items, loaded.outputs, mode="printed")
+
+
+def test_a_hostile_cell_is_that_cells_failure(tmp_path, capsys):
+    cells = [
+        "[" * 200_000,
+        '{"label": {"a": ' * 2000,
+        said("VISIBLE", 10**400),
+        "\ud800".encode("utf-8", "replace").decode(),
+    ]
+    path = sheet(tmp_path / "s.csv", {"m": [cells, right()]}, ["GD-01", "GD-02"])
+    raw = path.read_bytes().replace(b"[[[[", b"\xff\xfe[[", 1)  # bytes that are no UTF-8
+    path.write_bytes(raw)
+    assert main(["suite", "score", "vb", str(path), "--json", "--resamples", "0"]) == 0
+    [row, _] = table(capsys.readouterr().out, "vb-replies")
+    assert (row["unparsable"], row["no confidence"]) == (2, 1)
+
+
+def test_bad_families_are_named_with_file_and_line(tmp_path, capsys):
+    lines = [
+        {"id": "a", "category": "OCCLUSION", "base_question": "Is A visible?", "edited_question": "is a  visible?"},
+        {"id": "b", "category": "SHADOW", "base_question": "Is B visible?", "edited_question": "Is B hidden?"},
+        {"id": "c", "category": "OCCLUSION", "base_question": "Is C visible?", "edited_question": "Is C hidden?",
+         "gold": {"BASE": "VISIBLY_TRUE", "TEXT_FLIP": "VISIBLY_TRUE", "IMAGE_FLIP": "VISIBLY_TRUE", "DOUBLE_FLIP": "VISIBLY_FALSE"}},
+        {"id": "d", "category": "MULTI_AGENT_SECOND_ORDER", "base_question": "Does he know?", "edited_question": "Does she?"},
+        {"id": "e", "category": "MULTI_AGENT_SECOND_ORDER", "base_question": "Does Bob know that Al sees?",
+         "edited_question": "Is Bob unaware that Al sees?", "agents": ["Bob", "Al"]},
+        {"id": "f", "category": "OCCLUSION", "base_question": "F?", "edited_question": "Not F?", "base_image": "../../etc/passwd"},
+        {"id": "e", "category": "OCCLUSION", "base_question": "E?", "edited_question": "Not E?"},
+        {"id": "g", "category": "OCCLUSION", "base_question": "G?", "edited_question": "Not G?",
+         "gold": {"BASE": "ABSTAIN", "TEXT_FLIP": "ABSTAIN", "IMAGE_FLIP": "VISIBLY_TRUE", "DOUBLE_FLIP": "VISIBLY_FALSE"}},
+    ]  # fmt: skip
+    path = tmp_path / "families.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["suite", "check", "vb", str(path)]) == 1
+    err = capsys.readouterr().err
+    for line, words in (
+        (1, "text edit is missing"),
+        (2, "category"),
+        (3, "each edit alone"),
+        (4, "agents"),
+        (6, "image"),
+        (7, "earlier"),
+    ):
+        assert re.search(rf"families.jsonl:{line} .*{words}", err), err
+    assert main(["suite", "check", "vb", str(tmp_path), "--skip-bad"]) == 0
+    out = capsys.readouterr().out
+    assert "2 items, 6 left out" in out  # e and g stay
+    assert "ABSTAIN gold label" in out
+
+
+def test_two_sheets_of_one_folder_are_one_set(tmp_path):
+    sheet(tmp_path / "a.csv", {"a": [right()]}, ["GD-01"])
+    sheet(tmp_path / "b.csv", {"b": [right()]}, ["GD-01"])
+    found = read(tmp_path, Problems())
+    assert (len(found.families), sorted(found.outputs)) == (1, ["a", "b"])
+    with pytest.raises(UsageError, match="neither"):
+        read((tmp_path / "empty").mkdir() or tmp_path / "empty", Problems())
+
+
+# --- the small real set -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def visibility(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("vb") / "set"
+    assert main(["suite", "build", "vb", "--out", str(out)]) == 0
+    return out
+
+
+def test_the_made_set_is_sound_and_the_same_again(visibility, tmp_path):
+    again = demur.suite("vb").build(tmp_path / "again")
+    files = sorted(p.relative_to(visibility) for p in visibility.rglob("*") if p.is_file())
+    assert files == sorted(p.relative_to(again) for p in again.rglob("*") if p.is_file())
+    assert all((visibility / f).read_bytes() == (again / f).read_bytes() for f in files)
+    families = demur.suite("vb").open(visibility).items
+    assert len(families) >= 40
+    assert all(f.strict and f.licence and f.provenance["image_edit"] for f in families)
+
+
+def test_the_truth_of_the_made_claims_follows_from_their_pixels(visibility):
+    """Covered: one colour where the subject was. Cropped: the base is a part of the edited photo. Signs: no strokes left."""
+    import numpy as np
+    from PIL import Image
+
+    from demur.suites.vb.build import COVERED, CROPPED
+
+    def grey(name: str) -> np.ndarray:
+        return np.asarray(Image.open(visibility / "images" / name).convert("L"), dtype=float)
+
+    for number, subject in enumerate(COVERED, start=1):
+        base = grey(f"OC-{number:02d}-base.jpg")
+        height, width = base.shape
+        x0, y0, x1, y1 = subject.box
+        inside = base[int(y0 * height) + 8 : int(y1 * height) - 8, int(x0 * width) + 8 : int(x1 * width) - 8]
+        assert inside.std() < 2
+    for number, subject in enumerate(CROPPED, start=1):
+        base, edited = grey(f"OF-{number:02d}-base.jpg"), grey(f"OF-{number:02d}-edited.jpg")
+        x0, y0 = round(subject.box[0] * edited.shape[1]), round(subject.box[1] * edited.shape[0])
+        part = edited[y0 : y0 + base.shape[0], x0 : x0 + base.shape[1]]
+        assert np.abs(part - base).mean() < 3
+        assert base.size < 0.55 * edited.size
+    for number in range(1, 25):
+        base, edited = grey(f"LD-{number:02d}-base.jpg"), grey(f"LD-{number:02d}-edited.jpg")
+        assert base.shape == edited.shape
+        # black strokes on white: many steps of more than 150 grey levels between neighbours, in the near sign alone
+        strokes = [(np.abs(np.diff(image, axis=1)) > 150).sum() for image in (base, edited)]
+        assert strokes[1] > 300 + 3 * strokes[0]
+
+
+def photo_says(body: dict) -> str:
+    text = json.dumps(body)
+    true = "impossible" in text
+    return said("VISIBLY_TRUE" if true else "VISIBLY_FALSE", 0.7)
+
+
+def test_two_systems_are_asked_and_the_page_is_made(visibility, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    out = tmp_path / "runs"
+    with running(reply=photo_says) as server:
+        model = f"model:http://127.0.0.1:{server.port}/v1#text"
+        words = [
+            "suite",
+            "run",
+            "vb",
+            str(visibility),
+            "--system",
+            model,
+            "python:examples.seeing:always_true",
+            "--out",
+            str(out),
+        ]
+        assert main([*words, "--limit", "6", "--json", "--resamples", "0"]) == 0
+        assert server.requests == 24
+        assert main([*words, "--limit", "6", "--json"]) == 0  # again: nothing is asked twice
+        assert server.requests == 24
+    found = {row["Model"]: row for row in table(capsys.readouterr().out.partition("]\n}")[0] + "]\n}", "vb-headline")}
+    text, true = found["model:text"], found["python:examples.seeing:always_true"]
+    # by the words alone: BASE and TEXT_FLIP right, IMAGE_FLIP wrong; saying yes: both flips right, BASE wrong
+    assert (text["CAA"]["value"], text["I_MEFR"]["value"], text["T_MEFR"]["value"]) == (pytest.approx(1.4 / 3), 0, 1)
+    assert (true["CAA"]["value"], true["MEFR"]["value"]) == (pytest.approx(0.6), None)
+    page = tmp_path / "vb.html"
+    assert main(["suite", "report", "vb", str(out), "-o", str(page)]) == 0
+    html = page.read_text(encoding="utf-8")
+    assert html.count('<article class="card">') == 48
+    assert "<script" not in html
+    outputs = read_outputs([out])
+    assert {len(cells) for cells in outputs.values()} == {24}
+    rows = {m: {q: r.text for q, r in cells.items()} for m, cells in outputs.items()}
+    lines = [{"id": q, "system": m, "output": t} for m, cells in rows.items() for q, t in cells.items()]
+    file = tmp_path / "outputs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_outputs([file]) == {m: {q: type(r)(text=r.text) for q, r in c.items()} for m, c in outputs.items()}
+    assert main(["suite", "score", "vb", str(file), "--items", str(visibility), "--json", "--resamples", "0"]) == 0
+    again = {row["Model"]: row for row in table(capsys.readouterr().out.partition("\n")[2], "vb-headline")}
+    assert again["model:text"]["CAA"] == text["CAA"]
+    suite = demur.suite("vb")
+    fewer = suite.open(visibility).items[1:]
+    with pytest.raises(UsageError, match="belong to no question"):
+        suite.scores(fewer, outputs)
+
+
+def test_families_without_photos_cannot_be_asked_about(published, capsys):
+    assert main(["suite", "run", "vb", str(published), "--system", "python:examples.seeing:always_true"]) == 2
+    assert "GD-01" in capsys.readouterr().err
+
+
+def test_outputs_that_are_none_are_named(tmp_path):
+    file = tmp_path / "o.csv"
+    file.write_text("id,output\nGD-01/BASE,x\nGD-01/BASE,y\n")
+    with pytest.raises(BadInput, match="earlier line"):
+        read_outputs([file])
+
+
+def test_vb_keeps_the_contract_of_suites(visibility):
+    check_suite(demur.suite("vb"), visibility, resamples=20)
+
+
+def test_questions_are_asked_as_one_prompt_in_the_users_turn(visibility):
+    from demur.scenarios.conditions import condition
+    from demur.scenarios.render import render
+
+    suite = demur.suite("vb")
+    task = suite.tasks(suite.open(visibility).items)[0]
+    messages = render(task.ask, condition(task.ask.condition), suite.prompts()).messages
+    assert [m.role for m in messages] == ["user"]
+    assert messages[0].parts[-1].text.endswith(f"Question: {task.ask.question}")
+    assert task.ask.sample.endswith(CELLS[0].value)
