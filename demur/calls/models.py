@@ -4,7 +4,7 @@
     http://host:port/v1#model   any OpenAI-compatible server (vLLM, llama.cpp, SGLang ...); key from DEMUR_API_KEY...
     any-llm:provider/model      another vendor's wire format, through any-llm (extra: providers)
     hf:folder-or-repo           transformers in this process (extra: hf); hf:repo@revision pins the weights
-    python:module:function      a Python function
+    python:module:function      a Python function; python:module:function@revision says more than its code does
 
 Several strings of one model are a fleet.
 """
@@ -29,6 +29,8 @@ from demur.calls.prices import Prices
 from demur.errors import UsageError
 from demur.records import ImageRef
 
+IN_FLIGHT = 8
+"""Calls in flight at each endpoint, where nobody says otherwise."""
 _FORMS = "openai/MODEL, http://HOST:PORT/v1#MODEL, any-llm:PROVIDER/MODEL, hf:FOLDER-OR-REPO, python:MODULE:FUNCTION"
 _OPENAI = "https://api.openai.com/v1"
 
@@ -79,7 +81,7 @@ def parse_model(text: str) -> ModelText:
         path = rest.rstrip("/")
         return ModelText("hf", f"hf:{Path(path).name if Path(path).is_dir() else path}", path, "")
     if kind == "python" and ":" in rest:
-        return ModelText("python", text, rest, "")
+        return ModelText("python", text.partition("@")[0], rest, "")
     raise UsageError(f"{text!r} is not a model string", cure=f"write one of: {_FORMS}")
 
 
@@ -92,9 +94,15 @@ def revision_of(text: str) -> str:
     """The revision that enters the cache key, as far as a string tells without opening the model.
 
     Of a local folder it is a digest of what the folder holds; of ``hf:repo@revision`` that revision (give the whole
-    commit hash: a branch's name says nothing about its weights); else "".
+    commit hash: a branch's name says nothing about its weights); of a Python function the digest of its code
+    (`demur.code.code_digest`); else "".
+
+    Raises:
+        UsageError: there is no such function.
     """
     model = parse_model(text)
+    if model.kind == "python":
+        return open_function(model.name).revision
     if model.kind != "hf":
         return ""
     if Path(model.name).is_dir():
@@ -122,7 +130,7 @@ async def open_model(
     ledger: Path | None = None,
     image_root: Path | None = None,
     read_image: Callable[[ImageRef], bytes] | None = None,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     timeout_s: float = 120.0,
     deadline_s: float = 600.0,
     tries: int = 8,
@@ -139,7 +147,8 @@ async def open_model(
         ledger: SQLite file that keeps every reply; the same call is then never paid twice. None keeps nothing.
         image_root: folder that relative image paths start from.
         read_image: gives the bytes of an image, where they do not lie in files under ``image_root``.
-        concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429.
+        concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429. None: 8; of a plain
+            Python function 1, or what its attribute ``concurrency`` says.
         timeout_s: seconds for one attempt.
         deadline_s: seconds for one call with all its attempts and waits.
         tries: attempts of one call; those answered by 429 are bounded by the deadline alone.
@@ -161,7 +170,7 @@ async def open_model(
     texts = (text,) if isinstance(text, str) else tuple(text)
     if not texts:
         raise UsageError("no model is named", cure=f"write one of: {_FORMS}")
-    if concurrency < 1 or tries < 1 or timeout_s <= 0 or deadline_s <= 0:
+    if (concurrency is not None and concurrency < 1) or tries < 1 or timeout_s <= 0 or deadline_s <= 0:
         raise UsageError("concurrency, tries, time-out and deadline must be positive", cure="raise them")
     models = [parse_model(t) for t in texts]
     ids = {m.id for m in models}
@@ -173,7 +182,9 @@ async def open_model(
         if model.kind in ("openai", "http"):
             backends.append(_http(model, images))
         elif model.kind == "python":
-            backends.append(open_function(model.name))
+            function = open_function(model.name, concurrency)
+            revision, concurrency = revision or function.revision, function.most
+            backends.append(function)
         elif model.kind == "any-llm":
             from demur.calls.providers import AnyLlmBackend
 
@@ -189,7 +200,7 @@ async def open_model(
     try:
         door = Door(
             models[0].id,
-            Fleet(backends, concurrency),
+            Fleet(backends, concurrency or IN_FLIGHT),
             ledger=book,
             retry=Retry(timeout_s=timeout_s, deadline_s=deadline_s, tries=tries, backoff_s=backoff_s),
             revision=revision,

@@ -38,8 +38,9 @@ def budget_of(args: argparse.Namespace) -> Budget | None:
 def in_flight(parser: argparse.ArgumentParser) -> None:
     """``--concurrency``."""
     parser.add_argument(
-        "--concurrency", type=int, default=8, metavar="N", help="calls in flight per endpoint (default: %(default)s)"
-    )
+        "--concurrency", type=positive, metavar="N",
+        help="calls at once, of each endpoint and each function (default: 8; of a plain Python function 1)",
+    )  # fmt: skip
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

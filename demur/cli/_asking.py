@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.cli._arguments import budget_of, in_flight, money
+from demur.cli._shown import harmless
 from demur.errors import UsageError
 
 
@@ -35,6 +36,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
     parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
     in_flight(parser)
+    parser.add_argument(
+        "--fresh", action="store_true",
+        help="ask everything again, and pay for it again; runs that are there go aside, to OUT/.earlier",
+    )  # fmt: skip
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
@@ -103,7 +108,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         steps.stage("ask")
         folders = ask(
             release, args.systems, args.out, judge=args.judge, encoder_name=args.encoder, steps=steps,
-            concurrency=args.concurrency, budget=budget_of(args), **common,
+            concurrency=args.concurrency, budget=budget_of(args), fresh=args.fresh, **common,
         )  # fmt: skip
         steps.stage("sum up")
         data = load(folders, args.release)
@@ -115,4 +120,21 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         sys.stderr.write(
             f"\nnext: demur report {' '.join(map(str, folders))} --release {args.release} -o report.html\n"
         )
-    return 0
+    return _told_silent(folders)
+
+
+def _told_silent(folders: Sequence[Path]) -> int:
+    """1 where a system answered nothing at all, and why is said; else 0."""
+    from demur.store import read_json
+
+    code = 0
+    for folder in folders:
+        manifest = read_json(folder / "manifest.json")
+        if manifest["asks"] and manifest["counts"]["failed"] == manifest["asks"]:
+            reason = next(iter(manifest.get("errors", {})), "no reason given")
+            sys.stderr.write(harmless(
+                f"demur: {manifest['system']}: all {manifest['asks']:,} asks failed: {reason} - mend it and run "
+                "the same command again\n"
+            ))  # fmt: skip
+            code = 1
+    return code

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.calls.run import run_sync
 from demur.curation.release import Release
 from demur.errors import UsageError
 from demur.indexing.encoders import open_encoder
-from demur.pipeline.evaluate import ALONGSIDE, Task, plan, run
-from demur.pipeline.parts import Recogniser, embedder, open_judge
+from demur.pipeline.evaluate import ALONGSIDE, Task, known_answers, plan, run
+from demur.pipeline.parts import Embedder, Recogniser, open_judge
+from demur.pipeline.preflight import preflight
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import ImageRef, Sample
 from demur.scenarios.conditions import Condition, Prompts
@@ -61,7 +63,7 @@ def kit_of(release: Release, encoder: Encoder | None, samples: Sequence[Sample],
     ]
     return Kit(
         read_image=release.read_image,
-        embed=embedder(encoder),
+        embed=Embedder(encoder),
         recognise=Recogniser(encoder, known, release.read_image),
         pool=samples,
         prompts=prompts,
@@ -111,12 +113,15 @@ def ask(
     notes: Mapping[str, str] | None = None,
     ledger: Path | None = None,
     alongside: int = ALONGSIDE,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     budget: Budget | None = None,
     prices: Path | None = None,
     steps: Steps = QUIET,
+    fresh: bool = False,
 ) -> list[Path]:
     """Run systems over a release, one run folder each under ``out``; what was begun goes on.
+
+    Before the first is asked, all of them are opened, and seen to be ready (`demur.pipeline.preflight`).
 
     Args:
         release: opened.
@@ -136,11 +141,13 @@ def ask(
         notes: system -> what a reader of its figures must know besides its own note.
         ledger: where model calls are kept.
         alongside: asks in flight at once.
-        concurrency: calls in flight per endpoint.
+        concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
         budget: stops the run, resumable, before its money is passed; what earlier commands spent on the same run
             folders counts. What is spent is noted in ``out/spent.log``, also without a budget.
         prices: price table that overlays the shipped one.
         steps: told what happens.
+        fresh: ask everything again: run folders that are there go aside, and kept replies of models to these questions
+            are forgotten, so that they are paid again.
 
     Returns:
         The run folders, in the order of ``systems``.
@@ -176,8 +183,12 @@ def ask(
         budget = (budget or Budget(None)).noted(out / "spent.log")
         for _, kit, _, label in opened:  # all of them before the first is asked: they share the money
             kit.budget = budget.purse(folder_name(label))
+    for line in run_sync(_ready({label: system for _, _, system, label in opened}, tasks)):
+        steps.warn(line)
     folders = []
     for name, _, system, label in opened:
+        if fresh and isinstance(system, ModelSystem):
+            _forget(system, tasks, ledger or out / "calls.sqlite")
         folders.append(
             run(
                 out / folder_name(label),
@@ -186,10 +197,36 @@ def ask(
                 tasks=tasks,
                 about={**about, "caveat": (notes or {}).get(name, "")},
                 progress=_progress(steps, system, label, len(tasks)),
-                alongside=max(alongside, concurrency),
+                note=steps.note,
+                alongside=max(alongside, concurrency or 0),
+                fresh=fresh,
             )
         )
     return folders
+
+
+async def _ready(systems: Mapping[str, System], tasks: Sequence[Task]) -> list[str]:
+    """`preflight`, with everybody closed again where somebody is not ready."""
+    try:
+        return await preflight(systems, [t.ask for t in tasks])
+    except BaseException:
+        for system in systems.values():
+            await system.close()
+        raise
+
+
+def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
+    """Drop the kept replies of a model to these questions."""
+    from demur.calls.identity import request_key
+    from demur.calls.ledger import Ledger
+
+    if not ledger.exists():
+        return
+    with Ledger(ledger) as book:
+        for task in tasks:
+            if not system.takes(task.ask):
+                request = system.request(task.ask)
+                book.drop(request_key(request, request.model, system.revision))
 
 
 def _progress(steps: Steps, system: System, label: str, total: int) -> Callable[[int], None]:
@@ -212,7 +249,10 @@ def planned(
     prices: Path | None = None,
     per_second: float | None = None,
 ) -> Plan:
-    """What `ask` would cost with the same arguments: a line per model; systems that call no model cost nothing.
+    """What `ask` would ask with the same arguments: a line per model, and one per system of the user's own.
+
+    The latter are opened, so that a name that does not exist is told now. They cost no money that is known here, and
+    their time is known from ``per_second`` alone. The built-in systems compute their answers, and have no line.
 
     Args:
         release: opened.
@@ -229,7 +269,7 @@ def planned(
         prices: price table that overlays the shipped one.
         per_second: replies a second, for the time.
     """
-    from demur.calls import Plan
+    from demur.calls import Plan, PlanLine
     from demur.calls import plan as calls_plan
 
     prompts = prompts or Prompts()
@@ -237,7 +277,17 @@ def planned(
     tasks = tasks_of(samples, recipes, conditions, prompts, seed, repeat)
     total = Plan()
     for name in systems:
-        if name.partition(":")[0] != "model":
+        kind = name.partition(":")[0]
+        if kind in (*NEEDS_ENCODER, "answers"):
+            continue
+        if kind != "model":
+            own = open_system(name, kit_of(release, None, samples, prompts))
+            had = known_answers(ledger.parent / folder_name(own.id), own)
+            calls = [t.ask.id for t in tasks if not own.takes(t.ask)]
+            cached = sum(i in had for i in calls)
+            seconds = None if per_second is None else (len(calls) - cached) / per_second
+            line = PlanLine(stage="run", model=own.id, calls=len(calls), cached=cached, money=0.0, seconds=seconds)
+            total += Plan(lines=(line,), notes=(f"what {own.id} itself pays for is not known here",))
             continue
         system = ModelSystem(
             name.partition(":")[2],

@@ -46,7 +46,7 @@ def convergence(
     threshold: float = 0.02,
     steps: Steps = QUIET,
     encoder: Encoder | None = None,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     budget: Budget | None = None,
     prices: Path | None = None,
 ) -> Convergence:
@@ -61,7 +61,7 @@ def convergence(
         threshold: see `demur.curation.convergence.converge`.
         steps: told what happens.
         encoder: opened already; by the recipe's name when None.
-        concurrency: calls in flight per endpoint.
+        concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
         budget: stops it, resumable, before its money is passed; what builds spent on the same folder counts.
         prices: price table that overlays the shipped one.
 

@@ -11,9 +11,10 @@ of the unneeded questions were asked: a lazy, an exhaustive, a resumed and a reb
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +35,8 @@ from demur.pipeline.askable import all_can_be_asked
 from demur.pipeline.evaluate import Judge
 from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.panel import RETESTED, Panel, Told, model_options
-from demur.pipeline.parts import Recogniser, captioned, embedder, open_judge
+from demur.pipeline.parts import Embedder, Recogniser, captioned, open_judge
+from demur.pipeline.preflight import preflight
 from demur.pipeline.provenance import about, verdicts
 from demur.pipeline.slots import LIVES_ALONGSIDE, Slots, ask_lives, at_once
 from demur.pipeline.stage_two import mine_pool
@@ -45,7 +47,7 @@ from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit, System, open_system
 from demur.scenarios.systems.model import ModelSystem
-from demur.store import digest, locked, read_image, seed_of, write_json, write_records
+from demur.store import locked, read_image, seed_of, write_json, write_records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,7 +129,7 @@ def curate(
     hurry: bool = False,
     budget: Budget | None = None,
     prices: Path | None = None,
-    concurrency: int = 8,
+    concurrency: int | None = None,
 ) -> Built:
     """Build the release of a recipe into ``out/release``; working files go to ``out/build`` and ``out/index``.
 
@@ -145,7 +147,7 @@ def curate(
         budget: stops the build, resumable, before its money is passed; what earlier commands spent on the same folder
             counts. What is spent is noted in ``build/spent.log``, also without a budget.
         prices: price table that overlays the shipped one.
-        concurrency: calls in flight per endpoint.
+        concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
 
     Raises:
         BadInput: problems of the sources, all at once.
@@ -180,7 +182,7 @@ async def opened(
     models: Mapping[str, Mapping[str, Any]] | None = None,
     budget: Budget | None = None,
     prices: Path | None = None,
-    concurrency: int = 8,
+    concurrency: int | None = None,
 ) -> AsyncIterator[Workshop]:
     """Read the sources and open judge, encoder, gates and monitors; the arguments are those of `curate`."""
     steps.stage("read the sources")
@@ -197,7 +199,7 @@ async def opened(
     def read(ref: ImageRef) -> bytes:
         return read_image(ref, pool.root)
 
-    embed = embedder(encoder)
+    embed = Embedder(encoder)
     from demur.calls import Budget
 
     budget = (budget or Budget(None)).noted(folder / "spent.log")
@@ -206,21 +208,20 @@ async def opened(
         prompts=prompts, ledger=folder / "calls.sqlite", concurrency=concurrency, budget=budget, prices=prices,
     )  # fmt: skip
     specs = {s.name or s.system: s for s in (*plan.gates, *plan.monitors)}
-    world = digest([pool.hashes, [s.id for s in pool.samples], encoder.fingerprint()], 32)
     async with AsyncExitStack() as stack:
         panel = Panel(
             specs,
             gate_opener(specs, kit, models or {}),
             judge,
             folder / "journal.jsonl",
-            world=world,
             seed=plan.seed,
             prompts=prompts,
-            each=concurrency,
+            each=concurrency or 8,
         )
         stack.push_async_callback(panel.close)
-        for name in specs:  # a gate that cannot be opened is told before anything is asked
-            panel.system(name)
+        # whoever cannot be opened or asked is told before anything is indexed
+        for line in await preflight({name: panel.system(name) for name in specs}):
+            steps.warn(line)
         yield Workshop(pool, judge, encoder, embed, panel, prompts)
 
 
@@ -245,8 +246,8 @@ def gate_opener(
         system = open_system(address, Kit(**{**vars(kit), "options": options}))
         if isinstance(system, ModelSystem) and draw:
             system.sampling = {**system.sampling, "draw": draw}
-        elif hasattr(system, "draw"):
-            system.draw = draw
+        elif hasattr(inner := getattr(system, "inner", system), "draw"):
+            inner.draw = draw
         return system
 
     return opened
@@ -304,11 +305,16 @@ async def _curate(
 
     # What is asked without evidence or with gold needs no index: another thread embeds the knowledge base meanwhile.
     steps.stage("index, and ask the gates without evidence and with gold")
-    index = asyncio.create_task(asyncio.to_thread(_index, pool, shop.encoder, out / "index", skip_bad, steps))
+    unwanted = threading.Event()
+    index = asyncio.create_task(asyncio.to_thread(_index, pool, shop.encoder, out / "index", skip_bad, steps, unwanted))
     try:
         await ask_all(panel, samples, lives, frozenset({Stage.PARAMETRIC, Stage.SOLVABLE}), steps, hurry=hurry)
-    finally:
-        await index
+    except BaseException:
+        unwanted.set()  # an index that is begun goes on where it was, in the next run
+        with suppress(Exception):
+            await index
+        raise
+    await index
     passed = (Stage.PARAMETRIC, Stage.SOLVABLE)
     survivors = [s for s in pool.samples if exhaustive or all(lives[s.id].passed(stage) for stage in passed)]
 
@@ -412,11 +418,17 @@ async def _retest(
     return {name: dict(sorted(counts.items())) for name, counts in found.items()}
 
 
-def _index(pool: Drawn, encoder: Encoder, out: Path, skip_bad: bool, steps: Steps) -> None:
-    build_index(
-        pool.documents, encoder, out, image_root=pool.root, skip_bad=skip_bad,
-        progress=lambda what, done, total: steps.count(what, done, total),
-    )  # fmt: skip
+class _Unwanted(Exception):
+    """Nobody waits for the index any more."""
+
+
+def _index(pool: Drawn, encoder: Encoder, out: Path, skip_bad: bool, steps: Steps, unwanted: threading.Event) -> None:
+    def progress(what: str, done: int, total: int) -> None:
+        if unwanted.is_set():
+            raise _Unwanted
+        steps.count(what, done, total)
+
+    build_index(pool.documents, encoder, out, image_root=pool.root, skip_bad=skip_bad, progress=progress)
 
 
 # --- what became of everything -------------------------------------------------------------------

@@ -2,18 +2,27 @@
 
 A run folder can be killed at any moment and run again: answers are appended to ``journal.jsonl`` as they come,
 and the final files are written from it in the order of the plan, so that they are the same bytes whenever and
-however often the run was stopped.
+however often the run was stopped. Answers that were errors are asked for again by the next run of the same command.
+
+A run folder holds what one revision of a system (its code, its file, its weights) answered. When the revision has
+changed, the folder goes aside, to ``.earlier/NAME@REVISION`` beside it, and everything is asked again; when it has
+changed back, the earlier folder is taken up again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+import re
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from demur import __version__
+from demur.code import code_digest
 from demur.errors import UsageError
 from demur.records import (
     AnswerSpec,
@@ -108,7 +117,7 @@ async def grade_all(
     system: System,
     judge: Judge,
     *,
-    known: dict[str, Response] | None = None,
+    known: Mapping[str, Response] | None = None,
     on_answer: Callable[[Task, Response], None] = lambda task, response: None,
     alongside: int = ALONGSIDE,
 ) -> list[Graded]:
@@ -130,13 +139,15 @@ async def grade_all(
         if response is None:
             response = await system.answer(task.ask)
             on_answer(task, response)
-        verdict = judge.grade(task.ask, response, task.sample.answers)
+        verdict = await loop.run_in_executor(grading, judge.grade, task.ask, response, task.sample.answers)
         if inspect.isawaitable(verdict):
             verdict = await verdict
         gate.release()
         return Graded(task, response, verdict)
 
+    loop = asyncio.get_running_loop()
     running: list[asyncio.Task[Graded]] = []
+    grading = ThreadPoolExecutor(1, thread_name_prefix="demur judge")  # one: a judge need not know of threads
     try:
         async with asyncio.TaskGroup() as group:
             for task in tasks:
@@ -146,6 +157,8 @@ async def grade_all(
                 running.append(group.create_task(one(task)))
     except* Exception as errors:  # the group wraps what ended it; the first is what happened
         raise errors.exceptions[0] from None
+    finally:
+        grading.shutdown(wait=False, cancel_futures=True)
     return [task.result() for task in running]
 
 
@@ -218,18 +231,23 @@ def run(
     tasks: Sequence[Task],
     about: dict[str, Any],
     progress: Callable[[int], None] = lambda n: None,
+    note: Callable[[str], None] = lambda line: None,
     alongside: int = ALONGSIDE,
+    fresh: bool = False,
 ) -> Path:
     """Run one system over planned tasks into a run folder.
 
     Args:
-        out: the run folder; one begun by the same command goes on, one of another command is refused.
+        out: the run folder; one begun by the same command goes on, one of another command is refused, one of another
+            revision of the system goes aside.
         system: who is asked; closed at the end.
-        judge: who grades.
+        judge: who grades; called from one thread.
         tasks: the plan; asks that the system does not take are left out and counted in the manifest.
         about: what the manifest says beside system and judge (release, seed, prompts, recipes); JSON-safe.
         progress: told the number of answers had so far, as they come.
+        note: told, a line each: what was reused and of when, what was asked, why answers failed.
         alongside: asks in flight at once.
+        fresh: reuse nothing; what is in ``out`` goes aside.
 
     Returns:
         ``out``, holding manifest, contexts, responses, verdicts and rows.
@@ -246,31 +264,30 @@ def run(
             skipped[why] = skipped.get(why, 0) + 1
         else:
             taken.append(task)
-    identity = {
+    code = judge_code(judge)
+    identity = _plain({
         **{k: v for k, v in about.items() if k != "caveat"},
         "demur": __version__,
         "system": system.id,
+        "revision": system.revision,
         "note": "; ".join(filter(None, (system.note, str(about.get("caveat", ""))))),
         "judge": judge.id,
+        **({"judge_code": code} if code else {}),
         "plan": digest([t.ask.id for t in taken]),
         "asks": len(taken),
         "not_asked": skipped,
-    }
+    })  # fmt: skip
+    known, since = _taken_up(out, identity, fresh, note)
     manifest_path = out / "manifest.json"
-    if manifest_path.exists():
-        old = read_json(manifest_path)
-        if {k: v for k, v in old.items() if k not in ("files", "counts")} != _plain(identity):
-            raise UsageError(
-                "holds another run", item=str(out), cure="choose another folder, or delete this one to start over"
-            )
-        if "files" in old:  # finished: nothing to ask, nothing to write
-            return out
-    else:
+    old = read_json(manifest_path) if manifest_path.exists() else {}
+    reused = sum(t.ask.id in known for t in taken)
+    if "files" in old and reused == len(taken):  # finished: nothing to ask, nothing to write
+        note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
+        return out
+    if not old:
         write_json(manifest_path, identity)
-    known = _journal(out / "journal.jsonl")
-    known |= _journal(out / "responses.jsonl")
     with JsonlLog(out / "journal.jsonl") as journal:
-        done = sum(t.ask.id in known for t in taken)
+        done = reused
         progress(done)
 
         def on_answer(task: Task, response: Response) -> None:
@@ -302,10 +319,115 @@ def run(
         "cut": sum(bool(g.response.cuts) for g in graded),
         "gold_cut": sum(_gold_cut(g) for g in graded),
     }
-    write_json(manifest_path, identity | {"files": files, "counts": counts})
+    errors = commonest(g.response.error for g in graded)
+    write_json(manifest_path, identity | {"files": files, "counts": counts, **({"errors": errors} if errors else {})})
     with storage_errors(out):
         (out / "journal.jsonl").unlink()
+    if reused:
+        note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
+    if counts["failed"]:
+        reason, times = next(iter(errors.items()), ("no reason given", counts["failed"]))
+        note(
+            f"{system.id}: {counts['failed']:,} of {len(taken):,} failed, {times:,} of them so: {reason} - the same "
+            "command asks them again"
+        )
     return out
+
+
+EARLIER = ".earlier"
+"""Beside the run folders: those that went aside."""
+_RESULTS = frozenset({"files", "counts", "errors"})
+"""What a manifest says of a run that is finished."""
+
+
+def _taken_up(
+    out: Path, identity: dict[str, Any], fresh: bool, note: Callable[[str], None]
+) -> tuple[dict[str, Response], str]:
+    """Make ``out`` ready for a run: the answers that it has, and of when they are.
+
+    Raises:
+        UsageError: it holds another run.
+    """
+    old = _identity_in(out)
+    other = {k for k in {*old, *identity} if old.get(k) != identity.get(k)} if old else set()
+    if other - {"revision", "judge_code"} and not fresh:
+        told = ", ".join(sorted(other))
+        raise UsageError(
+            f"holds another run (they differ in: {told})", item=str(out),
+            cure="choose another folder, or delete this one to start over",
+        )  # fmt: skip
+    graded_otherwise: dict[str, Response] = {}
+    since = _date(out)
+    if old and (other or fresh):
+        aside = _aside(out, old)
+        why = "asked afresh" if fresh else "its code or file changed" if "revision" in other else "the judge changed"
+        note(f"{identity['system']}: {why}; the run of {since} is now {aside}")
+        if not fresh and "revision" not in other:
+            graded_otherwise = _journal(aside / "journal.jsonl") | _journal(aside / "responses.jsonl")
+        earlier = _place_aside(out, identity)
+        if not fresh and earlier.is_dir():
+            with storage_errors(out):
+                earlier.rename(out)
+            note(f"{identity['system']}: it was like this before; its earlier run is taken up again")
+            since = _date(out)
+    return graded_otherwise | _journal(out / "journal.jsonl") | _journal(out / "responses.jsonl"), since
+
+
+def known_answers(folder: Path, system: System) -> dict[str, Response]:
+    """The answers by ask that a run folder has of this revision of a system; errors are none."""
+    old = _identity_in(folder)
+    if (old.get("system"), old.get("revision")) != (system.id, system.revision):
+        return {}
+    return _journal(folder / "journal.jsonl") | _journal(folder / "responses.jsonl")
+
+
+def _identity_in(folder: Path) -> dict[str, Any]:
+    """What a run folder's manifest says of which run it is; {} where there is none."""
+    path = folder / "manifest.json"
+    return {k: v for k, v in read_json(path).items() if k not in _RESULTS} if path.exists() else {}
+
+
+def _place_aside(out: Path, identity: dict[str, Any]) -> Path:
+    return out.parent / EARLIER / f"{out.name}@{digest(identity, 8)}"
+
+
+def _aside(out: Path, identity: dict[str, Any]) -> Path:
+    first = place = _place_aside(out, identity)
+    again = 2
+    while place.exists():
+        place, again = first.with_name(f"{first.name}-{again}"), again + 1
+    with storage_errors(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        out.rename(place)
+    return place
+
+
+def _date(folder: Path) -> str:
+    """When the last answer of a run folder came, to the minute."""
+    times = [p.stat().st_mtime for name in ("journal.jsonl", "responses.jsonl") if (p := folder / name).exists()]
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(max(times))) if times else ""
+
+
+def commonest(errors: Iterable[str], most: int = 3) -> dict[str, int]:
+    """The reasons that were given most often, with how often; numbers in them count as the same.
+
+    >>> commonest(["no reply to item 3", "", "no reply to item 14", "broken"])
+    {'no reply to item 3': 2, 'broken': 1}
+    """
+    first: dict[str, str] = {}
+    times: Counter[str] = Counter()
+    for error in errors:
+        if error:
+            told = " ".join(error.split())[:300]
+            alike = re.sub(r"\d+", "0", told)
+            first.setdefault(alike, told)
+            times[alike] += 1
+    return {first[alike]: n for alike, n in times.most_common(most)}
+
+
+def judge_code(judge: Judge) -> str:
+    """The code of a user's own judge, "" of demur's, which are told by their ids: what it decided holds for both."""
+    return "" if type(judge).__module__.startswith("demur.") else code_digest(judge)
 
 
 def _gold_cut(graded: Graded) -> bool:

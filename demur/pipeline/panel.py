@@ -1,8 +1,9 @@
 """The gates of a build, asked through one journal, so that no answer is paid for twice.
 
-A verdict is kept under everything that it depends on: the rendered request with its sampling (of a model), or the
-ask, the pool and the encoder (of a built-in system), the judge and the accepted answers. It holds for as long as
-these are equal: across a kill, in another build folder, and when other gates are added.
+A verdict is kept under everything that it depends on: the rendered request with its sampling (of a model), or what is
+shown (of any other system); the system's revision, which is its code, file, weights or pool; the judge and its code;
+and the accepted answers. It holds for as long as these are equal: across a kill, in another build folder, when other
+gates are added and when other questions change.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from demur.curation.funnel import Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import GateSpec
 from demur.errors import DemurError, TransientError, UsageError
-from demur.pipeline.evaluate import Judge
+from demur.pipeline.evaluate import Judge, judge_code
 from demur.records import Ask, Response, Sample, Status, Verdict
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe, single
@@ -101,23 +102,27 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "layout": Layout(images, captions, chosen.get("prompt_tokens"))}
 
 
-def key_of(system: System, ask: Ask, sample: Sample, judge: str, world: str, draw: int) -> str:
+def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], draw: int) -> str:
     """What a verdict is kept under: everything that it depends on.
 
     Args:
         system: who is asked.
         ask: what it is asked.
         sample: whose accepted answers the judge compares with.
-        judge: id of the judge.
-        world: hash of pool and encoder, on which the built-in systems' answers depend.
+        judge: `judge_key` of the judge.
         draw: which of several independent answers.
     """
     if isinstance(system, ModelSystem):
         request = system.request(ask).model_copy(update={"item": "", "draw": draw})
-        asked: object = request.model_dump(mode="json")
+        asked: object = [request.model_dump(mode="json"), system.revision]
     else:
-        asked = [system.id, world, ask.id, draw]
+        asked = [system.id, system.revision, ask.id, draw]
     return digest([asked, judge, sample.answers.model_dump(mode="json")], 32)
+
+
+def judge_key(judge: Judge) -> list[str]:
+    """A judge as `key_of` takes it: its name, and the code of a user's own."""
+    return [judge.id, judge_code(judge)]
 
 
 class Panel:
@@ -128,7 +133,6 @@ class Panel:
         opened: opens the system of a name for a draw; called at most once for each pair.
         judge: who grades; what it raises, other than demur's own errors, counts as a verdict that could not be had.
         journal: file that verdicts are appended to as they come; read first, whoever wrote it.
-        world: see `key_of`.
         seed: of the contexts.
         prompts: the texts.
         each: questions to one gate in flight at once; the limit per endpoint is `demur.calls`' own.
@@ -141,7 +145,6 @@ class Panel:
         judge: Judge,
         journal: Path,
         *,
-        world: str,
         seed: int,
         prompts: Prompts,
         each: int = 8,
@@ -152,7 +155,8 @@ class Panel:
         self.told: dict[tuple[str, Probe], Told] = {}
         """(sample, probe) -> what was said, of everything asked for in this build."""
         self._specs, self._opened, self._judge = specs, opened, judge
-        self._world, self._seed, self._prompts = world, seed, prompts
+        self._seed, self._prompts = seed, prompts
+        self._judge_key = judge_key(judge)
         self._systems: dict[tuple[str, int], System] = {}
         self._failures: Counter[str] = Counter()
         self._known = read_journal(journal)
@@ -207,7 +211,7 @@ class Panel:
         if why := system.takes(ask):
             return ask, "", Told(Label.SKIPPED, "", why)
         try:
-            key = key_of(system, ask, sample, self._judge.id, self._world, draw)
+            key = key_of(system, ask, sample, self._judge_key, draw)
         except UsageError as error:  # this one question does not fit into the model's prompt
             return ask, "", Told(Label.UNGRADED, "", error.message)
         return ask, key, self._known.get(key)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from demur import plugins
 from demur.errors import DataError, StorageError
 from demur.pipeline.evaluate import Judge
 from demur.records import Document, ImageRef
+from demur.store import digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,21 +24,33 @@ REMEMBERED = 50_000
 """Texts whose embeddings are kept (75 MB at 384 dimensions)."""
 
 
-def embedder(encoder: Encoder) -> Callable[[Sequence[str]], npt.NDArray[np.float32]]:
-    """Sentence embeddings of an encoder, for readers and priors; a text seen before is not encoded again."""
-    seen: dict[str, npt.NDArray[np.float32]] = {}
+class Embedder:
+    """Sentence embeddings of an encoder, for readers and priors; a text seen before is not encoded again.
 
-    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    Several threads may use it.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._seen: dict[str, npt.NDArray[np.float32]] = {}
+        self._one = threading.Lock()
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the encoder and its weights."""
+        return self._encoder.fingerprint()
+
+    def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """(n texts) -> (n, d) float32, L2-normalised."""
         import numpy as np
 
-        if len(seen) > REMEMBERED:  # bounded memory: a long run starts over rather than growing
-            seen.clear()
-        new = [t for t in dict.fromkeys(texts) if t not in seen]
-        if new:
-            seen.update(zip(new, encoder.texts(new, "text"), strict=True))
-        return np.stack([seen[t] for t in texts])
-
-    return embed
+        with self._one:
+            if len(self._seen) > REMEMBERED:  # bounded memory: a long run starts over rather than growing
+                self._seen.clear()
+            new = [t for t in dict.fromkeys(texts) if t not in self._seen]
+            if new:
+                self._seen.update(zip(new, self._encoder.texts(new, "text"), strict=True))
+            return np.stack([self._seen[t] for t in texts])
 
 
 class Recogniser:
@@ -59,6 +74,12 @@ class Recogniser:
         self._pictures = list(pictures)
         self._read = read
         self._vectors: npt.NDArray[np.float32] | None = None
+        self._one = threading.Lock()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names the encoder, and all that can be recognised."""
+        return digest([self._encoder.fingerprint(), [[caption, ref.sha256] for caption, ref in self._pictures]], 16)
 
     def __call__(self, ref: ImageRef) -> list[tuple[str, float]]:
         """The five nearest captions with their cosine similarities, best first.
@@ -68,7 +89,8 @@ class Recogniser:
         """
         if not self._pictures:
             return []
-        known = self._known()
+        with self._one:
+            known = self._known()
         scores = known @ self._look([ref])[0]
         order = sorted(range(len(scores)), key=lambda i: (-round(float(scores[i]), 5), i))[:5]
         return [(self._pictures[i][0], round(float(scores[i]), 5)) for i in order]

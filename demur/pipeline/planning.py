@@ -28,7 +28,7 @@ from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.errors import UsageError
 from demur.pipeline.askable import Askable, Skips, all_can_be_asked, askable
 from demur.pipeline.curate import enough_candidates, gate_opener, gates_of
-from demur.pipeline.panel import ask_of, key_of, model_options, read_journal, skip_reasons
+from demur.pipeline.panel import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
 from demur.pipeline.parts import open_judge
 from demur.records import Modality, Record, Request, Sample
 from demur.scenarios.conditions import Prompts
@@ -495,7 +495,7 @@ def plan_convergence(
                 ask = ask_of(sample, Probe(system.id, Stage.PARAMETRIC), plan.seed, spec.condition, prompts)
                 if system.takes(ask):
                     continue
-                if key_of(system, ask, sample, judge.id, "", 0) in known:
+                if key_of(system, ask, sample, judge_key(judge), 0) in known:
                     had += 1
                 else:
                     yield system.request(ask)

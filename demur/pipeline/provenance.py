@@ -95,11 +95,11 @@ def _model(plan: BuildRecipe, shop: Workshop, name: str) -> dict[str, Any]:
     spec, system = plan.specs()[name], shop.panel.system(name)
     said: dict[str, Any] = {"system": system.id, "condition": spec.condition, "stages": sorted(spec.stages)}
     said["prompts"] = shop.prompts.used(condition(spec.condition))
+    said["revision"] = system.revision
     if isinstance(system, ModelSystem):
         from demur.calls import model_id
-        from demur.calls.models import revision_of
 
-        said |= {"model": model_id(system.addresses[0]), "revision": revision_of(system.addresses[0])}
+        said["model"] = model_id(system.addresses[0])
         said["decoding"] = {k: v for k, v in system.sampling.items() if k != "draw"}
         said["layout"] = system.layout._asdict()
     else:

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
+from demur.answers.text import plain
+
 EVERY_S = 30.0
 """Seconds between lines where there is no terminal."""
 
@@ -31,6 +33,9 @@ class Steps:
 
     def warn(self, line: str) -> None:
         """Say something that must be known before the result is believed."""
+
+    def note(self, line: str) -> None:
+        """Something that is worth a line of its own, now."""
 
     def __enter__(self) -> Self:
         return self
@@ -109,7 +114,11 @@ class Shown(Steps):
 
     def warn(self, line: str) -> None:
         """Write it on a line of its own."""
-        self._say(f"  warning: {line}")
+        self._say(f"  warning: {plain(line)}")
+
+    def note(self, line: str) -> None:
+        """A line that stays."""
+        self._say(f"  {plain(line)}")
 
     def _line(self, what: str) -> str:
         """A count as text: done, rate, time left, note."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from demur import __version__
 from demur.errors import UsageError
 from demur.records import Ask, Response
 from demur.store import seed_of
@@ -44,6 +45,9 @@ class SimulatedGate:
             ``draw``; ``garbage``, the share of answers that no judge can grade; ``fails``, the share that are errors;
             ``latency``, seconds per answer; ``seed``.
     """
+
+    aside = False
+    revision = __version__
 
     def __init__(self, argument: str, kit: Kit) -> None:
         options = dict(kit.options)

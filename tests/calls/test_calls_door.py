@@ -10,7 +10,7 @@ import traceback
 import pytest
 from waiting import ENDS_S, until
 
-from demur.calls import Budget, Ledger, complete_all, complete_sync, open_model
+from demur.calls import Budget, Ledger, complete_all, complete_sync, open_model, wire
 from demur.calls.door import Door, Retry
 from demur.calls.fleet import Fleet, Lane
 from demur.calls.function import FunctionBackend
@@ -458,29 +458,35 @@ async def test_a_text_cannot_smuggle_an_image_in(ask, tmp_path, picture):
 
 async def test_the_limit_starts_low_and_finds_what_the_server_takes(ask):
     """Counted in turns of the loop: over HTTP the machine's load would decide how many are there at once."""
-    there = most = 0
 
-    async def takes_twelve(_):
-        nonlocal there, most
-        there += 1
-        most = max(most, there)
-        try:
-            full = there > 12
-            for _ in range(4):
-                await asyncio.sleep(0)
-            if full:
-                raise Fault("slow down", kind="429")
-            return "yes"
-        finally:
-            there -= 1
+    class TakesTwelve:
+        name = "takes twelve"
+        there = most = 0
 
-    fleet = Fleet([FunctionBackend("python:x:y", takes_twelve)], 64)
+        async def send(self, request, timeout_s):
+            self.there += 1
+            self.most = max(self.most, self.there)
+            try:
+                full = self.there > 12
+                for _ in range(4):
+                    await asyncio.sleep(0)
+                if full:
+                    raise Fault("slow down", kind="429")
+                return wire.reply_of(Response(text="yes"), self.name)
+            finally:
+                self.there -= 1
+
+        async def close(self):
+            pass
+
+    server = TakesTwelve()
+    fleet = Fleet([server], 64)
     model = Door("m", fleet, ledger=None, retry=Retry(backoff_s=0.0))
     replies = await gathered(model, [ask(f"{n}", model="m") for n in range(600)])
     assert [a.text for a in replies] == ["yes"] * 600
     assert fleet.lanes[0].limit < 32
     assert 0 < model.counts.faults["429"] < 120
-    assert 12 < most < 32
+    assert 12 < server.most < 32
 
 
 def test_a_lane_halves_once_per_round_trip_and_grows_back():

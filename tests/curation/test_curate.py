@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import shutil
@@ -160,6 +161,48 @@ def test_how_many_the_whole_funnel_keeps_follows_from_an_exhaustive_build(built,
 def test_in_a_hurry_the_release_is_the_same_bytes(built, source, tmp_path):
     found = build(source, tmp_path, index=built[1] / "index", hurry=True)
     assert world.bytes_of(found.release.folder) == world.bytes_of(built[0].release.folder)
+
+
+READS = """
+import re
+KNOWS = "nobody"
+
+def answer(given):
+    town = re.search(r"mayor of (Town[0-9]+)", given["question"])
+    for shown in given["evidence"]:
+        said = re.search(r"The mayor of (Town[0-9]+) is ([A-Z]\\w+ [A-Z]\\w+)", shown["text"] or "")
+        if said and town and said[1] == town[1]:
+            return said[2]
+    return "It is called Qwxyz."
+"""
+
+
+def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_path, monkeypatch):
+    """Edit a gate: it is asked again. Reword one question of all: a function is asked about that one alone."""
+    source = world.folder(tmp_path / "towns")
+    (tmp_path / "gate_that_reads.py").write_text(READS)
+    monkeypatch.chdir(tmp_path)
+    gates = [*world.GATES[:1], {"system": "python:gate_that_reads:answer", "name": "reads"}]
+
+    def again():
+        sys.modules.pop("gate_that_reads", None)
+        importlib.invalidate_caches()
+        return build(source, tmp_path / "out", gates, exhaustive=True)
+
+    first = again()
+    assert first.asked["reads"] > 50
+    assert again().asked == {}
+    questions = (source / "questions.jsonl").read_text()
+    (source / "questions.jsonl").write_text(questions.replace("Who is the mayor of Town2?", "Name the mayor of Town2."))
+    reworded = again()
+    assert 0 < reworded.asked["reads"] <= 2 + 12  # without evidence, with gold, and with each distractor of one sample
+    (tmp_path / "gate_that_reads.py").write_text(READS.replace("nobody", "everybody"))
+    edited = again()
+    assert edited.asked["reads"] >= first.asked["reads"] - 2
+    assert "weak" not in edited.asked
+    before, after = (dict(b.release.manifest["gate_models"]["reads"]) for b in (reworded, edited))
+    assert before.pop("revision") != after.pop("revision")
+    assert before == after
 
 
 def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tmp_path):

@@ -17,6 +17,7 @@ import pytest
 from curation_world import seal, wrong
 from PIL import Image
 
+from demur import __version__
 from demur.cli import main
 from demur.curation.card import card, safe
 from demur.curation.diff import difference
@@ -438,14 +439,14 @@ def test_diff_says_what_else_made_them(release, tmp_path, capsys):
     frozen(old, tmp_path / "new", list(old.samples())[1:], gate_models=models, judge="model:y")
     found = difference(old, Release.open(tmp_path / "new"))
     assert found.made["judge"] == ("rules", "model:y")
-    assert found.made["gate_models.weak.revision"] == (None, "abc")
+    assert found.made["gate_models.weak.revision"] == (__version__, "abc")
     assert found.made["gate_models.weak.decoding.temperature"] == (None, 0.7)
     assert found.made["gate_models.new.system"] == (None, "x")
     assert [x.sample for x in found.left] == [next(old.ids("samples"))]
     assert found.by_source["towns"] == {"left": 1, "same": len(list(old.ids("samples"))) - 1}
     assert main(["release", "diff", str(release), str(tmp_path / "new")]) == 0
     said = capsys.readouterr().out
-    assert "gate_models.weak.revision: + abc" in said
+    assert f"gate_models.weak.revision: {__version__} -> abc" in said
     assert "judge: rules -> model:y" in said
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ from strategies import sample
 
 from demur.errors import UsageError
 from demur.judge.rules import RuleJudge
+from demur.pipeline import evaluate
 from demur.pipeline.evaluate import plan, run
 from demur.records import Response, Row, Scenario, Status
 from demur.scenarios.conditions import Prompts, condition
@@ -26,10 +28,16 @@ SAMPLES = [sample(f"s{i}", text=6, visual=2) for i in range(8)]
 class Echo:
     """Answers rightly when gold is shown, and as it is told otherwise."""
 
-    def __init__(self, otherwise: str = "I cannot answer that.", die_after: int | None = None) -> None:
-        self.id, self.note = "echo", "a test's own system"
+    def __init__(
+        self,
+        otherwise: str = "I cannot answer that.",
+        die_after: int | None = None,
+        revision: str = "",
+        up: bool = False,
+    ) -> None:
+        self.id, self.note, self.revision = "echo", "a test's own system", revision
         self.asked: list[str] = []
-        self.otherwise, self.die_after = otherwise, die_after
+        self.otherwise, self.die_after, self.up = otherwise, die_after, up
         self.closed = False
 
     def takes(self, ask) -> str:
@@ -39,7 +47,7 @@ class Echo:
         if self.die_after is not None and len(self.asked) >= self.die_after:
             raise RuntimeError("killed")
         self.asked.append(ask.id)
-        if ask.sample == "s6":
+        if ask.sample == "s6" and not self.up:
             return Response(error="it broke")
         gold = any(e.id.endswith("-g0") for e in ask.evidence)
         return Response(text="forty-two" if gold else self.otherwise, latency_s=0.1 * len(self.asked))
@@ -102,14 +110,81 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(tmp_path):
 
 
 def test_a_finished_run_asks_nobody_and_another_run_is_refused(tmp_path):
-    out = go(tmp_path / "run", Echo())
+    out = go(tmp_path / "run", Echo(up=True))
     before = contents(out)
-    again = Echo()
-    go(out, again)
+    again, told = Echo(), []
+    go(out, again, note=told.append)
     assert again.asked == []
     assert contents(out) == before
+    assert told[0].startswith("echo: reused 28 answers of 20")
+    assert told[0].endswith(", asked 0")
     with pytest.raises(UsageError, match="another run"):
         run(out, system=Echo(), judge=RuleJudge(), tasks=tasks(sweep(1, 2)), about={"seed": 0})
+
+
+def test_failures_are_asked_again_and_their_commonest_reason_is_told(tmp_path):
+    told = []
+    out = go(tmp_path / "run", Echo(), note=told.append)
+    assert told == ["echo: 4 of 28 failed, 4 of them so: it broke - the same command asks them again"]
+    before = contents(out)
+    go(out, Echo())
+    assert contents(out) == before  # still down: the same bytes
+    up, told = Echo(up=True), []
+    go(out, up, note=told.append)
+    assert len(up.asked) == 4
+    assert "reused 24 answers" in told[0]
+    assert "asked 4" in told[0]
+    assert json.loads((out / "manifest.json").read_text())["counts"]["failed"] == 0
+
+
+def test_an_edited_system_is_asked_anew_and_an_earlier_one_is_found_again(tmp_path):
+    out, told = tmp_path / "run", []
+    go(out, Echo(revision="a", up=True))
+    first = contents(out)
+    edited = Echo("It is Qwxyz.", revision="b", up=True)
+    go(out, edited, note=told.append)
+    assert len(edited.asked) == 28
+    assert json.loads((out / "manifest.json").read_text())["revision"] == "b"
+    assert contents(out) != first
+    (aside,) = (tmp_path / ".earlier").iterdir()
+    assert contents(aside) == first
+    assert str(aside) in told[0]
+    back = Echo(revision="a", up=True)
+    go(out, back)
+    assert back.asked == []
+    assert contents(out) == first
+    afresh = Echo(revision="a", up=True)
+    go(out, afresh, fresh=True)
+    assert len(afresh.asked) == 28
+    assert len(list((tmp_path / ".earlier").iterdir())) == 2
+
+
+def test_an_edited_judge_grades_what_was_answered(tmp_path, monkeypatch):
+    class Mine(RuleJudge):
+        id = "mine"
+
+    out = tmp_path / "run"
+    monkeypatch.setattr(evaluate, "judge_code", lambda judge: "one")
+    run(out, system=Echo(up=True), judge=Mine(), tasks=tasks(), about={"seed": 0})
+    monkeypatch.setattr(evaluate, "judge_code", lambda judge: "two")
+    again = Echo()
+    run(out, system=again, judge=Mine(), tasks=tasks(), about={"seed": 0})
+    assert again.asked == []
+    assert json.loads((out / "manifest.json").read_text())["judge_code"] == "two"
+
+
+def test_a_judge_that_takes_long_holds_up_nobody(tmp_path):
+    """A loop that was held up took healthy servers for dead: whatever grades does it elsewhere, one at a time."""
+    threads = set()
+
+    class Slow(RuleJudge):
+        def grade(self, ask, response, answers):
+            threads.add(threading.get_ident())
+            return super().grade(ask, response, answers)
+
+    run(tmp_path / "run", system=Echo(), judge=Slow(), tasks=tasks(), about={"seed": 0})
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
 
 
 def test_a_torn_journal_costs_one_answer_and_no_more(tmp_path):

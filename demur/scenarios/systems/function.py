@@ -1,22 +1,28 @@
 """A Python function as a system: ``python:module:function``.
 
-The function takes a dict - ``question``, ``images`` (list of bytes), ``evidence`` (list of dicts with ``title``,
-``text`` and ``image`` bytes or None), ``scenario`` is *not* among them - and returns the answer as a string, or
-a dict with ``answer`` and optionally ``confidence`` (0 to 1). It may be ``async``.
+The function takes a dict - ``question``, ``choices`` (list of (letter, text)), ``images`` (list of bytes), ``evidence``
+(list of dicts with ``title``, ``text`` and ``image`` bytes or None); the scenario is *not* among them - and returns the
+answer as a string, or a dict with ``answer`` and optionally ``confidence`` (0 to 1). It may be ``async``.
+
+A plain function is called from one thread, one question after another. One that may be called by several at once says
+so (``answer.concurrency = 8``), or the command does (``--concurrency 8``). An async one has 8 questions under way
+unless told otherwise, all on one thread.
+
+Its answers are kept for its code as it is: the files of its project, see `demur.code`. Where it depends on more than
+that (an index, a service), a revision after its name says so: ``python:module:function@index-of-may``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import sys
 import time
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from demur.errors import UsageError
+from demur.code import code_digest, named
+from demur.errors import DemurError
 from demur.records import Ask, Response
+from demur.worker import Calls
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import Kit
@@ -26,29 +32,23 @@ class Function:
     """A user's own function, called once per ask; what it raises is that ask's error and never ends the run."""
 
     def __init__(self, argument: str, kit: Kit) -> None:
-        module, _, name = argument.partition(":")
-        if not module or not name:
-            raise UsageError(f"python:{argument}", cure="write python:module:function")
-        if str(Path.cwd()) not in sys.path:  # as `python -m` does: the user's file lies in the current folder
-            sys.path.insert(0, str(Path.cwd()))
-        try:
-            function = getattr(import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise UsageError(str(error), item=f"python:{argument}", cure="check the module's name and path") from error
-        if not callable(function):
-            raise UsageError("that is not a function", item=f"python:{argument}", cure="name a function")
-        self.id = f"python:{argument}"
+        function, revision = named(argument)
+        self.id = f"python:{argument.partition('@')[0]}"
         self.note = ""
-        self._function = function
+        self.revision = code_digest(function, revision)
+        self._calls = Calls(function, kit.concurrency, self.id)
         self._read_image = kit.read_image
 
     def takes(self, ask: Ask) -> str:
         """Anything."""
         return ""
 
-    async def answer(self, ask: Ask) -> Response:
-        """Call the function; a plain one runs in a thread so that others go on meanwhile."""
-        given = {
+    async def ready(self, asks: Sequence[Ask]) -> list[str]:
+        """It was imported; no more can be known before it is asked."""
+        return []
+
+    def _given(self, ask: Ask) -> dict[str, Any]:
+        return {
             "question": ask.question,
             "choices": list(ask.choices),
             "images": [self._read_image(i) for i in ask.images],
@@ -57,14 +57,18 @@ class Function:
                 for e in ask.evidence
             ],
         }
+
+    async def answer(self, ask: Ask) -> Response:
+        """Call the function, beside the loop that others' answers come by."""
+        try:
+            given = await asyncio.to_thread(self._given, ask)
+        except DemurError as error:
+            return Response(error=str(error), served_by=self.id)
         start = time.perf_counter()
         try:
-            if inspect.iscoroutinefunction(self._function):
-                said: Any = await self._function(given)
-            else:
-                said = await asyncio.to_thread(self._function, given)
+            said: Any = await self._calls.call(given)
         except Exception as error:  # a stranger's code may raise anything; it is recorded on this ask
-            return Response(error=f"{type(error).__name__}: {error}".splitlines()[0], served_by=self.id)
+            return Response(error=" ".join(f"{type(error).__name__}: {error}".split()), served_by=self.id)
         latency = time.perf_counter() - start
         said = said if isinstance(said, dict) else {"answer": said}
         answer, confidence = said.get("answer"), said.get("confidence")
@@ -75,4 +79,5 @@ class Function:
         return Response(text=answer, confidence=confidence, latency_s=latency, served_by=self.id)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Let its threads end."""
+        await self._calls.close()

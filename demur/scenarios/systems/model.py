@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from demur.errors import ItemError, PermanentError, TransientError, UsageError
+from demur.errors import ItemError, TransientError, UsageError
 from demur.records import Ask, Modality, Request, Response
 from demur.scenarios.conditions import condition
 from demur.scenarios.render import Layout, Rendered, render
@@ -67,6 +67,13 @@ class ModelSystem:
         first = self.addresses[0]
         self.id = name or f"model:{first.partition('#')[2] or first}"
 
+    @cached_property
+    def revision(self) -> str:
+        """Of weights in a folder, of a function its code; "" where nobody can tell (an endpoint)."""
+        from demur.calls.models import revision_of
+
+        return revision_of(self.addresses[0])
+
     def takes(self, ask: Ask) -> str:
         """A text-only model is not asked about an image that it cannot see, nor shown visual evidence."""
         if self.layout.images == "none":
@@ -107,7 +114,6 @@ class ModelSystem:
             if self._model is None:
                 from demur.calls import open_model
 
-                await _somebody_listens(self.addresses)
                 self._closing = open_model(
                     self.addresses,
                     ledger=self._kit.ledger,
@@ -119,11 +125,24 @@ class ModelSystem:
                 self._model = await self._closing.__aenter__()
             return self._model
 
+    async def ready(self, asks: Sequence[Ask]) -> list[str]:
+        """See that a server is there and takes the key; a function or local model that it exists.
+
+        Raises:
+            UsageError: there is no such function, or no key.
+            PermanentError: nobody answers at any of the addresses, or the key is refused.
+        """
+        from demur.calls.ping import ping
+
+        return await ping(self.addresses)
+
     async def answer(self, ask: Ask) -> Response:
         """Render, call, read the reply."""
         how = condition(ask.condition)
         model = await self._opened()
-        rendered = self._rendered(ask)
+        # images are decoded and scaled beside the loop; what is text alone is sooner done than handed over
+        scales = self.layout.max_side is not None
+        rendered = await asyncio.to_thread(self._rendered, ask) if scales else self._rendered(ask)
         try:
             reply = await model.complete(self._request(ask, rendered))
         except (ItemError, TransientError) as error:  # this item's failure, not the system's
@@ -136,32 +155,6 @@ class ModelSystem:
         if self._closing is not None:
             await self._closing.__aexit__(None, None, None)
             self._closing = self._model = None
-
-
-async def _somebody_listens(addresses: Sequence[str]) -> None:
-    """Find out before the first question that no server is there; one that dies later is waited for.
-
-    Raises:
-        PermanentError: none of the addresses accepts a connection.
-    """
-    parts = [urlsplit(a.partition("#")[0]) for a in addresses if a.startswith(("http://", "https://"))]
-    if not parts or len(parts) < len(addresses):
-        return
-    why = ""
-    for part in parts:
-        port = part.port or (443 if part.scheme == "https" else 80)
-        try:
-            async with asyncio.timeout(30):  # a machine that is busy with other things was seen to need more than ten
-                _, writer = await asyncio.open_connection(part.hostname, port)
-            writer.close()
-            return
-        except (OSError, TimeoutError) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-    raise PermanentError(
-        f"no server answers there ({why})",
-        item=", ".join(f"{p.hostname}:{p.port}" if p.port else str(p.hostname) for p in parts),
-        cure="start it, or mend the address",
-    )
 
 
 def read_reply(reply: Response, *, final: bool, stated: bool) -> Response:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from demur.errors import UsageError
 from demur.records import Ask, Response, Sample
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from demur.scenarios.systems import Kit
 
 
@@ -37,7 +41,13 @@ class Prior:
         self.note = f"question-only prior: the answers of the {self.k} most similar other questions, leave-one-out"
         self._place = {sample.id: i for i, sample in enumerate(kit.pool)}
         self._pool: Sequence[Sample] = kit.pool
-        self._vectors = kit.embed([s.question for s in kit.pool])
+        self._embed = kit.embed
+        self.revision = kit.of_pool()
+
+    @cached_property
+    def _vectors(self) -> npt.NDArray[np.float32]:
+        """(questions, d); made with the first answer, on the thread that answers."""
+        return self._embed([s.question for s in self._pool])
 
     def takes(self, ask: Ask) -> str:
         """Any question of the pool."""
@@ -46,7 +56,8 @@ class Prior:
     async def answer(self, ask: Ask) -> Response:
         """The heaviest vote among the nearest questions of other samples; ties go to the nearer question."""
         own = self._place[ask.sample]
-        similarity = self._vectors @ self._vectors[own]
+        vectors = self._vectors
+        similarity = vectors @ vectors[own]
         similarity[own] = -2.0
         # Rounded, so that equal questions tie on every machine; then by place in the pool.
         order = sorted(range(len(similarity)), key=lambda i: (-round(float(similarity[i]), 5), i))[: self.k]

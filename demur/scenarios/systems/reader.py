@@ -81,6 +81,7 @@ class Reader:
         self.note = "built-in extractive reader: sentence similarity and answer types, no language model" + (
             f"; declines below confidence {value}" if argument else "; always answers"
         )
+        self.revision = kit.of_encoder()
         self._embed = kit.embed
         self._recognise = kit.recognise
         self._read_image = kit.read_image

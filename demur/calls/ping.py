@@ -1,0 +1,128 @@
+"""Is there somebody to ask? Told before anything is computed or paid, so that a mistyped port costs seconds.
+
+Sockets are opened from a thread, by the operating system's clock: a busy machine, or a loop that something holds up, is
+not taken for a server that is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Sequence
+from importlib.util import find_spec
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener, getproxies, proxy_bypass
+
+from demur.calls.function import open_function
+from demur.calls.keys import find_key, key_names
+from demur.calls.models import ModelText, parse_model
+from demur.errors import MissingExtra, PermanentError, UsageError
+
+CONNECT_S = (10.0, 20.0, 30.0)
+"""Seconds to open a connection, at each try in turn: only the last time-out says that nobody is there."""
+_LIST_S = 5.0
+"""Seconds for the list of models; a server that is slow with it is there all the same."""
+
+
+async def ping(addresses: Sequence[str]) -> list[str]:
+    """See that a model can be asked: a server listens and takes the key, a function exists, an extra is installed.
+
+    Args:
+        addresses: model strings of one model; of several servers one must answer.
+
+    Returns:
+        What is worth a warning, a line each.
+
+    Raises:
+        UsageError: no such function, no key.
+        MissingExtra: a package is not installed.
+        PermanentError: no server answers, or it refuses the key.
+    """
+    return await asyncio.to_thread(_ping, [parse_model(a) for a in addresses])
+
+
+def _ping(models: Sequence[ModelText]) -> list[str]:
+    notes: list[str] = []
+    silent: dict[str, str] = {}
+    for model in models:  # what this machine knows comes first
+        own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
+        if own and find_key(("OPENAI_API_KEY",))[1] is None:
+            raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
+        if model.kind == "python":
+            open_function(model.name)
+        elif model.kind == "any-llm" and find_spec("any_llm") is None:
+            raise MissingExtra(f"any-llm:{model.name}", extra="providers", module="any-llm-sdk")
+        elif model.kind == "hf" and (find_spec("transformers") is None or find_spec("torch") is None):
+            raise MissingExtra(f"hf:{model.name}", extra="hf", module="transformers and torch")
+        elif model.kind in ("openai", "http"):
+            why = unreachable(model.address)
+            if why:
+                silent[urlsplit(model.address).netloc] = why
+            else:
+                notes += _listed(model)
+    if silent and len(silent) == len({urlsplit(m.address).netloc for m in models}):
+        raise PermanentError(
+            f"no server answers there ({'; '.join(dict.fromkeys(silent.values()))})", item=", ".join(silent),
+            cure="start it, or mend the address",
+        )  # fmt: skip
+    return notes + [f"no server answers at {where} ({why}); the others go on" for where, why in silent.items()]
+
+
+def unreachable(address: str, tries: Sequence[float] = CONNECT_S) -> str:
+    """Why no connection to a server can be had; "" when one can, or when a proxy stands between.
+
+    Args:
+        address: its base URL.
+        tries: seconds for each try; a refusal ends them at once, a time-out does not.
+    """
+    url = urlsplit(address)
+    host = url.hostname or ""
+    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
+    except ValueError as error:
+        return str(error)
+    if getproxies().get(url.scheme) and not proxy_bypass(host):
+        return ""
+    why = ""
+    for seconds in tries:
+        try:
+            socket.create_connection((host, port), seconds).close()
+            return ""
+        except TimeoutError:
+            why = f"no connection within {sum(tries):g} s"
+        except OSError as error:
+            return error.strerror or type(error).__name__
+    return why
+
+
+class _Stay(HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        """A key is sent nowhere else."""
+
+
+def _listed(model: ModelText) -> list[str]:
+    """Ask a server for its models: refuses a key that it refuses, and tells a name that it does not have."""
+    env, key = find_key(("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address))
+    url = urlsplit(model.address)
+    request = Request(url._replace(path=url.path.rstrip("/") + "/models", fragment="").geturl())
+    if key is not None:
+        request.add_unredirected_header("Authorization", f"Bearer {key.reveal()}")
+    try:
+        with build_opener(_Stay).open(request, timeout=_LIST_S) as reply:
+            names = [str(entry["id"]) for entry in json.loads(reply.read(1_000_000))["data"]]
+    except HTTPError as error:
+        error.close()
+        if error.code == 401:  # 403 may mean that this key must not list models
+            raise PermanentError(
+                "the server refuses the key (HTTP 401)",
+                item=url.netloc,
+                cure=f"set {env} to a key that is valid for this endpoint",
+            ) from None
+        return []
+    except (URLError, OSError, ValueError, KeyError, TypeError):
+        return []
+    if not names or model.name in names:
+        return []
+    return [f"{url.netloc} lists {', '.join(sorted(names)[:5])}{' ...' if len(names) > 5 else ''}; not {model.name}"]

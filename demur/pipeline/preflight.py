@@ -1,0 +1,45 @@
+"""Before anything is computed or paid: can everybody who will be asked be asked?"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Mapping, Sequence
+
+from demur.errors import DemurError
+from demur.records import Ask
+from demur.scenarios.systems import System
+
+
+async def preflight(systems: Mapping[str, System], asks: Sequence[Ask] = ()) -> list[str]:
+    """Ask every system whether it is ready: endpoints are connected to, files of answers compared with the questions.
+
+    Args:
+        systems: by what they are called.
+        asks: all that they will be asked; empty where that is not known yet.
+
+    Returns:
+        Warnings, each beginning with the system's name.
+
+    Raises:
+        DemurError: some cannot be asked; the first one's error, the others in its message.
+    """
+
+    async def one(name: str, system: System) -> list[str] | DemurError:
+        ready = getattr(system, "ready", None)
+        if ready is None:
+            return []
+        try:
+            return [f"{name}: {line}" for line in await ready(asks)]
+        except DemurError as error:
+            return error
+
+    found = await asyncio.gather(*(one(name, system) for name, system in systems.items()))
+    wrong = {name: e for name, e in zip(systems, found, strict=True) if isinstance(e, DemurError)}
+    if wrong:
+        (name, first), *others = wrong.items()
+        told = copy.copy(first)
+        told.message += "".join(f"; and {other}: {error}" for other, error in others)
+        told.item = f"{name}: {first.item}" if first.item and first.item not in name else name
+        raise told
+    return [line for lines in found if not isinstance(lines, DemurError) for line in lines]
