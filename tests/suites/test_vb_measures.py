@@ -375,3 +375,12 @@ def test_no_reply_raises(text):
 
 def test_headline_is_three_of_four():
     assert [c.value for c in HEADLINE] == ["BASE", "TEXT_FLIP", "IMAGE_FLIP"]
+
+
+def test_the_credit_of_an_abstention_can_change_the_ranking():
+    made = families(10)
+    shy = score("shy", made, replies(made, lambda f, c: Reply(Label.ABSTAIN, 0.5, "OCCLUSION")), resamples=0)
+    rash = score("rash", made, replies(made, lambda f, c: Reply(Label.FALSE, 0.6, "NONE")), resamples=0)
+    assert shy.by_alpha[0.5] > rash.by_alpha[0.5]
+    assert shy.by_alpha[0.0] < rash.by_alpha[0.0]
+    assert shy.by_alpha[0.25] == shy.measures["final"].value

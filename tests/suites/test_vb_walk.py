@@ -304,3 +304,28 @@ def test_questions_are_asked_as_one_prompt_in_the_users_turn(visibility):
     assert [m.role for m in messages] == ["user"]
     assert messages[0].parts[-1].text.endswith(f"Question: {task.ask.question}")
     assert task.ask.sample.endswith(CELLS[0].value)
+
+
+def test_no_other_room_knows_a_suites_words():
+    root = Path(demur.__file__).parent
+    for room in ("pipeline", "calls", "judge", "scenarios", "report"):
+        for path in (root / room).rglob("*.py"):
+            text = path.read_text(encoding="utf-8").lower()
+            assert "text_flip" not in text, path
+            assert "visibly" not in text, path
+
+
+@pytest.mark.integration
+def test_the_page_shows_hostile_families_as_text(tmp_path, page_of):
+    """In Chromium: nothing of a question, an id, a model's name or a reply runs or leaves its place."""
+    hostile = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>"
+    path = sheet(tmp_path / "s.csv", {hostile: [[hostile, *right()[1:]]]}, ["GD-01" + hostile])
+    text = path.read_text(encoding="utf-8").replace("Is thing 0 visible?", f"Is {hostile} visible?")
+    path.write_text(text, encoding="utf-8")
+    page = tmp_path / "page.html"
+    assert main(["suite", "report", "vb", str(path), "-o", str(page)]) == 0
+    opened = page_of(page)
+    assert opened.title() == "VB: visibility families"
+    assert opened.locator("article.card").count() == 1
+    assert opened.locator("article.card script, article.card img").count() == 0
+    assert "onerror" in opened.locator("article.card").inner_text()

@@ -37,6 +37,8 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 ALPHA = 0.25
 """Credit of an abstention in CAA."""
+ALPHAS = (0.0, 0.25, 0.5)
+"""Credits of an abstention under which the ranking is shown."""
 WEIGHTS = {"caa": 0.70, "mefr": 0.15, "selrank": 0.10, "tom_acc": 0.05}
 """Of the composite (equation of section 5.7)."""
 BASE, TEXT, IMAGE, DOUBLE = range(4)
@@ -257,6 +259,7 @@ class Score(NamedTuple):
         abstain: families outside the strict subset: cells, right, abstained, wrong.
         categories: category -> (right, n, abstained) over the headline cells of strict families.
         reason_rules: breach of the reason-code rules -> how often; "" counts replies that keep them.
+        by_alpha: credit of an abstention -> the composite under it, for `ALPHAS`.
         mode: how it was scored.
         parser: how replies were read.
     """
@@ -268,6 +271,7 @@ class Score(NamedTuple):
     abstain: dict[str, int]
     categories: dict[str, tuple[int, int, int]]
     reason_rules: dict[str, int]
+    by_alpha: dict[float, float | None]
     mode: Mode
     parser: Parser
 
@@ -381,6 +385,7 @@ def score(
         reason_rules=dict(
             Counter(breaks_rules(r) for f in families for c in CELLS if (r := said(f, c)).label is not None)
         ),
+        by_alpha={a: composite(components(cells, a, ties)) for a in ALPHAS},
         mode=mode,
         parser=parser,
     )

@@ -113,8 +113,9 @@ class VB(Suite[Family, Score]):
             made.reasons_table,
             made.category_table,
         )
+        some = (made.abstain_table, made.sensitivity_table, made.alpha_table)
         found = [of(scores) for of in always]
-        return found + [t for t in (made.abstain_table(scores), made.sensitivity_table(scores)) if t is not None]
+        return found + [t for t in [of(scores) for of in some] if t is not None]
 
     def statistics(self, items: Sequence[Family]) -> list[Table]:
         """Families by category, like Table 1."""

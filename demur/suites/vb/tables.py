@@ -14,7 +14,7 @@ from demur.report.gallery import Cell as Shown
 from demur.report.tables import Cell, Column, Table
 from demur.store import read_image
 from demur.suites.vb.items import CELLS, WHAT_IT_TESTS, Category, Family, statistics
-from demur.suites.vb.measures import WEIGHTS, Score, sensitivity
+from demur.suites.vb.measures import ALPHAS, WEIGHTS, Score, sensitivity
 from demur.suites.vb.replies import Parser, Reply, reply_of
 
 _UNIT = {"percent": False, "decimals": 3}
@@ -249,6 +249,27 @@ def sensitivity_table(scores: Sequence[Score]) -> Table | None:
         f"({len(led.swaps)} with CAA at least half).",
     )
     return Table("vb-sensitivity", "The ranking under other weights.", columns, rows, notes=notes)
+
+
+def alpha_table(scores: Sequence[Score]) -> Table | None:
+    """How the composite and the ranking depend on the credit of an abstention; None for one model."""
+    if len(scores) < 2:
+        return None
+    columns = [Column("Model", align="left")]
+    for alpha in ALPHAS:
+        columns += [Column("Final", f"alpha {alpha:g}", percent=False, decimals=3), Column("rank", f"alpha {alpha:g}")]
+    rows: list[tuple[Cell, ...]] = []
+    for s in scores:
+        line: list[Cell] = [s.model]
+        for alpha in ALPHAS:
+            value = s.by_alpha[alpha]
+            better = sum((other.by_alpha[alpha] or -9) > value for other in scores) if value is not None else None
+            line += [value, None if better is None else better + 1]
+        rows.append(tuple(line))
+    notes = ("alpha: credit of an abstention in CAA; the paper takes 0.25.",)
+    return Table(
+        "vb-alpha", "The ranking under other credits for an abstention.", tuple(columns), tuple(rows), notes=notes
+    )
 
 
 def statistics_table(families: Sequence[Family]) -> Table:
