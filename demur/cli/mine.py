@@ -22,8 +22,8 @@ EPILOG = """examples:
 The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json."""
 
 SHARED = (
-    "text", "lexical", "visual", "per_page", "diversity", "range_min", "range_max", "max_score", "min_score",
-    "absolute_margin", "relative_margin", "sampling", "cross_encoder",
+    "text", "lexical", "visual", "per_page", "own_page", "answer_pages", "diversity", "range_min", "range_max",
+    "max_score", "min_score", "absolute_margin", "relative_margin", "sampling", "cross_encoder",
 )  # fmt: skip
 """Arguments that are `demur.curation.mining_options.MiningOptions` by the same name, which holds their defaults."""
 
@@ -45,6 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="pages opened for an image (default: 10; VLM-DeflectionBench: 10,evqa=5)")  # fmt: skip
     parser.add_argument("--modes", help="modes to choose from, with commas (default: all that find pages or passages)")
     parser.add_argument("--per-page", type=positive, metavar="N", help="at most N of a kind from one page, for variety")
+    parser.add_argument("--own-page", choices=("keep", "drop"),
+                        help="other passages of gold's own page, the hardest distractors (default: keep)")  # fmt: skip
+    parser.add_argument("--answer-pages", choices=("keep", "drop"),
+                        help="pictures of a page whose passages hold the answer (default: drop)")  # fmt: skip
     parser.add_argument("--diversity", type=float, metavar="LAMBDA",
                         help="pick by maximal marginal relevance: 1 is the plain order, 0.5 usual")  # fmt: skip
     parser.add_argument("--rows", choices=("triplet", "n-tuple", "labeled-pair", "labeled-list"),

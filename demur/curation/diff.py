@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from demur.curation.release import Release
+from demur.curation.release.layout import ADDED
 from demur.records import Record, Sample
 
 
@@ -71,6 +72,8 @@ _FIELDS = ("question", "answers", "answerable", "topic", "cluster", "split", "li
 def difference(old: Release, new: Release) -> Difference:
     """Compare two releases sample by sample."""
     before, after = {s.id: s for s in old.samples()}, {s.id: s for s in new.samples()}
+    if not (old.states_lineage and new.states_lineage):  # one does not say: no sample is another for that
+        before, after = ({i: _unplaced(s) for i, s in samples.items()} for samples in (before, after))
     why_old = {d.sample: d.reason for d in old.drops() if not d.evidence}
     why_new = {d.sample: d.reason for d in new.drops() if not d.evidence}
     lost = {(d.sample, d.evidence): d.reason for d in new.drops() if d.evidence}
@@ -107,6 +110,13 @@ def difference(old: Release, new: Release) -> Difference:
         why_left=dict(Counter(x.why for x in left).most_common()),
         why_came=dict(Counter(x.why for x in came).most_common()),
     )
+
+
+def _unplaced(sample: Sample) -> Sample:
+    """The sample without what the first releases do not say of evidence."""
+    empty = dict.fromkeys(ADDED, "")
+    both = {role: tuple(e.model_copy(update=empty) for e in getattr(sample, role)) for role in ("gold", "negatives")}
+    return sample.model_copy(update=both)
 
 
 def _changed(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Changed | None:

@@ -3,6 +3,7 @@
 Mining asks it of hits and of a source's own negatives, a pool of the gold evidence of what a release is to be built
 from, verification of all evidence of a release.
 
+    gold                     gold evidence itself, a part of it, or what holds it (`demur.lineage`)
     query image              the very bytes of an image that is asked about (a passage's own picture counts too)
     near-duplicate of query  the same look, in another encoding or size
     near-duplicate of gold   the same words or the same look as gold evidence
@@ -18,6 +19,7 @@ from collections.abc import Callable
 
 from demur.answers import holds
 from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_text, showing
+from demur.lineage import Gold
 from demur.records import Document, Drop, Evidence, ImageRef, Sample
 
 STAGE = "mine"
@@ -39,6 +41,7 @@ class Leaks:
         answers: whether a text holds the answer; `demur.answers.holds` of the sample's answers when None.
         text_near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
         image_near: bits, of 64, within which two images are near-duplicates; below 0 only bytes are compared.
+        gold: the sample's gold evidence as it lies in an index; as it stands in the sample when None.
     """
 
     def __init__(
@@ -49,7 +52,9 @@ class Leaks:
         answers: Callable[[str], bool] | None = None,
         text_near: float = TEXT_NEAR,
         image_near: int = IMAGE_NEAR,
+        gold: Gold | None = None,
     ) -> None:
+        self.lineage = gold or Gold(sample.gold)
         self._answers = sample.answers
         self._holds = answers or (lambda text: holds(sample.answers, text, sample.question))
         self._as_query = showing(sample.images, looks, image_near)
@@ -68,6 +73,10 @@ class Leaks:
         image = item.image
         return next((id for id, shows in self._as_gold if shows(image)), "") if image is not None else ""
 
+    def part(self, item: Document | Evidence) -> str:
+        """The id of gold evidence that an item is, is a part of, holds, or overlaps with; "" of anything else."""
+        return next((e.id for e in self.lineage.parts(item)), "")
+
     def answer(self, item: Document | Evidence) -> bool:
         """Whether an answer stands in its title or text."""
         return self._holds(f"{item.title}\n{item.text}" if item.text is not None else item.title)
@@ -77,6 +86,8 @@ class Leaks:
         as_query = self.query(item)
         if as_query == AS_QUERY["same bytes"]:
             return as_query, ""
+        if gold := self.part(item):
+            return "gold", gold
         if gold := self.gold(item):
             return "near-duplicate of gold", gold
         if as_query:

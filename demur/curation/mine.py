@@ -13,7 +13,9 @@ A hit becomes a distractor unless it is, in this order of asking:
     unreadable               (images only) it is not where the index says, or not what it was
     query image, near-duplicate of gold, near-duplicate of query, holds the answer
                              see `demur.curation.leaks`, whose rule is the one for native negatives too
-    gold page                (images only) it lies on a page of gold evidence: it shows the same thing
+    gold page                an image on a page of gold evidence, which shows the same thing; other passages of that
+                             page where ``own_page`` is "drop"
+    page holds the answer    an image on a page one of whose passages does: what it shows may have the same answer
     repeated                 same words or same look as a distractor already taken
 
     within the margin of gold, scores too high, scores too low
@@ -40,12 +42,14 @@ from demur.curation.leaks import STAGE, Leaks
 from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_text, showing
 from demur.curation.select import Selection
 from demur.errors import UsageError
-from demur.lineage import Gold, document_of, page_of
+from demur.lineage import Gold, Shelf, document_of, page_of
 from demur.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
 
 Pool = Literal["text", "lexical", "visual"]
 """Kinds of distractors: found by dense text search, by words, by looks."""
 POOLS: tuple[Pool, ...] = get_args(Pool)
+PageRule = Literal["keep", "drop"]
+"""Whether something may be a distractor for what else its page holds."""
 
 CrossEncoder = Callable[[str, Sequence[str]], Sequence[float]]
 """(question, passages) to one score each, the higher the better an answer."""
@@ -78,6 +82,9 @@ def mine_text(
     looks: Callable[[ImageRef], Look | None] | None = None,
     dense_scores: Mapping[str, float] | None = None,
     gold: Gold | None = None,
+    shelf: Shelf | None = None,
+    own_page: PageRule = "keep",
+    answer_pages: PageRule = "drop",
 ) -> Mined:
     """Text distractors from hits on passages, best first.
 
@@ -99,9 +106,14 @@ def mine_text(
         dense_scores: document -> the score that ``selection`` is about, for hits whose own is another (reciprocal
             ranks, BM25). A hit that is missing is left out. None takes the hits' own.
         gold: the sample's gold evidence as it lies among the documents; found there when None.
+        shelf: the index, which tells what else lies on a page; no page is judged by its passages without it.
+        own_page: whether other passages of a page that gold evidence lies on may be distractors. They are the hardest
+            (VLM-DeflectionBench keeps them: equation 2 takes gold alone away), and may say the answer in other words.
+        answer_pages: whether a picture may be one, though a passage of its page holds the answer.
     """
     gold = gold or Gold(sample.gold, documents)
-    leaks = Leaks(sample, looks or (lambda image: None), answers=answers, text_near=near)
+    leaks = Leaks(sample, looks or (lambda image: None), answers=answers, text_near=near, gold=gold)
+    holding = _holding(leaks, shelf if answer_pages == "drop" else None)
     known = _known(sample, gold)
     gold_texts = [e.text for e in sample.gold if e.text]
     taken: list[Document] = []
@@ -118,6 +130,10 @@ def mine_text(
         leak = leaks.of(document)
         if leak[0]:
             return leak
+        if own_page == "drop" and gold.relation(document) == "gold page":
+            return "gold page", page_of(document)
+        if document.image is not None and (passage := holding(document)):
+            return "page holds the answer", passage
         if hit.document in like_gold:
             return "scores like gold", f"{like_gold[hit.document]:.4f}"
         twin = next((d.id for d in taken if d.text and same_text(text, d.text, near)), "")
@@ -125,6 +141,22 @@ def mine_text(
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
     return _mine(sample, hits, documents, objection, taken, wanted, gold, gold_score, per_page, diversity, dense_scores)
+
+
+def _holding(leaks: Leaks, shelf: Shelf | None) -> Callable[[Document], str]:
+    """What names a passage of a document's page that holds the answer; "" where none does, or no index tells."""
+    known: dict[str, str] = {}
+
+    def found(document: Document) -> str:
+        if shelf is None:
+            return ""
+        page = page_of(document)
+        if page not in known:
+            passages = (shelf.documents[id] for id in shelf.on_page(page))
+            known[page] = next((p.id for p in passages if p.text is not None and leaks.answer(p)), "")
+        return known[page]
+
+    return found
 
 
 def _known(sample: Sample, gold: Gold) -> Callable[[Document], str]:
@@ -189,6 +221,8 @@ def mine_visual(
     per_page: int | None = None,
     diversity: Diversity | None = None,
     gold: Gold | None = None,
+    shelf: Shelf | None = None,
+    answer_pages: PageRule = "drop",
 ) -> Mined:
     """Image distractors from hits on images, best first.
 
@@ -206,9 +240,12 @@ def mine_visual(
         per_page: as for `mine_text`.
         diversity: as for `mine_text`.
         gold: as for `mine_text`.
+        shelf: as for `mine_text`.
+        answer_pages: as for `mine_text`.
     """
     gold = gold or Gold(sample.gold, documents)
-    leaks = Leaks(sample, looks, answers=answers, image_near=near)
+    leaks = Leaks(sample, looks, answers=answers, image_near=near, gold=gold)
+    holding = _holding(leaks, shelf if answer_pages == "drop" else None)
     known = _known(sample, gold)
     taken: list[Document] = []
 
@@ -226,6 +263,8 @@ def mine_visual(
             return leak
         if gold.relation(document) == "gold page":
             return "gold page", page_of(document)
+        if passage := holding(document):
+            return "page holds the answer", passage
         twin = next((d.id for d in taken if d.image and showing([d.image], looks, near)(document.image)), "")
         return ("repeated", twin) if twin else ("", "")
 
@@ -247,6 +286,9 @@ def mine(
     gold_scores: Mapping[Pool, float] | None = None,
     dense_scores: Mapping[str, float] | None = None,
     gold: Gold | None = None,
+    shelf: Shelf | None = None,
+    own_page: PageRule = "keep",
+    answer_pages: PageRule = "drop",
 ) -> Mined:
     """Distractors of several kinds for one sample, each kind up to its quota, none twice.
 
@@ -263,6 +305,9 @@ def mine(
         gold_scores: kind -> ``gold_score`` of `mine_text` and `mine_visual`.
         dense_scores: of `mine_text`, for the kind ``text``.
         gold: as for `mine_text`.
+        shelf: as for `mine_text`.
+        own_page: as for `mine_text`.
+        answer_pages: as for `mine_text`.
 
     Returns:
         Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
@@ -292,6 +337,8 @@ def mine(
                 per_page=per_page,
                 diversity=various,
                 gold=gold,
+                shelf=shelf,
+                answer_pages=answer_pages,
             )
         else:
             mined = mine_text(
@@ -306,6 +353,9 @@ def mine(
                 looks=looks,
                 dense_scores=dense_scores if pool == "text" else None,
                 gold=gold,
+                shelf=shelf,
+                own_page=own_page,
+                answer_pages=answer_pages,
             )
         negatives += mined.negatives
         drops += mined.drops

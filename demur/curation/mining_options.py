@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from demur.curation.diversity import Diversity
-from demur.curation.mine import Pool
+from demur.curation.mine import PageRule, Pool
 from demur.curation.select import Selection
 from demur.errors import UsageError
 from demur.records import Record
@@ -33,6 +33,10 @@ class MiningOptions(Record):
     """Keep the samples' own negatives, before the mined ones."""
     per_page: int | None = Field(default=None, ge=1)
     """Most distractors of a kind from one page; None for any number."""
+    own_page: PageRule = "keep"
+    """Other passages of a page that gold evidence lies on: ``drop`` leaves them out. Pictures of it always are."""
+    answer_pages: PageRule = "drop"
+    """Pictures of a page one of whose passages holds the answer; ``keep`` judges a picture by its caption alone."""
     diversity: float | None = None
     """Weight of relevance in maximal marginal relevance, 0 to 1 (0.5 is usual); None picks by rank."""
     range_min: int = Field(default=0, ge=0)

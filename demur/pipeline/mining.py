@@ -87,6 +87,9 @@ def mine_samples(
                 gold_scores=case.golds,
                 dense_scores=case.dense,
                 gold=case.gold,
+                shelf=searcher,
+                own_page=plan.own_page,
+                answer_pages=plan.answer_pages,
             )
             if gone:  # each is told once, though a search may have found it again
                 known = {drop.evidence for drop in gone}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from demur.curation.mine import CrossEncoder, Pool
+from demur.curation.mine import CrossEncoder, PageRule, Pool
 from demur.curation.mining_options import MiningOptions
 from demur.curation.select import Selection
 from demur.errors import MissingExtra, StorageError, UsageError
@@ -38,6 +38,10 @@ class MiningPlan:
     cross_encoder: CrossEncoder | None = None
     diversity: float | None = None
     """Weight of relevance in maximal marginal relevance, 0 to 1; None picks by rank."""
+    own_page: PageRule = "keep"
+    """Other passages of a page that gold evidence lies on."""
+    answer_pages: PageRule = "drop"
+    """Pictures of a page one of whose passages holds the answer."""
 
     @classmethod
     def of(
@@ -70,6 +74,8 @@ class MiningPlan:
             native=options.native,
             cross_encoder=cross_encoder,
             diversity=options.diversity,
+            own_page=options.own_page,
+            answer_pages=options.answer_pages,
         )
 
     def __post_init__(self) -> None:

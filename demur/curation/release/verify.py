@@ -19,7 +19,8 @@ from demur.curation.release.layout import (
 )
 from demur.curation.release.opened import Picture, Release
 from demur.errors import DataError, DemurError
-from demur.records import AnswerSpec, Evidence, GateVerdict, Outcome, Sample
+from demur.lineage import page_of
+from demur.records import AnswerSpec, Evidence, GateVerdict, Modality, Outcome, Sample
 from demur.store import Problems, digest, file_digest, image_ref, read_json, read_records, why_invalid
 
 if TYPE_CHECKING:
@@ -141,10 +142,14 @@ def _leak_faults(
         leaks = Leaks(s, lambda image: looks.get(image.sha256))
         gold = {content(e): e.id for e in s.gold}
         for e in s.negatives:
-            if content(e) in gold:
+            if part := leaks.part(e):
+                yield f"{s.id}: distractor {e.id} is gold {part}, a part of it, or holds it"
+            elif content(e) in gold:
                 yield f"{s.id}: distractor {e.id} has the content of gold {gold[content(e)]}"
             elif again := leaks.gold(e):
                 yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {again}"
+            elif e.origin == "mined" and e.modality is Modality.IMAGE and leaks.lineage.relation(e) == "gold page":
+                yield f"{s.id}: distractor {e.id} is a picture of the page of gold evidence, {page_of(e)}"
         for role, evidence in (("gold", s.gold), ("distractor", s.negatives)):
             for e in evidence:
                 if e.image and (why := leaks.query(e)):
