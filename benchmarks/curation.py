@@ -33,8 +33,9 @@ from demur.curation.experience import Answers, Asked, Experience
 from demur.curation.funnel import Fate, Gate, Life, Probe, Rules, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, parse_recipe
-from demur.pipeline.curate import LifeStory, curate, gates_of
-from demur.pipeline.panel import ask_of
+from demur.pipeline.curate import curate, gates_of
+from demur.pipeline.decisions import Decision
+from demur.pipeline.panel import ask_of, last_told
 from demur.pipeline.planning import plan_build
 from demur.pipeline.rebuild import _linked
 from demur.pipeline.slots import Slots, ask_lives
@@ -326,7 +327,9 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     if not (root / "lazy" / "index").exists():
         shutil.copytree(root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked)
     lazy = curate(plan, root / "lazy")
-    stories = list(read_records(root / "exhaustive" / "build" / "lives.jsonl", LifeStory, Problems()))
+    build = root / "exhaustive" / "build"
+    stories = list(read_records(build / "decisions.jsonl", Decision, Problems()))
+    told = last_told(build / "journal.jsonl")
     pool = draw(plan.sources, root / "pool", seed=plan.seed)
     samples, documents = {s.id: s for s in pool.samples}, {d.id: d for d in pool.documents}
     truth: dict[str, dict[Probe, Label]] = {}
@@ -336,14 +339,12 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
         ids = [d["id"] for d in story.distractors]
         sample = samples[story.sample]
         sample = sample.model_copy(update={"negatives": tuple(Evidence.of(documents[i], Role.DISTRACTOR) for i in ids)})
-        labels = {(Stage.PARAMETRIC, ""): story.parametric, (Stage.SOLVABLE, ""): story.solvable}
-        labels |= {(Stage.DISTRACTOR, d["id"]): d["labels"] for d in story.distractors}
         table = truth.setdefault(story.sample, {})
-        for (stage, shown), said in labels.items():
-            asked = model.request(ask_of(sample, Probe("", stage, shown), 0, "none", Prompts()))
-            sizes[story.sample, stage, shown] = prompt_tokens(asked)
-            for gate, label in said.items():
-                table[Probe(gate, stage, shown)] = Label(label)
+        for probe, said in told[story.sample].items():
+            where = (story.sample, probe.stage, probe.distractor)
+            if where not in sizes:
+                sizes[where] = prompt_tokens(model.request(ask_of(sample, probe, 0, "none", Prompts())))
+            table[probe] = said.label
     found = Pool(
         gates_of(plan.specs()), {i: s.source for i, s in samples.items()},
         {s.sample: [d["id"] for d in s.distractors] for s in stories}, lambda i, p: truth[i][p],

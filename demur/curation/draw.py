@@ -70,11 +70,12 @@ class Drawn(NamedTuple):
         samples: those drawn, in the order of their sources.
         root: the folder that all image uris are relative to.
         sizes: source -> samples before the choice.
-        skipped: bad records left out because the user allowed it.
+        skipped: problems of records that were passed over because the user allowed it.
         hashes: source -> SHA-256 over all its documents and samples.
         repeated: samples left out because an earlier source asks the same about the same images.
         specs: source -> what the recipe says of it.
         looks: what images of the pool look like; those that the pool compared are known.
+        left_out: samples that are in no pool because the user allowed them to be left out, each with its reason.
     """
 
     documents: Documents
@@ -86,6 +87,7 @@ class Drawn(NamedTuple):
     repeated: int
     specs: dict[str, SourceSpec]
     looks: Looks
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def draw(
@@ -130,7 +132,11 @@ def draw(
         sizes[name] = sizes.get(name, 0) + part["samples"]
         hashes[name] = digest([hashes.get(name, ""), part["sha256_of_documents"], part["sha256_of_samples"]])
     problems = Problems()
+    left_out = []
     for row in read_records(place / "left-out.jsonl", LeftOut, Problems()):
+        if row.sample:
+            left_out.append(row)
+            continue
         problems.note(f"{row.source}: {row.reason}" if len(sources) > 1 else row.reason)
     problems.count(sum(row["bad"] for row in held["counts"]["sources"]) - len(problems))
     problems.settle(skip_bad=skip_bad)
@@ -141,7 +147,7 @@ def draw(
     looks = Looks(place, place / LOOKS, REMEMBERED)
     kept = _once(samples, looks) if len(specs) > 1 else samples
     repeated = len(samples) - len(kept)
-    return Drawn(Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, looks)
+    return Drawn(Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, looks, tuple(left_out))
 
 
 # --- the pool of a state of the sources ----------------------------------------------------------

@@ -114,4 +114,4 @@ def unfit(sample: Sample, looks: Callable[[ImageRef], Look | None]) -> str:
     if not sample.answers.choices and holds(sample.answers, sample.question, sample.question):
         return "the answer stands in the question"
     leaks = Leaks(sample, looks)
-    return next((f"its gold evidence {e.id} {IS[why]}" for e in sample.gold if (why := leaks.query(e))), "")
+    return next((f"its gold evidence {IS[why]}: {e.id}" for e in sample.gold if (why := leaks.query(e))), "")

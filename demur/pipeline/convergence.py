@@ -16,7 +16,10 @@ from demur.curation.funnel import Gate, Life, Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe
 from demur.indexing.encoders import Encoder
-from demur.pipeline.curate import LifeStory, ask_all, gates_of, opened
+from demur.pipeline.curate import ask_all, gates_of, opened
+from demur.pipeline.decisions import FILE as DECISIONS
+from demur.pipeline.decisions import Decision
+from demur.pipeline.panel import last_told
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Record
 from demur.store import Problems, locked, read_records, write_json, write_records
@@ -86,7 +89,7 @@ def convergence(
                 i: {g: label or Label.UNGRADED for g, label in life.of(Stage.PARAMETRIC).items()}
                 for i, life in sorted(lives.items())
             }
-            whole = _whole(plan, out / "build" / "lives.jsonl", table)
+            whole = _whole(plan, out / "build", table)
             found = converge(
                 table, gates, watched or gates, whole=whole, order=order, rule=plan.rules.parametric,
                 threshold=threshold, seed=plan.seed,
@@ -101,27 +104,26 @@ def convergence(
 
 
 def _whole(
-    plan: BuildRecipe, lives: Path, table: Mapping[str, Mapping[str, Label]]
+    plan: BuildRecipe, build: Path, table: Mapping[str, Mapping[str, Label]]
 ) -> Callable[[Sequence[str]], list[str] | None]:
     """Gates -> samples that a build with these alone (and those that are asked with evidence only) would keep.
 
     Args:
         plan: the recipe.
-        lives: what its build noted; it may be missing, lazy or of another recipe: the answer is then None.
+        build: its build folder; where what it decided is missing, or not all was asked, the answer is None.
         table: labels without evidence.
     """
     labels: dict[str, dict[Probe, Label]] = {}
     candidates: dict[str, list[str]] = {}
-    for story in read_records(lives, LifeStory, Problems()) if lives.exists() else ():
-        said = {(Stage.SOLVABLE, ""): story.solvable}
-        said |= {(Stage.DISTRACTOR, str(d["id"])): d["labels"] for d in story.distractors}
-        candidates[story.sample] = [str(d["id"]) for d in story.distractors]
-        labels[story.sample] = {
-            Probe(gate, stage, shown): Label(label)
-            for (stage, shown), by_gate in said.items()
-            for gate, label in by_gate.items()
-            if label in set(Label)
-        }
+    told = last_told(build / "journal.jsonl")
+    for decided in read_records(build / DECISIONS, Decision, Problems()) if (build / DECISIONS).exists() else ():
+        mine = candidates[decided.sample] = [str(d["id"]) for d in decided.distractors]
+        known = {p: said.label for p, said in told.get(decided.sample, {}).items()}
+        for gate in decided.skipped.get(Stage.SOLVABLE.value, ()):
+            known[Probe(gate, Stage.SOLVABLE)] = Label.SKIPPED
+        for d in decided.distractors:
+            known |= {Probe(gate, Stage.DISTRACTOR, str(d["id"])): Label.SKIPPED for gate in d["skipped"]}
+        labels[decided.sample] = {p: v for p, v in known.items() if p.stage is Stage.SOLVABLE or p.distractor in mine}
     everyone = gates_of(plan.specs())
 
     def kept(added: Sequence[str]) -> list[str] | None:

@@ -3,9 +3,10 @@
     pool -> Stage I (gates without evidence) -> Stage II (mine distractors) -> Stage III (quality) -> freeze
 
 What every gate said is kept in ``build/journal.jsonl`` as it is said (`demur.pipeline.panel`): a killed build goes
-on where it was, and a later build with more gates asks only what is new. ``build/lives.jsonl`` tells the life of
-every sample, for `demur explain`. The release itself holds nothing that depends on the order of work, nor on which
-of the unneeded questions were asked: a lazy, an exhaustive, a resumed and a rebuilt one are the same bytes.
+on where it was, and a later build with more gates asks only what is new. ``build/decisions.jsonl`` says what was
+decided about every sample (`demur.pipeline.decisions`). The release itself holds nothing that depends on the order of
+work, nor on which of the unneeded questions were asked: a lazy, an exhaustive, a resumed and a rebuilt one are the same
+bytes.
 """
 
 from __future__ import annotations
@@ -13,18 +14,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from pydantic import Field
 
 from demur.answers import holds
 from demur.curation.costs import naive_calls
 from demur.curation.draw import Drawn, draw
 from demur.curation.experience import Experience
-from demur.curation.funnel import HELD, MINING, Fate, Gate, Life, Probe, Stage
+from demur.curation.funnel import HELD, Fate, Gate, Life, Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.release import FunnelStep, Release, freeze, verify
@@ -32,6 +31,8 @@ from demur.errors import ReleaseError, UsageError
 from demur.indexing.build import build_index
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.askable import all_can_be_asked
+from demur.pipeline.decisions import FILE as DECISIONS
+from demur.pipeline.decisions import all_drops, decision, funnel
 from demur.pipeline.evaluate import Judge
 from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.panel import RETESTED, Panel, Told, model_options
@@ -41,7 +42,7 @@ from demur.pipeline.provenance import about, verdicts
 from demur.pipeline.slots import LIVES_ALONGSIDE, Slots, ask_lives, at_once
 from demur.pipeline.stage_two import mine_pool
 from demur.pipeline.steps import QUIET, Steps
-from demur.records import Drop, ImageRef, Record, Sample
+from demur.records import ImageRef, Sample
 from demur.retrieval.recall import Choice
 from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
@@ -54,15 +55,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.calls import Budget
-
-
-STEPS = {
-    "I parametric gate": {"parametric"},
-    "II distractors mined": {MINING},
-    "III quality control": {"solvable", "distractors"},
-    "verdicts had": {HELD},
-}
-"""Steps of the funnel behind the pool, and the stages in which a sample leaves there."""
 
 
 class Built(NamedTuple):
@@ -79,25 +71,6 @@ class Built(NamedTuple):
     """Calls that Algorithm 1 makes for the same release, run naively."""
     held: int
     """Samples held out because a verdict could not be had; the same command asks again where no answer came."""
-
-
-class LifeStory(Record):
-    """One line of ``build/lives.jsonl``: all that a build came to know of one sample."""
-
-    sample: str
-    question: str
-    topic: str = ""
-    kept: bool
-    stage: str
-    """The stage that dropped it; "" when kept."""
-    why: str
-    parametric: dict[str, str]
-    """gate -> label (``not asked`` where it could not matter any more)."""
-    solvable: dict[str, str]
-    distractors: tuple[dict[str, Any], ...] = ()
-    """id, title, origin, mode, rank, score, labels by gate, fate; of each candidate, best first."""
-    answers: dict[str, str] = Field(default_factory=dict)
-    """``stage/gate`` -> what it answered (its first 300 characters)."""
 
 
 class Workshop(NamedTuple):
@@ -331,7 +304,8 @@ async def _curate(
     await ask_all(panel, samples, lives, frozenset(Stage), steps, hurry=hurry)
 
     fates = {i: _certain(life.fate()) for i, life in lives.items()}
-    write_records(out / "build" / "lives.jsonl", (_story(samples[i], lives[i], fates[i], panel) for i in sorted(fates)))
+    decided = (decision(samples[i], lives[i], fates[i], panel) for i in sorted(fates))
+    write_records(out / "build" / DECISIONS, decided)
     kept = [_finished(samples[i], fate) for i, fate in fates.items() if fate.kept]
     if not kept:
         why = Counter(f.why for f in fates.values()).most_common()
@@ -340,8 +314,8 @@ async def _curate(
             item=plan.name,
             cure="lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
         )
-    drops = all_drops(drops, fates)
-    funnel = _funnel(pool, fates)
+    drops = all_drops(drops, fates, pool.left_out)
+    steps_taken = funnel(pool, fates)
     recall = [row for choice in choices for row in _recall_rows(choice)]
 
     steps.stage("ask kept samples again")
@@ -350,7 +324,7 @@ async def _curate(
     said = await asyncio.to_thread(about, plan, shop, searcher, lives, fates, kept, choices, retest)
     freeze(
         out / "release", name=plan.name, version=plan.version, samples=kept, read_image=shop.read, drops=drops,
-        funnel=funnel, recall=recall, about=said,
+        funnel=steps_taken, recall=recall, about=said,
         gates=[v for s in kept for v in verdicts(s, lives[s.id], panel)],
     )  # fmt: skip
     release = Release.open(out / "release")
@@ -362,7 +336,7 @@ async def _curate(
     held = sum(f.stage == HELD for f in fates.values())
     used = sum(label is not Label.SKIPPED for life in lives.values() for label in life.labels.values())
     naive = sum(map(naive_calls, lives.values()))
-    return Built(release, funnel, recall, dict(panel.asked), used, naive, held)
+    return Built(release, steps_taken, recall, dict(panel.asked), used, naive, held)
 
 
 def _skip(panel: Panel, sample: Sample, life: Life, question: Probe) -> None:
@@ -440,80 +414,9 @@ def _certain(fate: Fate | None) -> Fate:
     return fate
 
 
-def all_drops(mined: Iterable[Drop], fates: Mapping[str, Fate]) -> list[Drop]:
-    """What left a build: of samples that stay the distractors, by mining and by gates; of others the sample itself.
-
-    Args:
-        mined: of mining; where one names no evidence, it says why its sample could not be mined for, and this is the
-            detail of the sample's own if it was left with too few distractors.
-        fates: sample -> what became of it.
-    """
-    drops: list[Drop] = []
-    told: dict[str, list[str]] = {}
-    for drop in mined:
-        if not drop.evidence:
-            told.setdefault(drop.sample, []).append(f"mining: {drop.reason}{drop.detail and ': '}{drop.detail}")
-        elif fates[drop.sample].kept:
-            drops.append(drop)
-    for i, fate in fates.items():
-        if fate.kept:
-            drops += [Drop(sample=i, evidence=e, stage="distractor", reason=why) for e, why in fate.lost]
-        else:
-            mining = told.get(i, ()) if fate.stage in (MINING, "distractors") else ()
-            drops.append(Drop(sample=i, stage=fate.stage, reason=fate.why, detail="; ".join(mining)))
-    return drops
-
-
 def _finished(sample: Sample, fate: Fate) -> Sample:
     stay = set(fate.survivors)
     return sample.model_copy(update={"negatives": tuple(e for e in sample.negatives if e.id in stay)})
-
-
-def _story(sample: Sample, life: Life, fate: Fate, panel: Panel) -> LifeStory:
-    def labels(stage: Stage, distractor: str = "") -> dict[str, str]:
-        return {g: "not asked" if v is None else v.value for g, v in life.of(stage, distractor).items()}
-
-    lost, stay = dict(fate.lost), set(fate.survivors)
-    by_id = {e.id: e for e in sample.negatives}
-    candidates = []
-    for d in life.distractors:
-        e = by_id[d]
-        became = "stays" if d in stay else lost.get(d, "the sample left")
-        candidates.append({
-            "id": d, "title": e.title, "origin": e.origin, "mode": e.mode, "rank": e.rank, "score": e.score,
-            "labels": labels(Stage.DISTRACTOR, d), "fate": became,
-        })  # fmt: skip
-    answers = {
-        f"{probe.stage.value}{'/' + probe.distractor if probe.distractor else ''}/{probe.gate}": told.answer
-        for probe in life.labels
-        if (told := panel.told.get((sample.id, probe))) is not None and told.answer
-    }
-    return LifeStory(
-        sample=sample.id, question=sample.question, topic=sample.topic, kept=fate.kept, stage=fate.stage, why=fate.why,
-        parametric=labels(Stage.PARAMETRIC), solvable=labels(Stage.SOLVABLE), distractors=tuple(candidates),
-        answers=dict(sorted(answers.items())),
-    )  # fmt: skip
-
-
-def _funnel(pool: Drawn, fates: Mapping[str, Fate]) -> list[FunnelStep]:
-    """Counts per stage; they add up: what a stage kept is what the next one entered with."""
-    total = sum(pool.sizes.values())
-    chosen = len(pool.samples)
-    gone_before = {
-        "not drawn": total - chosen - pool.repeated,
-        "an earlier source asks the same": pool.repeated,
-    }
-    steps = [FunnelStep(stage="pool", entered=total, kept=chosen, dropped={k: v for k, v in gone_before.items() if v})]
-    left = list(fates.values())
-    for name, stages in STEPS.items():
-        gone = [f for f in left if f.stage in stages]
-        steps.append(
-            FunnelStep(
-                stage=name, entered=len(left), kept=len(left) - len(gone), dropped=dict(Counter(f.why for f in gone))
-            )
-        )
-        left = [f for f in left if f.stage not in stages]
-    return steps
 
 
 def _recall_rows(choice: Choice) -> list[dict[str, Any]]:

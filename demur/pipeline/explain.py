@@ -1,23 +1,46 @@
-"""The whole life of one sample, from a release and, where it is still there, the build folder beside it."""
+"""All that is known of one sample: what was decided, and what the gates said.
+
+From a release and, where it is still there, the build folder beside it: its decisions, its journal, its pool.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from demur.curation.draw import built
+from demur.curation.funnel import Probe, Stage
+from demur.curation.gate import Label
+from demur.curation.pool import Pool
 from demur.curation.release import Release
 from demur.errors import StorageError, UsageError
-from demur.pipeline.curate import LifeStory
-from demur.records import GateVerdict
+from demur.pipeline.decisions import FILE, SOURCES, Decision
+from demur.pipeline.panel import Told, last_told
+from demur.records import Drop, GateVerdict, Record, Sample
 from demur.store import Problems, read_jsonl, read_records
 
 
-class Explained(LifeStory):
-    """A sample's life, and what is not known of it."""
+class Explained(Record):
+    """A sample, what became of it, and what is not known of it."""
 
+    sample: str
+    question: str
+    topic: str = ""
+    kept: bool
+    stage: str
+    """Where it left; "" when kept."""
+    why: str
+    parametric: dict[str, str] = Field(default_factory=dict)
+    """gate -> label: ``not asked`` where it did not matter any more, ``cannot be asked: ...`` where it could not be."""
+    solvable: dict[str, str] = Field(default_factory=dict)
+    distractors: tuple[dict[str, Any], ...] = ()
+    """id, title, origin, mode, rank, score, labels by gate, fate; of each candidate, best first."""
+    answers: dict[str, str] = Field(default_factory=dict)
+    """``stage/gate`` (or ``distractor/ID/gate``) -> what it answered, its first 300 characters."""
     notes: tuple[str, ...] = ()
 
 
@@ -25,40 +48,87 @@ def explain(folder: Path, sample: str) -> Explained:
     """Tell what became of a sample and why.
 
     Args:
-        folder: a release; its ``../build/lives.jsonl`` knows more than the release, if it belongs to it.
+        folder: a release; the ``build`` folder beside it knows more than the release, if it belongs to it.
         sample: id.
 
     Raises:
         ReleaseError: not a release.
-        UsageError: neither kept nor dropped by it; names the nearest id.
+        UsageError: the sources had no such sample, as far as is known; names the nearest id.
     """
     release = Release.open(folder)
+    build = folder.resolve().parent / "build"
     drops = [d for d in release.drops() if d.sample == sample]
     kept = next((s for s in release.samples() if s.id == sample), None)
     gone = next((d for d in drops if not d.evidence), None)
     if kept is None and gone is None:
+        if (other := _in_the_pool(build, sample)) is not None:
+            return Explained(
+                sample=sample, question=other.question, topic=other.topic, kept=False, stage="pool",
+                why="not drawn from the pool (per_topic), or an earlier source asks the same",
+            )  # fmt: skip
         known = [*release.ids("samples"), *(d.sample for d in release.drops() if not d.evidence)]
         near = get_close_matches(sample, known, n=3, cutoff=0.6)
         raise UsageError(
             f"this release neither kept nor dropped a sample {sample!r}", item=str(folder),
             cure=f"did you mean {' or '.join(near)}?" if near else "data/samples.parquet and drops.jsonl hold the ids",
         )  # fmt: skip
-    story = _story(folder.resolve().parent / "build" / "lives.jsonl", sample)
-    if story is not None and story.kept == (kept is not None) and (gone is None or gone.reason == story.why):
+    if gone is not None and gone.stage == SOURCES:
+        return Explained(sample=sample, question="", kept=False, stage=SOURCES, why=gone.reason, notes=(gone.detail,))
+    decided = _decision(build / FILE, sample)
+    if decided is not None and decided.kept == (kept is not None) and (gone is None or gone.reason == decided.why):
         mined = [d for d in drops if d.stage == "mine"]
-        notes = tuple(f"not taken as a distractor: {d.evidence} - {d.reason}" for d in mined)
+        notes = [f"not taken as a distractor: {d.evidence} - {d.reason}" for d in mined]
         if gone is not None and gone.detail:
-            notes = (gone.detail, *notes)
-        return Explained(**story.model_dump(), notes=notes)
-    note = "the build's lives.jsonl is not beside the release (or is of another build): told from the release alone"
+            notes.insert(0, gone.detail)
+        told = last_told(build / "journal.jsonl", sample).get(sample, {})
+        return _whole(release, decided, told, notes)
+    note = f"the build's {FILE} is not beside the release (or is of another build): told from the release alone"
     if kept is None:
         assert gone is not None
         return Explained(
-            sample=sample, question="", kept=False, stage=gone.stage, why=gone.reason, parametric={}, solvable={},
+            sample=sample, question="", kept=False, stage=gone.stage, why=gone.reason,
             notes=tuple(filter(None, (note, gone.detail))),
         )  # fmt: skip
+    return _from_the_release(release, kept, drops, note)
+
+
+def _whole(release: Release, decided: Decision, told: Mapping[Probe, Told], notes: list[str]) -> Explained:
+    """A decision with what the gates said."""
+    models: Mapping[str, Any] = release.manifest.get("gate_models") or {}
+
+    def labels(stage: Stage, shown: str, skipped: Mapping[str, str]) -> dict[str, str]:
+        found = {}
+        for gate in release.manifest.get("gates") or ():
+            if stage.value in models.get(gate, {}).get("stages", ()):
+                said = told.get(Probe(gate, stage, shown))
+                found[gate] = "not asked" if said is None else said.label.value
+                if said is not None and said.label is Label.UNGRADED and said.why:
+                    found[gate] += f": {said.why}"
+                if gate in skipped:
+                    found[gate] = f"cannot be asked: {skipped[gate]}"
+        return found
+
+    distractors = tuple(
+        {k: v for k, v in d.items() if k not in ("skipped", "fate")}
+        | {"labels": labels(Stage.DISTRACTOR, d["id"], d["skipped"]), "fate": d["fate"]}
+        for d in decided.distractors
+    )
+    shown = {str(d["id"]) for d in decided.distractors}
+    return Explained(
+        **decided.model_dump(exclude={"skipped", "distractors"}), distractors=distractors, notes=tuple(notes),
+        parametric=labels(Stage.PARAMETRIC, "", decided.skipped.get(Stage.PARAMETRIC.value, {})),
+        solvable=labels(Stage.SOLVABLE, "", decided.skipped.get(Stage.SOLVABLE.value, {})),
+        answers=dict(sorted(
+            (f"{p.stage.value}{'/' + p.distractor if p.distractor else ''}/{p.gate}", said.answer)
+            for p, said in told.items() if said.answer and (not p.distractor or p.distractor in shown)
+        )),
+    )  # fmt: skip
+
+
+def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: str) -> Explained:
+    """What a release alone knows of a sample that it holds."""
     said = list(read_records(release.folder / "gates.jsonl", GateVerdict, Problems()))
-    mine = [v for v in said if v.sample == sample]
+    mine = [v for v in said if v.sample == kept.id]
     alone = {v.evidence: v.labels for v in mine if v.stage == "distractor"}
     first = next((v for v in mine if v.stage == "parametric"), None)
     distractors: list[dict[str, Any]] = [
@@ -74,18 +144,26 @@ def explain(folder: Path, sample: str) -> Explained:
         for d in drops
     ]  # fmt: skip
     return Explained(
-        sample=sample, question=kept.question, topic=kept.topic, kept=True, stage="", why="kept",
-        parametric=first.labels if first else {}, solvable={}, distractors=tuple(distractors),
+        sample=kept.id, question=kept.question, topic=kept.topic, kept=True, stage="", why="kept",
+        parametric=first.labels if first else {}, distractors=tuple(distractors),
         answers={f"parametric/{g}": a for g, a in first.answers.items()} if first else {}, notes=(note,),
     )  # fmt: skip
 
 
-def _story(path: Path, sample: str) -> LifeStory | None:
-    """What a build beside the release knows of a sample; None where it knows nothing that can be read."""
+def _decision(path: Path, sample: str) -> Decision | None:
+    """What a build beside the release decided about a sample; None where it knows nothing that can be read."""
     try:
         for _, line in read_jsonl(path, Problems()):
             if line.get("sample") == sample:
-                return LifeStory.model_validate(line)
+                return Decision.model_validate(line)
     except (StorageError, ValidationError):
         return None
     return None
+
+
+def _in_the_pool(build: Path, sample: str) -> Sample | None:
+    """The sample of the build's pool, where the pool is still there."""
+    name = built(build / "pool")
+    if not name or not (build / "pool" / name / "pool.json").is_file():
+        return None
+    return next((s for s in Pool(build / "pool" / name).samples() if s.id == sample), None)

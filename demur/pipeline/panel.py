@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -159,7 +159,13 @@ class Panel:
         self._judge_key = judge_key(judge)
         self._systems: dict[tuple[str, int], System] = {}
         self._failures: Counter[str] = Counter()
-        self._known = read_journal(journal)
+        self._known: dict[str, Told] = {}
+        self._last: dict[tuple[str, Probe, int], str] = {}
+        """What was asked -> the key of its last line."""
+        for line in read_journal(journal):
+            self._last[line.sample, line.probe, line.draw] = line.key
+            if line.final:
+                self._known[line.key] = line.told
         self._resumed = bool(self._known)
         self._journal = JsonlLog(journal)
         self._free = {name: asyncio.Semaphore(each) for name in specs}
@@ -213,8 +219,26 @@ class Panel:
         try:
             key = key_of(system, ask, sample, self._judge_key, draw)
         except UsageError as error:  # this one question does not fit into the model's prompt
-            return ask, "", Told(Label.UNGRADED, "", error.message)
-        return ask, key, self._known.get(key)
+            told = Told(Label.UNGRADED, "", error.message)
+            self._note("", sample.id, probe, draw, told, final=False)
+            return ask, "", told
+        told_before = self._known.get(key)
+        if told_before is not None:
+            self._note(key, sample.id, probe, draw, told_before, final=True)
+        return ask, key, told_before
+
+    def _note(self, key: str, sample: str, probe: Probe, draw: int, told: Told, *, final: bool) -> None:
+        """Keep in the journal what holds now, unless the last line about this question says so already."""
+        if self._last.get((sample, probe, draw)) == key:
+            return
+        self._last[sample, probe, draw] = key
+        if final:
+            self._known[key] = told
+        self._journal.append({
+            "key": key, "gate": probe.gate, "sample": sample, "stage": probe.stage.value,
+            "evidence": probe.distractor, "draw": draw, "label": told.label.value, "answer": told.answer,
+            "why": told.why, **({} if final else {"final": False}),
+        })  # fmt: skip
 
     async def _tell(self, sample: Sample, probe: Probe, draw: int) -> Told:
         ask, key, told = self._look(sample, probe, draw)
@@ -223,13 +247,7 @@ class Panel:
         async with self._free[probe.gate]:
             told, final = await self._put(probe.gate, ask, sample, draw)
         self.asked[probe.gate] += 1
-        if final:
-            self._known[key] = told
-            self._journal.append({
-                "key": key, "gate": probe.gate, "sample": sample.id, "stage": probe.stage.value,
-                "evidence": probe.distractor, "draw": draw, "label": told.label.value, "answer": told.answer,
-                "why": told.why,
-            })  # fmt: skip
+        self._note(key if final else f"-{key}", sample.id, probe, draw, told, final=final)
         return told
 
     async def _put(self, gate: str, ask: Ask, sample: Sample, draw: int) -> tuple[Told, bool]:
@@ -271,13 +289,34 @@ def _why(verdict: Verdict | None, response: Response) -> str:
     return "the judge gave no verdict" if verdict is None else verdict.reason or verdict.status.value
 
 
-def read_journal(journal: Path) -> dict[str, Told]:
-    """Verdicts of a journal by key; a torn or foreign line is passed over, so that its question is asked again."""
-    known: dict[str, Told] = {}
-    if journal.exists():
-        for _, line in read_jsonl(journal, Problems()):
-            try:
-                known[str(line["key"])] = Told(Label(line["label"]), str(line["answer"]), str(line["why"]))
-            except (KeyError, ValueError):
-                continue
-    return known
+class JournalLine(NamedTuple):
+    """One line of a journal."""
+
+    key: str
+    sample: str
+    probe: Probe
+    draw: int
+    told: Told
+    final: bool
+    """Whether it stands for good; an answer that never came is asked for again."""
+
+
+def read_journal(journal: Path) -> Iterator[JournalLine]:
+    """The lines of a journal, oldest first; a torn or foreign one is passed over: its question is asked again."""
+    for _, line in read_jsonl(journal, Problems()) if journal.exists() else ():
+        try:
+            told = Told(Label(line["label"]), str(line["answer"]), str(line["why"]))
+            probe = Probe(str(line["gate"]), Stage(line["stage"]), str(line["evidence"]))
+            final = line.get("final", True) is not False
+            yield JournalLine(str(line["key"]), str(line["sample"]), probe, int(line["draw"]), told, final)
+        except (KeyError, TypeError, ValueError):
+            continue
+
+
+def last_told(journal: Path, sample: str | None = None) -> dict[str, dict[Probe, Told]]:
+    """Sample -> what was asked -> what the gate said, as the folder's last build knew it; of one sample, or all."""
+    found: dict[str, dict[Probe, Told]] = {}
+    for line in read_journal(journal):
+        if not line.draw and sample in (None, line.sample):
+            found.setdefault(line.sample, {})[line.probe] = line.told
+    return found

@@ -34,7 +34,7 @@ from demur.records import Modality, Record, Request, Sample
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit
 from demur.scenarios.systems.model import ModelSystem
-from demur.store import Problems, read_image, read_jsonl, seed_of
+from demur.store import read_image, seed_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -362,19 +362,14 @@ def _verdicts(journals: Sequence[Path], sources: Mapping[str, str], rules: Rules
     told: dict[str, dict[Stage, dict[str, dict[str, Label]]]] = {}
     had: Counter[tuple[str, Stage]] = Counter()
     seen: set[str] = set()
-    for path in journals:
-        for _, line in read_jsonl(path, Problems()) if path.exists() else ():
-            try:
-                stage, label = Stage(line["stage"]), Label(line["label"])
-                sample, gate, key = str(line["sample"]), str(line["gate"]), str(line["key"])
-            except (KeyError, ValueError):
-                continue
-            if line.get("draw", 0) or key in seen or label in (Label.UNGRADED, Label.SKIPPED):
-                continue
-            seen.add(key)
-            had[gate, stage] += 1
-            of_sample = told.setdefault(sample, {s: {} for s in Stage})
-            of_sample[stage].setdefault(str(line.get("evidence", "")), {})[gate] = label
+    for line in (line for path in journals for line in read_journal(path)):
+        if line.draw or line.key in seen or not line.final or line.told.label in (Label.UNGRADED, Label.SKIPPED):
+            continue
+        seen.add(line.key)
+        gate, stage, evidence = line.probe
+        had[gate, stage] += 1
+        of_sample = told.setdefault(line.sample, {s: {} for s in Stage})
+        of_sample[stage].setdefault(evidence, {})[gate] = line.told.label
     patterns: dict[tuple[str, Stage], Counter[Answers]] = defaultdict(Counter)
     for sample, stages in told.items():
         for stage in Stage:
@@ -477,7 +472,7 @@ def plan_convergence(
     folder = out / "build"
     pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad)
     judge, prompts = open_judge(plan.judge), Prompts()
-    known = read_journal(folder / "journal.jsonl")
+    known = {line.key for line in read_journal(folder / "journal.jsonl") if line.final}
     total = Plan()
     for spec in (*(s for s in plan.gates if Stage.PARAMETRIC in s.stages), *plan.monitors):
         kind, _, name = spec.system.partition(":")

@@ -1,5 +1,5 @@
 from demur.curation.funnel import Fate
-from demur.pipeline.curate import all_drops
+from demur.pipeline.decisions import all_drops
 from demur.records import Drop
 
 

@@ -181,7 +181,7 @@ def change_manifest(change):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (change_manifest(lambda m: m["pools"].update(towns=99)), "pools hold 99 samples, the funnel begins with 14"),
+        (change_manifest(lambda m: m["pools"].update(towns=99)), "pools hold 99 samples, the funnel has 14"),
         (change_manifest(lambda m: m["drawn"].update(towns=13)), "drawn adds up to 13, not 14"),
         (change_manifest(lambda m: m.update(chosen_from_pool=13)), "chosen_from_pool is 13, the funnel took 14"),
         (change_manifest(lambda m: m["pool_by_topic"].update(ports=1)), "pool_by_topic adds up to"),
@@ -425,7 +425,7 @@ def test_explain_names_the_nearest_id_and_survives_a_broken_build_folder(release
     kept = next(Release.open(release).ids("samples"))
     assert main(["explain", str(tmp_path / "out" / "release"), kept + "0x"]) == 2
     assert f"did you mean {kept}" in capsys.readouterr().err
-    (tmp_path / "out" / "build" / "lives.jsonl").write_text(json.dumps({"sample": kept, "kept": 3}) + "\n{\n")
+    (tmp_path / "out" / "build" / "decisions.jsonl").write_text(json.dumps({"sample": kept, "kept": 3}) + "\n{\n")
     (tmp_path / "out" / "convergence.json").write_text('{"name": "towns", "version": "1.0.0", "rounds": [3]}')
     assert main(["explain", str(tmp_path / "out" / "release"), kept]) == 0
     assert "told from the release alone" in capsys.readouterr().out

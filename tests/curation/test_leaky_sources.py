@@ -63,8 +63,8 @@ def test_samples_that_give_their_answer_away_are_told_and_left_out(source, tmp_p
         curate(world.recipe(source, KNOWS_NOTHING), tmp_path / "out")
     assert raised.value.problems == (
         "questions.jsonl:1 (q0): the answer stands in the question",
-        "questions.jsonl:2 (q1): its gold evidence same is the query image itself",
-        "questions.jsonl:4 (q3): its gold evidence small shows the query image, in another encoding or size",
+        "questions.jsonl:2 (q1): its gold evidence is the query image itself: same",
+        "questions.jsonl:4 (q3): its gold evidence shows the query image, in another encoding or size: small",
     )
     built = curate(world.recipe(source, KNOWS_NOTHING), tmp_path / "out", skip_bad=True)
     assert not {"q0", "q1", "q3"} & {s.id for s in built.release.samples()}

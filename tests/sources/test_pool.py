@@ -115,8 +115,10 @@ def test_bad_rows_behind_the_first_thousand_are_counted(tmp_path, for_release):
     assert (counts.samples, counts.sources[0].bad) == (N, bad)
     list(source.samples())  # told once, however often it is read
     assert len(source.problems) == bad
-    left = [json.loads(line) for line in (tmp_path / "pool/left-out.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "pool/left-out.jsonl").read_text().splitlines()]
+    left = [row for row in rows if not row["sample"]]
     assert (len(left), left[-1]["reason"]) == (PROBLEMS_KEPT + 1, "... and 9 more")
+    assert [row["sample"] for row in rows if row["sample"]] == [f"b{n}" for n in range(PROBLEMS_KEPT)] * for_release
 
 
 def test_a_draw_and_a_check_count_all_bad_rows(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -35,8 +36,12 @@ class LeftOut(Record):
 
     source: str
     sample: str = ""
-    """Prefixed id; "" for a row that no sample could be made of."""
+    """Prefixed id, or the place of a row whose id is that of another; "" for a line about anything else."""
     reason: str
+
+
+_ROW = re.compile(r"(?P<place>[^:]+:[^:\s]+)(?: \((?P<id>.*?)\))?: (?P<why>.*)", re.DOTALL)
+"""A line of an adapter about one row: ``questions.jsonl:4 (q3): no answers``."""
 
 
 class DuplicateOf(Record):
@@ -124,6 +129,7 @@ def build(
     write_records(out / "duplicates.jsonl", writer.twins_found)
     left_out = [
         *writer.left_out,
+        *(row for name in names if for_release for row in writer.lost_rows(name)),
         *(LeftOut(source=name, reason=line) for name in names for line in writer.problems[name].told()),
     ]
     write_records(out / "left-out.jsonl", left_out)
@@ -193,6 +199,10 @@ class _Writer:
         self.limit = limit
         self.problems: dict[str, OnceEach] = {}
         self.left_out: list[LeftOut] = []
+        self._rows: dict[str, dict[str, LeftOut]] = {}
+        """Source -> place -> what its adapter said of a row that no sample came from so far."""
+        self._files: dict[str, set[str]] = {}
+        """Source -> files that samples come from: rows of others are of documents."""
         self.twins_found: list[DuplicateOf] = []
         self._twins = twins
         self._tallies: dict[str, Tally] = {}
@@ -209,29 +219,35 @@ class _Writer:
         tally = self._tallies.setdefault(source.name, Tally())
         noted = self.problems.setdefault(source.name, OnceEach())
         self.images.begin(source)
+        rows = self._rows.setdefault(source.name, {})
+        files = self._files.setdefault(source.name, set())
         for sample in islice(source.samples(), self.limit):
-            self._note(part)
+            self._note(part, rows)
             self._read[source.name] += 1
+            rows.pop(sample.source_ref, None)
+            files.add(sample.source_ref.rpartition(":")[0])
             place = f"{sample.source_ref} ({sample.id})"
             if not self._sample_ids.add(f"{source.name}:{sample.id}"):
                 noted.add(place, "two samples have this id")
+                self._leave_out(source, place, "two samples have this id")
                 continue
             try:
                 pooled = self._pooled(sample, source)
                 line = _line(pooled)
             except (DataError, StorageError, ValueError) as error:
                 noted.add(place, str(error))
+                self._leave_out(source, f"{self._prefix(source)}{sample.id}", str(error))
                 continue
             if defect := sample.attributes.get(DEFECT, ""):
                 self._defective[source.name] += 1
                 if self.fit_only:
                     for statement in defect.split("; "):
                         noted.add(place, statement)
-                else:
-                    self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
+                self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
                 continue
             if self.fit_only and (why := unfit(pooled, self.images.looks)):
                 noted.add(place, why)
+                self._leave_out(source, pooled.id, why)
                 continue
             if self._is_twin(pooled):
                 self._dropped[source.name] += 1
@@ -241,7 +257,20 @@ class _Writer:
             part.samples += 1
             part.hashes["samples"].update(line[:-1])
             yield line
-        self._note(part)
+        self._note(part, rows)
+
+    def _leave_out(self, source: Source, sample: str, why: str) -> None:
+        """Note a sample that a release cannot hold; of a pool to keep, such a one is a problem alone."""
+        if self.fit_only:
+            self.left_out.append(LeftOut(source=source.name, sample=sample, reason=why))
+
+    def lost_rows(self, source: str) -> Iterator[LeftOut]:
+        """Rows of the files of samples that no sample could be made of; by their place where another has their id."""
+        prefix = f"{source}:" if self.prefixed else ""
+        for place, row in self._rows.get(source, {}).items():
+            if place.rpartition(":")[0] in self._files[source] or not self._files[source]:
+                own = row.sample and self._sample_ids.add(f"{source}:{row.sample}")
+                yield row.model_copy(update={"sample": f"{prefix}{row.sample if own else place}"})
 
     def _is_twin(self, sample: Sample) -> bool:
         if self._twins is None:
@@ -287,11 +316,15 @@ class _Writer:
             yield line
         self._note(part)
 
-    def _note(self, part: _Part) -> None:
-        """Take over what the adapter has noted since."""
+    def _note(self, part: _Part, rows: dict[str, LeftOut] | None = None) -> None:
+        """Take over what the adapter has noted since; into ``rows`` what it says of single rows, by their places."""
         theirs, ours = part.source.problems, self.problems[part.source.name]
         for line in theirs.lines[part.noted :]:
             ours.note(line)
+            if rows is not None and (said := _ROW.fullmatch(line)):
+                rows.setdefault(
+                    said["place"], LeftOut(source=part.source.name, sample=said["id"] or "", reason=said["why"])
+                )
         ours.count(theirs.more - part.counted)
         part.noted, part.counted = len(theirs.lines), theirs.more
 

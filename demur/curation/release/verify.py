@@ -210,9 +210,10 @@ def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
             yield f"drops.jsonl: distractor {d.evidence} of {d.sample} is dropped and kept"
     if steps:
         said: dict[str, int] = {}
-        for step in steps[1:]:
+        for step in steps:
             for why, n in step.dropped.items():
-                said[why] = said.get(why, 0) + n
+                if step.stage != "pool":  # what was not drawn is no drop
+                    said[why] = said.get(why, 0) + n
         if dict(sorted(said.items())) != tally(d.reason for d in drops if not d.evidence):
             yield "funnel.json: its reasons are not those of drops.jsonl"
 
@@ -253,14 +254,15 @@ def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[
     """What the manifest counts beside the tables agrees with the funnel and with itself."""
     manifest, steps = release.manifest, release.steps
     pools: dict[str, int] = manifest.get("pools") or {}
-    if pools and steps and sum(pools.values()) != steps[0].entered:
-        yield f"manifest.json: pools hold {sum(pools.values())} samples, the funnel begins with {steps[0].entered}"
+    pool = next((step for step in steps if step.stage == "pool"), steps[0] if steps else None)
+    if pools and pool and sum(pools.values()) != pool.entered:
+        yield f"manifest.json: pools hold {sum(pools.values())} samples, the funnel has {pool.entered}"
     for source, n in derived["by_source"].items():
         if pools and pools.get(source, 0) < n:
             yield f"manifest.json: pools: {n} samples of {source} came from {pools.get(source, 0)}"
     chosen, by_topic = manifest.get("chosen_from_pool"), manifest.get("pool_by_topic")
-    if chosen is not None and steps and chosen != steps[0].kept:
-        yield f"manifest.json: chosen_from_pool is {chosen}, the funnel took {steps[0].kept}"
+    if chosen is not None and pool and chosen != pool.kept:
+        yield f"manifest.json: chosen_from_pool is {chosen}, the funnel took {pool.kept}"
     if chosen is not None and by_topic is not None and sum(by_topic.values()) != chosen:
         yield f"manifest.json: pool_by_topic adds up to {sum(by_topic.values())}, not {chosen}"
     drawn = manifest.get("drawn")
