@@ -32,7 +32,7 @@ class Recipe(NamedTuple):
     Attributes:
         scenario: which kinds of evidence are shown.
         k: distractors asked for (0 in parametric and oracle).
-        pick: which of a sample's distractors: by mining rank, at random, or by descending score.
+        pick: which of a sample's distractors: by mining rank, at random, or the hardest (`hardness`).
         order: ``shuffled``, ``gold-first``, ``gold-last`` or ``gold@I`` (the gold block starts at position I, from 0).
         short: what happens to a sample with fewer than k distractors: all of them are used, or it is left out.
         gold: modality of the gold evidence shown; samples that lack it are left out.
@@ -134,13 +134,46 @@ def _alternating(ranked: list[Evidence]) -> list[Evidence]:
     return mixed + text[len(image) :] + image[len(text) :]
 
 
+def hardness(evidence: Sequence[Evidence]) -> dict[str, float]:
+    """How hard each distractor is among those whose scores can be compared with its own: 0 the hardest, 1 the easiest.
+
+    Scores of one mode in one index lie on one scale; a cosine, a BM25 score and a reciprocal rank do not. So each
+    distractor counts by its place in its own mode: the i-th of n by score (by rank, where a source shipped it without
+    one) stands at quantile (i - 1/2) / n. Equal scores share their places. What has neither score nor rank stands at 1.
+
+    Args:
+        evidence: distractors of one sample.
+
+    Returns:
+        id -> quantile in (0, 1].
+
+    >>> from demur.records import Role
+    >>> def found(id, mode, score):
+    ...     return Evidence(id=id, modality="text", title="", text=id, role=Role.DISTRACTOR, mode=mode, score=score)
+    >>> hardness([found("a", "lexical", 31.0), found("b", "lexical", 7.5), found("c", "text->text", 0.9)])
+    {'a': 0.25, 'b': 0.75, 'c': 0.5}
+    """
+    scales: dict[tuple[str, str, bool], list[tuple[float, str]]] = {}
+    for e in evidence:
+        hard = e.score if e.score is not None else None if e.rank is None else -float(e.rank)
+        if hard is not None:
+            scales.setdefault((e.index_id, e.mode, e.score is None), []).append((hard, e.id))
+    found = {e.id: 1.0 for e in evidence}
+    for scored in scales.values():
+        for hard, id in scored:
+            harder, equal = sum(other > hard for other, _ in scored), sum(other == hard for other, _ in scored)
+            found[id] = (harder + equal / 2) / len(scored)
+    return found
+
+
 def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
     """All distractors of a sample in the order in which the recipe takes them; the first k are shown."""
     found = _side(sample.negatives, recipe.negatives)
     if recipe.pick == "random":
         found.sort(key=lambda e: seed_of(seed, "pick", sample.id, e.id))
     elif recipe.pick == "hardest":
-        found.sort(key=lambda e: (-(e.score if e.score is not None else float("-inf")), e.id))
+        quantiles = hardness(found)
+        found.sort(key=lambda e: (quantiles[e.id], e.id))
     else:
         found.sort(key=lambda e: (e.rank if e.rank is not None else 1 << 30, e.id))
     return _alternating(found) if recipe.negatives == "both" else found

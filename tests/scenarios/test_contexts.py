@@ -8,8 +8,20 @@ from hypothesis import strategies as st
 from strategies import sample, samples
 
 from demur.errors import UsageError
-from demur.records import Modality, Scenario
-from demur.scenarios.contexts import PICKS, SHORTS, Recipe, context, contexts, grid, recipe, standard, sweep
+from demur.records import Evidence, Modality, Role, Scenario
+from demur.scenarios.contexts import (
+    PICKS,
+    SHORTS,
+    Recipe,
+    context,
+    contexts,
+    distractors,
+    grid,
+    hardness,
+    recipe,
+    standard,
+    sweep,
+)
 
 recipes = st.builds(
     Recipe,
@@ -65,6 +77,48 @@ def test_sets_are_nested_over_k_in_the_same_relative_order(s, r, seed):
 def test_a_set_is_a_function_of_sample_recipe_and_seed_alone(s, r, seed):
     turned = s.model_copy(update={"negatives": s.negatives[::-1], "gold": s.gold[::-1]})
     assert context(s, r, seed) == context(turned, r, seed)
+
+
+def mined(id, mode, score=None, rank=None, index="i"):
+    return Evidence(
+        id=id, modality="text", title="", text=id, role=Role.DISTRACTOR, origin="mined", mode=mode, score=score,
+        rank=rank, index_id=index,
+    )  # fmt: skip
+
+
+SCORED = st.lists(
+    st.tuples(st.sampled_from(["text->text", "lexical", "image->image"]), st.integers(-5, 5)), min_size=1, max_size=9
+)
+
+
+@given(SCORED, st.sampled_from(["text->text", "lexical"]), st.floats(0.01, 1000), st.floats(-50, 50))
+def test_the_hardest_do_not_depend_on_the_scale_of_a_mode(scored, mode, times, plus):
+    one = [mined(f"d{n}", m, float(score)) for n, (m, score) in enumerate(scored)]
+    other = [e.model_copy(update={"score": e.score * times + plus}) if e.mode == mode else e for e in one]
+    assert hardness(one) == hardness(other)
+    orders = [
+        [
+            e.id
+            for e in distractors(
+                sample().model_copy(update={"negatives": tuple(group)}), recipe("realistic(k=9,pick=hardest)"), 0
+            )
+        ]
+        for group in (one, other)
+    ]
+    assert orders[0] == orders[1]
+
+
+def test_the_hardest_of_every_mode_come_before_the_easiest_of_any():
+    """BM25 scores are tens, cosines below one: the two best of each mode are the first four."""
+    words = [mined(f"w{n}", "lexical", 40.0 - n) for n in range(4)]
+    dense = [mined(f"d{n}", "text->text", 0.9 - n / 10) for n in range(4)]
+    shipped = [mined(f"s{n}", "", rank=n + 1) for n in range(4)]
+    unknown = [mined("u", "")]
+    s = sample().model_copy(update={"negatives": (*unknown, *words, *dense, *shipped)})
+    made = [e.id for e in distractors(s, recipe("adversarial(k=5,pick=hardest)"), 0)]
+    assert made == ["d0", "s0", "w0", "d1", "s1", "w1", "d2", "s2", "w2", "d3", "s3", "w3", "u"]
+    two = [mined("a", "lexical", 3.0, index="one"), mined("b", "lexical", 300.0, index="two")]
+    assert set(hardness(two).values()) == {0.5}
 
 
 def test_another_seed_gives_another_order():
