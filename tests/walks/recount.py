@@ -55,6 +55,12 @@ def squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
+def overlap(one: str, other: str, words: int = 12) -> bool:
+    """Whether two texts share that many words in a row."""
+    runs = [{" ".join(w[i : i + words]) for i in range(len(w) - words + 1)} for w in (one.split(), other.split())]
+    return bool(runs[0] & runs[1])
+
+
 def infoseek(folder: Path) -> tuple[list[Question], Base]:
     entity = {row["data_id"]: row for row in _lines(folder / "infoseek_val_withkb.jsonl")}
     questions = [
