@@ -16,7 +16,7 @@ A hit becomes a distractor unless it is, in this order of asking:
     gold page                an image on a page of gold evidence, which shows the same thing; other passages of that
                              page where ``own_page`` is "drop"
     page holds the answer    an image on a page one of whose passages does: what it shows may have the same answer
-    repeated                 same words or same look as a distractor already taken
+    repeated                 same words or same look as another distractor, the source's own among them
 
     within the margin of gold, scores too high, scores too low
                              by the `Selection`'s margins and limits
@@ -136,7 +136,7 @@ def mine_text(
             return "page holds the answer", passage
         if hit.document in like_gold:
             return "scores like gold", f"{like_gold[hit.document]:.4f}"
-        twin = next((d.id for d in taken if d.text and same_text(text, d.text, near)), "")
+        twin = next((d.id for d in (*sample.negatives, *taken) if d.text and same_text(text, d.text, near)), "")
         return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
@@ -265,7 +265,8 @@ def mine_visual(
             return "gold page", page_of(document)
         if passage := holding(document):
             return "page holds the answer", passage
-        twin = next((d.id for d in taken if d.image and showing([d.image], looks, near)(document.image)), "")
+        others = ((d.id, d.image) for d in (*sample.negatives, *taken) if d.image)
+        twin = next((id for id, image in others if showing([image], looks, near)(document.image)), "")
         return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None

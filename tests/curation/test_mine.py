@@ -259,5 +259,26 @@ def test_quotas(tmp_path):
     assert mine(sample(), found, documents, quotas={}, looks=Looks(tmp_path)).negatives == ()
 
 
+def test_what_the_source_shows_already_is_not_mined_once_more_under_another_id(tmp_path):
+    for i in (1, 2):
+        (tmp_path / f"{i}.png").write_bytes(png(i))
+    (tmp_path / "1.jpg").write_bytes(png(1, kind="JPEG", quality=60))
+    documents = {d.id: d for d in [
+        passage("again", "The Old Bridge spans the Ebb, and was built by A. Mason in many years of toil!"),
+        passage("new", "A bridge of stone."),
+        *(Document(id=name, title="thing", image=image_ref((tmp_path / name).read_bytes(), name))
+          for name in ("1.jpg", "2.png")),
+    ]}  # fmt: skip
+    text = passage("own", "The Old Bridge spans the Ebb and was built by A. Mason in many years of toil.")
+    picture = Document(id="shown", title="thing", image=image_ref((tmp_path / "1.png").read_bytes(), "1.png"))
+    asked = sample(negatives=tuple(Evidence.of(d, Role.DISTRACTOR) for d in (text, picture)))
+    found = {"text": hits("again", "new"), "visual": hits("1.jpg", "2.png", mode="image->image")}
+    mined = mine(asked, found, documents, quotas={"text": 2, "visual": 2}, looks=Looks(tmp_path))
+    assert [e.id for e in mined.negatives] == ["new", "2.png"]
+    assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [
+        ("again", "repeated", "own"), ("1.jpg", "repeated", "shown"),
+    ]  # fmt: skip
+
+
 def test_nothing_wanted():
     assert mine_text(sample(), hits("d0"), many(1), limit=0).negatives == ()
