@@ -136,7 +136,8 @@ def mine_text(
             return "page holds the answer", passage
         if hit.document in like_gold:
             return "scores like gold", f"{like_gold[hit.document]:.4f}"
-        twin = next((d.id for d in (*sample.negatives, *taken) if d.text and same_text(text, d.text, near)), "")
+        others: list[Document | Evidence] = [*sample.negatives, *taken]
+        twin = next((d.id for d in others if d.text and same_text(text, d.text, near)), "")
         return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
@@ -265,8 +266,8 @@ def mine_visual(
             return "gold page", page_of(document)
         if passage := holding(document):
             return "page holds the answer", passage
-        others = ((d.id, d.image) for d in (*sample.negatives, *taken) if d.image)
-        twin = next((id for id, image in others if showing([image], looks, near)(document.image)), "")
+        others: list[Document | Evidence] = [*sample.negatives, *taken]
+        twin = next((d.id for d in others if d.image and showing([d.image], looks, near)(document.image)), "")
         return ("repeated", twin) if twin else ("", "")
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
