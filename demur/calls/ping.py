@@ -123,6 +123,6 @@ def _listed(model: ModelText) -> list[str]:
         return []
     except (URLError, OSError, ValueError, KeyError, TypeError):
         return []
-    if not names or model.name in names:
+    if len(names) < 2 or model.name in names:  # with one model alone, many servers take any name
         return []
     return [f"{url.netloc} lists {', '.join(sorted(names)[:5])}{' ...' if len(names) > 5 else ''}; not {model.name}"]

@@ -41,6 +41,9 @@ def common(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--skip-bad", action="store_true", help="leave bad records out, and count them")
     in_flight(parser)
+    parser.add_argument(
+        "--fresh", action="store_true", help="ask everything again, and pay again; what is there goes to build/.earlier"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     money(parser, "print calls, money and time by stage and gate")
 
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         built = curate(
             plan, out, base=base, skip_bad=args.skip_bad, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry,
             budget=budget_of(args), prices=args.prices,
-            concurrency=args.concurrency,
+            concurrency=args.concurrency, fresh=args.fresh,
         )  # fmt: skip
     print_built(built, out, as_json=args.json)
     return 0
@@ -88,7 +91,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         said = {
             "release": str(release.folder), "name": release.name, "version": release.version, "sha256": release.sha256,
             "counts": release.manifest["counts"], "stage_one": one, "asked": built.asked, "held": built.held,
-            "verdicts_used": built.used, "calls_of_algorithm1": built.algorithm1,
+            "verdicts_used": built.used, "reused": built.reused, "errors": dict(built.errors),
+            "calls_of_algorithm1": built.algorithm1,
             "funnel": [s.model_dump() for s in built.funnel], "retest": release.manifest["retest"],
         }  # fmt: skip
         sys.stdout.write(json.dumps(said, sort_keys=True) + "\n")
@@ -109,7 +113,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         f"asked is wrong' (this build: {one['rule']})", highlight=False,
     )  # fmt: skip
     asked = ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items())) or "nobody: every verdict was there"
-    console.print(words(f"asked now: {asked}"))
+    reused = f"; reused {built.reused:,} verdicts, the last of {built.since}" if built.reused else ""
+    console.print(words(f"asked now: {asked}{reused}"))
     share = f" ({100 * built.used / built.algorithm1:.0f} %)" if built.algorithm1 else ""
     console.print(
         f"verdicts used: {built.used:,}; Algorithm 1 asks {built.algorithm1:,} for the same release{share}",
@@ -120,6 +125,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
             f"[bold]held out: {built.held:,} samples[/] - a verdict could not be had; where no answer came, the same "
             "command asks again", highlight=False,
         )  # fmt: skip
+    for reason, n in built.errors.items():
+        console.print(words(f"  {n:,} answers were errors: {reason}"))
     sys.stdout.write(f"{release.folder}\n")
     sys.stderr.write(f"\nnext: demur release show {release.folder}; demur run {release.folder} --system ...\n")
 
@@ -165,7 +172,8 @@ def print_plan(plan: BuildPlan, *, per_second: float | None, as_json: bool) -> N
     cost = "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
     lines.append(f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})")
     if seconds is not None:
-        lines.append(f"time: {duration(seconds)} at {per_second:g} replies a second, for what is expected to be sent")
+        rate = f"time: {duration(seconds)} at {per_second:g} answers a second"
+        lines.append(f"{rate}, for what models and functions are expected to be asked")
     stay = " to ".join(f"{100 * share:.1f}" for share in plan.kept_range)
     lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples ({stay} %)")
     lines += [f"note: {note}" for note in plan.notes]

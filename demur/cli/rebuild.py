@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         built = curate(
             new.plan, out, base=new.base, skip_bad=args.skip_bad or new.skip_bad, steps=steps,
             exhaustive=args.exhaustive, hurry=args.hurry, budget=budget_of(args),
-            prices=args.prices, concurrency=args.concurrency,
+            prices=args.prices, concurrency=args.concurrency, fresh=args.fresh,
         )  # fmt: skip
     print_built(built, out, as_json=args.json)
     return 0

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.answers import holds
@@ -33,7 +34,7 @@ from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.askable import all_can_be_asked
 from demur.pipeline.decisions import FILE as DECISIONS
 from demur.pipeline.decisions import all_drops, decision, funnel
-from demur.pipeline.evaluate import Judge
+from demur.pipeline.evaluate import Judge, commonest
 from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.panel import RETESTED, Panel, Told, model_options
 from demur.pipeline.parts import Embedder, Recogniser, captioned, open_judge
@@ -48,7 +49,7 @@ from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit, System, open_system
 from demur.scenarios.systems.model import ModelSystem
-from demur.store import locked, read_image, seed_of, write_json, write_records
+from demur.store import locked, read_image, seed_of, storage_errors, write_json, write_records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,6 +72,12 @@ class Built(NamedTuple):
     """Calls that Algorithm 1 makes for the same release, run naively."""
     held: int
     """Samples held out because a verdict could not be had; the same command asks again where no answer came."""
+    reused: int = 0
+    """Verdicts of earlier runs that were used."""
+    since: str = ""
+    """When the last of these came, to the minute."""
+    errors: Mapping[str, int] = MappingProxyType({})
+    """``gate: why`` -> answers of this run that were such errors; the commonest."""
 
 
 class Workshop(NamedTuple):
@@ -103,6 +110,7 @@ def curate(
     budget: Budget | None = None,
     prices: Path | None = None,
     concurrency: int | None = None,
+    fresh: bool = False,
 ) -> Built:
     """Build the release of a recipe into ``out/release``; working files go to ``out/build`` and ``out/index``.
 
@@ -121,6 +129,8 @@ def curate(
             counts. What is spent is noted in ``build/spent.log``, also without a budget.
         prices: price table that overlays the shipped one.
         concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
+        fresh: ask everything again, and pay for it again: verdicts and replies that are there go aside, to
+            ``build/.earlier``. Pool and index stay, as they follow from their files.
 
     Raises:
         BadInput: problems of the sources, all at once.
@@ -140,7 +150,23 @@ def curate(
             )
 
     with locked(out / "build" / "lock", "building there"):
+        if fresh:
+            _set_aside(out / "build")
         return asyncio.run(work())
+
+
+def _set_aside(folder: Path) -> None:
+    """Begin without the verdicts and replies of earlier runs; they are kept in a folder of their own."""
+    had = [p for p in (folder / "journal.jsonl", *sorted(folder.glob("calls.sqlite*"))) if p.exists()]
+    if not had:
+        return
+    number = 1
+    while (folder / ".earlier" / str(number)).exists():
+        number += 1
+    with storage_errors(folder):
+        (folder / ".earlier" / str(number)).mkdir(parents=True)
+        for path in had:
+            path.rename(folder / ".earlier" / str(number) / path.name)
 
 
 @asynccontextmanager
@@ -336,7 +362,10 @@ async def _curate(
     held = sum(f.stage == HELD for f in fates.values())
     used = sum(label is not Label.SKIPPED for life in lives.values() for label in life.labels.values())
     naive = sum(map(naive_calls, lives.values()))
-    return Built(release, steps_taken, recall, dict(panel.asked), used, naive, held)
+    errors = commonest(panel.errors)
+    return Built(
+        release, steps_taken, recall, dict(panel.asked), used, naive, held, len(panel.reused), panel.since, errors
+    )  # fmt: skip
 
 
 def _skip(panel: Panel, sample: Sample, life: Life, question: Probe) -> None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +34,9 @@ from demur.store import JsonlLog, Problems, digest, read_jsonl
 
 HOPELESS_AFTER = 100
 """Answers of one gate in a row that were errors, with none between, that end the build (it can be resumed)."""
+ERRORS_KEPT = 10_000
+SHORT_ANSWER = 2_000
+"""Characters that demur's own judge reads within a millisecond or so."""
 REASKED, RETESTED = 1, 2
 """Draws: the second chance of an answer that could not be graded; the re-test of a kept sample."""
 
@@ -159,6 +165,12 @@ class Panel:
         self._judge_key = judge_key(judge)
         self._systems: dict[tuple[str, int], System] = {}
         self._failures: Counter[str] = Counter()
+        self.since = _written(journal)
+        """When the journal's last verdict came, before this process; "" where it had none."""
+        self.reused: set[str] = set()
+        """Keys of the verdicts that it had and that were used."""
+        self.errors: list[str] = []
+        """``gate: why``, of the first `ERRORS_KEPT` answers of this process that were errors."""
         self._known: dict[str, Told] = {}
         self._last: dict[tuple[str, Probe, int], str] = {}
         """What was asked -> the key of its last line."""
@@ -167,6 +179,8 @@ class Panel:
             if line.final:
                 self._known[line.key] = line.told
         self._resumed = bool(self._known)
+        self._had = frozenset(self._known)
+        self._grading = ThreadPoolExecutor(1, thread_name_prefix="demur judge")
         self._journal = JsonlLog(journal)
         self._free = {name: asyncio.Semaphore(each) for name in specs}
 
@@ -187,6 +201,7 @@ class Panel:
     async def close(self) -> None:
         """Close the journal and every system."""
         self._journal.close()
+        self._grading.shutdown(wait=False, cancel_futures=True)
         for system in self._systems.values():
             await system.close()
 
@@ -224,6 +239,8 @@ class Panel:
             return ask, "", told
         told_before = self._known.get(key)
         if told_before is not None:
+            if key in self._had:
+                self.reused.add(key)
             self._note(key, sample.id, probe, draw, told_before, final=True)
         return ask, key, told_before
 
@@ -263,6 +280,8 @@ class Panel:
             if verdict is not None and verdict.status is Status.GRADED and verdict.outcome is not None:
                 self._failures[gate] = 0
                 return Told(Label(verdict.outcome.value), response.text[:300], verdict.reason), True
+        if response.error and len(self.errors) < ERRORS_KEPT:
+            self.errors.append(f"{gate}: {response.error}")
         self._failures[gate] = self._failures[gate] + 1 if response.error else 0
         if self._failures[gate] >= HOPELESS_AFTER:
             raise TransientError(
@@ -274,7 +293,12 @@ class Panel:
 
     async def _graded(self, ask: Ask, response: Response, sample: Sample) -> Verdict | None:
         try:
-            said = self._judge.grade(ask, response, sample.answers)
+            if len(response.text) > SHORT_ANSWER or self._judge_key[1]:  # long work holds up everybody's connections
+                loop = asyncio.get_running_loop()
+                grade = partial(self._judge.grade, ask, response, sample.answers)
+                said: Any = await loop.run_in_executor(self._grading, grade)
+            else:
+                said = self._judge.grade(ask, response, sample.answers)
             verdict = await said if inspect.isawaitable(said) else said
         except DemurError:
             raise
@@ -320,3 +344,9 @@ def last_told(journal: Path, sample: str | None = None) -> dict[str, dict[Probe,
         if not line.draw and sample in (None, line.sample):
             found.setdefault(line.sample, {})[line.probe] = line.told
     return found
+
+
+def _written(journal: Path) -> str:
+    if not journal.exists() or not journal.stat().st_size:
+        return ""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(journal.stat().st_mtime))

@@ -30,9 +30,9 @@ from demur.pipeline.askable import Askable, Skips, all_can_be_asked, askable
 from demur.pipeline.curate import enough_candidates, gate_opener, gates_of
 from demur.pipeline.panel import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
 from demur.pipeline.parts import open_judge
-from demur.records import Modality, Record, Request, Sample
+from demur.records import Ask, Modality, Record, Request, Sample
 from demur.scenarios.conditions import Prompts
-from demur.scenarios.systems import Kit
+from demur.scenarios.systems import Kit, System
 from demur.scenarios.systems.model import ModelSystem
 from demur.store import read_image, seed_of
 
@@ -52,6 +52,7 @@ TOGETHER = (0.0, 0.5, 1.0)
 """How much gates have in common, where nothing was measured: both ends, and the estimate between them."""
 REFITS = 8
 """Resamples of the verdicts, for what they leave open."""
+BUILT_IN = frozenset({"prior", "reader", "answers"})
 DRAWS = 2000
 """Samples played for the estimate; a fifth of that for each resample."""
 
@@ -74,6 +75,8 @@ class PlannedStage(Record):
     rate_from: Literal["given", "measured", "assumed"]
     tokens: int
     """Prompt tokens expected, estimated; 0 for a gate that calls no model."""
+    waits: bool
+    """Whether its answers come from elsewhere, a model or the user's own code; the built-in systems compute them."""
     money_expected: float | None
     """US dollars; None when no price is known."""
     money_at_most: float | None
@@ -100,8 +103,8 @@ class BuildPlan(Record):
     notes: tuple[str, ...]
 
     def seconds(self, per_second: float) -> float:
-        """Time for the questions expected to be sent to models, at that many replies a second."""
-        return sum(max(0, line.expected - line.had) for line in self.lines if line.tokens) / per_second
+        """Time for what models and the user's own code are expected to be asked, at that many answers a second."""
+        return sum(max(0, line.expected - line.had) for line in self.lines if line.waits) / per_second
 
     def total(self, column: Literal["naive", "at_most", "expected", "had", "tokens"]) -> int:
         """Sum of a column."""
@@ -248,7 +251,7 @@ def plan_build(
             lines.append(PlannedStage(
                 stage=stage, gate=name, naive=round(likely.algorithm1.get(key, 0.0)), at_most=most,
                 expected=expects, had=own[key], rate=round(rate[key], 4), rate_from=origin[key],
-                tokens=round(todo * tokens),
+                tokens=round(todo * tokens), waits=specs[name].system.partition(":")[0] not in BUILT_IN,
                 money_expected=None if price is None else todo * price,
                 money_at_most=None if price is None else max(0, most - own[key]) * price,
             ))  # fmt: skip
@@ -281,6 +284,9 @@ def plan_build(
         notes.append(f"what the judge {plan.judge} costs is not in it")
     if plan.retest:
         notes.append(f"the re-test of {plan.retest} kept samples is not in it")
+    others = [name for name, spec in specs.items() if spec.system.partition(":")[0] not in {*BUILT_IN, "model"}]
+    if others:
+        notes.append(f"what {', '.join(others)} may pay for is not known here")
     notes += _price_notes(specs.values(), prices)
     return BuildPlan(
         samples=n, candidates=max(map(len, shown.values())), lines=tuple(lines), calls=(round(low), round(high)),
@@ -322,7 +328,7 @@ def _skips(plan: BuildRecipe, pool: Drawn) -> Skips:
     )  # fmt: skip
     opened = cache(gate_opener(specs, kit, {}))
     for name in specs:  # one that cannot be opened is told now
-        opened(name, 0)
+        opened(name, 0).revision  # noqa: B018 - of a model that is a function: it is imported
 
     def skips(sample: Sample, stage: Stage, distractor: str) -> dict[str, str]:
         return skip_reasons(specs, lambda name: opened(name, 0), sample, stage, distractor, plan.seed, prompts)
@@ -453,7 +459,7 @@ def plan_convergence(
     prices: Path | None = None,
     per_second: float | None = None,
 ) -> Plan:
-    """What `demur.pipeline.convergence.convergence` would send with the same arguments: a line per model.
+    """What `demur.pipeline.convergence.convergence` would ask with the same arguments: a line per model or function.
 
     Verdicts that the folder's journal has count as cached, like replies of its ledger. An answer that cannot be graded
     is asked for once more, which no plan can foresee.
@@ -466,7 +472,7 @@ def plan_convergence(
         prices: price table that overlays the shipped one.
         per_second: replies a second, for the time.
     """
-    from demur.calls import Plan
+    from demur.calls import Plan, PlanLine
     from demur.calls import plan as calls_plan
 
     folder = out / "build"
@@ -474,17 +480,18 @@ def plan_convergence(
     judge, prompts = open_judge(plan.judge), Prompts()
     known = {line.key for line in read_journal(folder / "journal.jsonl") if line.final}
     total = Plan()
-    for spec in (*(s for s in plan.gates if Stage.PARAMETRIC in s.stages), *plan.monitors):
+    specs = {
+        s.name or s.system: s for s in (*(g for g in plan.gates if Stage.PARAMETRIC in g.stages), *plan.monitors)
+    }  # fmt: skip
+    kit = Kit(read_image=lambda ref: read_image(ref, pool.root), pool=pool.samples, prompts=prompts)
+    for gate, spec in specs.items():
         kind, _, name = spec.system.partition(":")
-        if kind != "model" or not name:
+        if kind in BUILT_IN or (kind == "model" and not name):
             continue
-        options = {**model_options(spec.options), "name": spec.name or spec.system}
-        system = ModelSystem(
-            name, Kit(read_image=lambda ref: read_image(ref, pool.root), prompts=prompts, options=options)
-        )
+        system = gate_opener(specs, kit, {})(gate, 0)
         had = 0
 
-        def missing(system: ModelSystem = system, spec: GateSpec = spec) -> Iterator[Request]:
+        def missing(system: System = system, spec: GateSpec = spec) -> Iterator[Ask]:
             nonlocal had
             for sample in pool.samples:
                 ask = ask_of(sample, Probe(system.id, Stage.PARAMETRIC), plan.seed, spec.condition, prompts)
@@ -493,13 +500,19 @@ def plan_convergence(
                 if key_of(system, ask, sample, judge_key(judge), 0) in known:
                     had += 1
                 else:
-                    yield system.request(ask)
+                    yield ask
 
-        found = calls_plan(
-            spec.name or spec.system, system.addresses[0], missing(), ledger=folder / "calls.sqlite", prices=prices,
-            per_second=per_second,
-        )  # fmt: skip
-        (line,) = found.lines
-        line = line.model_copy(update={"calls": line.calls + had, "cached": line.cached + had})
-        total += Plan(lines=(line,), notes=found.notes)
+        if isinstance(system, ModelSystem):
+            found = calls_plan(
+                gate, system.addresses[0], map(system.request, missing()), ledger=folder / "calls.sqlite",
+                prices=prices, per_second=per_second,
+            )  # fmt: skip
+            (line,) = found.lines
+            line = line.model_copy(update={"calls": line.calls + had, "cached": line.cached + had})
+            total += Plan(lines=(line,), notes=found.notes)
+        else:
+            todo = sum(1 for _ in missing())
+            seconds = None if per_second is None else todo / per_second
+            line = PlanLine(stage=gate, model=system.id, calls=todo + had, cached=had, money=0.0, seconds=seconds)
+            total += Plan(lines=(line,), notes=(f"what {gate} may pay for is not known here",))
     return total

@@ -1,0 +1,164 @@
+"""Systems of the user's own from the command line: edited, broken, mended, mistyped, slow."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import threading
+import time
+
+import pytest
+
+from demur.cli import main
+
+SERVICE = """
+import threading
+UP, ANSWER = {up}, "answer 1"
+THREADS = set()
+
+def answer(given):
+    THREADS.add(threading.get_ident())
+    if not UP:
+        raise ConnectionError("the index server does not answer, try " + str(len(THREADS)))
+    return ANSWER
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Write a module of this name, as an editor does between two commands."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    def write(text, name="my_service"):
+        sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        (tmp_path / f"{name}.py").write_text(text)
+        return f"python:{name}:answer"
+
+    yield write
+    for name in [n for n in sys.modules if n.startswith("my_")]:
+        del sys.modules[name]
+
+
+def correct(out):
+    return {system: sum(c["correct"] for c in cells) for system, cells in json.loads(out).items() if system}
+
+
+def run(release, *words):
+    return main(["run", str(release), "--out", "runs", *map(str, words)])
+
+
+def manifest(tmp_path, name="python-my_service-answer"):
+    return json.loads((tmp_path / "runs" / name / "manifest.json").read_text())
+
+
+def test_an_edited_function_is_asked_anew_without_a_word_from_the_user(own, release, tmp_path, capsys):
+    system = own(SERVICE.format(up=True))
+    assert run(release, "--system", system) == 0
+    first = manifest(tmp_path)
+    assert run(release, "--system", system) == 0
+    assert "reused 16 answers of 20" in capsys.readouterr().err
+    own(SERVICE.format(up=True).replace("answer 1", "answer 2"))
+    assert run(release, "--system", system) == 0
+    assert "its code or file changed" in capsys.readouterr().err
+    second = manifest(tmp_path)
+    assert second["revision"] != first["revision"]
+    assert second["files"] != first["files"]
+    assert run(release, "--system", system, "--fresh") == 0
+    assert "asked afresh" in capsys.readouterr().err
+    assert manifest(tmp_path) == second
+
+
+def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(own, release, tmp_path, capsys):
+    system = own(SERVICE.format(up=False))
+    assert run(release, "--system", system) == 1
+    said = capsys.readouterr().err
+    assert "all 16 asks failed: ConnectionError: the index server does not answer" in said
+    assert run(release, "--system", system) == 1
+    sys.modules["my_service"].UP = True  # the service is up; the code is what it was
+    assert run(release, "--system", system) == 0
+    assert manifest(tmp_path)["counts"]["failed"] == 0
+
+
+def test_a_function_is_called_from_one_thread_unless_more_are_asked_for(own, release, tmp_path):
+    slow = SERVICE.format(up=True).replace("if not UP", "import time; time.sleep(0.02)\n    if not UP")
+    system = own(slow)
+    assert run(release, "--system", system) == 0
+    assert len(sys.modules["my_service"].THREADS) == 1
+    assert run(release, "--system", system, "--fresh", "--concurrency", 4) == 0
+    assert 1 + 1 < len(sys.modules["my_service"].THREADS) <= 1 + 4
+    own(slow + "answer.concurrency = 3\n")
+    assert run(release, "--system", system) == 0
+    assert 1 < len(sys.modules["my_service"].THREADS) <= 3
+    own(slow.replace("def answer", "async def answer"))
+    assert run(release, "--system", system) == 0
+    assert len(sys.modules["my_service"].THREADS) == 1
+    assert threading.get_ident() not in sys.modules["my_service"].THREADS
+
+
+def test_everybody_is_seen_to_before_the_first_is_asked(own, release, tmp_path, capsys):
+    system = own(SERVICE.format(up=True))
+    assert run(release, "--system", system, "model:http://127.0.0.1:9/v1#m") == 1
+    assert "start it, or mend the address" in capsys.readouterr().err
+    assert set() == sys.modules["my_service"].THREADS
+    assert run(release, "--system", system, "python:my_service:answr", "python:my_nothing:x") == 2
+    assert "my_service' has no 'answr' - it has answer" in capsys.readouterr().err
+
+
+def test_a_plan_opens_functions_and_counts_their_calls(own, release, tmp_path, capsys):
+    assert run(release, "--system", "python:my_nothing:answer", "--plan") == 2
+    assert "no module 'my_nothing'" in capsys.readouterr().err
+    system = own(SERVICE.format(up=True))
+    assert run(release, "--system", system, "--plan", "--per-second", 4, "--json") == 0
+    (line,) = json.loads(capsys.readouterr().out)["lines"]
+    assert (line["calls"], line["cached"], line["seconds"]) == (16, 0, 4.0)
+    assert run(release, "--system", system) == 0
+    capsys.readouterr()
+    assert run(release, "--system", system, "--plan", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["lines"][0]["cached"] == 16
+
+
+def test_a_gate_that_nobody_answers_for_is_told_before_anything_is_indexed(own, tmp_path, capsys):
+    own(SERVICE.format(up=True))
+    recipe = {
+        "name": "x", "sources": [{"name": "atlas", "per_topic": 1}],
+        "gates": [{"system": "python:my_service:answer"}, {"system": "model:http://127.0.0.1:9/v1#m", "name": "m"}],
+    }  # fmt: skip
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    assert main(["build", "recipe.yaml", "--out", "out"]) == 1
+    assert "m: 127.0.0.1:9: no server answers there" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "index").exists()
+    assert set() == sys.modules["my_service"].THREADS
+    recipe["gates"] = [{"system": "python:my_service:answr"}]
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    assert main(["build", "recipe.yaml", "--out", "out", "--plan"]) == 2
+    assert "has no 'answr'" in capsys.readouterr().err
+
+
+def test_a_server_is_not_taken_for_dead_while_something_computes(monkeypatch):
+    """A connection that takes longer than the first time-out is tried again; a refusal is told at once."""
+    import socket
+
+    from demur.calls import ping
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+    real, tries = socket.create_connection, []
+
+    def late(where, seconds):
+        tries.append(seconds)
+        if len(tries) < 3:
+            raise TimeoutError
+        return real(where, seconds)
+
+    monkeypatch.setattr(ping.socket, "create_connection", late)
+    assert ping.unreachable(address) == ""
+    assert len(tries) == 3
+    listening.close()
+    tries.clear()
+    monkeypatch.setattr(ping.socket, "create_connection", real)
+    began = time.monotonic()
+    assert "refused" in ping.unreachable(address)
+    assert time.monotonic() - began < 5
