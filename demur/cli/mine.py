@@ -213,7 +213,7 @@ def recall_json(choice: Choice) -> dict[str, Any]:
         "chosen": choice.mode,
         "at": choice.k,
         "own_image_in_index": choice.own,
-        "gold_not_in_index": choice.lacking,
+        "gold_out_of_reach": choice.lacking,
         "modes": {mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table},
     }
 

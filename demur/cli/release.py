@@ -154,7 +154,7 @@ def _push(release: Release, args: argparse.Namespace) -> int:
 
 
 def _show(release: Release, *, as_json: bool) -> int:
-    from demur.curation.card import recall_heads
+    from demur.curation.card import recall_lines
     from demur.curation.evidence import evidence_by_source, evidence_table
 
     evidence = evidence_by_source(list(release.samples()), release.recall)
@@ -183,11 +183,7 @@ def _show(release: Release, *, as_json: bool) -> int:
         why = "; ".join(f"{reason} ({n})" for reason, n in sorted(step.dropped.items()))
         add_row(table, step.stage, step.entered, step.kept, why)
     console.print(table)
-    heads = recall_heads(release.recall)
-    tried = [
-        [str(row.get(h, "")).partition(" [" if "@" in h else "\n")[0] for h in heads]  # intervals stand on the card
-        for row in release.recall
-    ]
+    heads, tried = recall_lines(release.recall, intervals=False)  # the card has them
     columns_of_evidence, rows = evidence_table(evidence)
     for title, columns, lines in (
         ("Retrieval modes by recall of gold", heads, tried),

@@ -112,11 +112,7 @@ def card(
     if asked := _asked_of_gates(manifest):
         parts.append(asked)
     if recall:
-        head = recall_heads(recall)
-        parts.append(
-            "## Retrieval modes by recall of gold\n\n"
-            + _table(head, [[row.get(h, "") for h in head] for row in recall])
-        )
+        parts.append("## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall)))
     if manifest.get("models"):
         rows = [[name, what] for name, what in sorted(manifest["models"].items())]
         parts.append("## Models that took part\n\n" + _table(["model", "what it is"], rows))
@@ -128,15 +124,32 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def recall_heads(recall: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Columns in one order, however the rows were stored: what was asked, the rates by their cut-off, the choice."""
+def recall_lines(
+    recall: Sequence[Mapping[str, Any]], *, intervals: bool = True
+) -> tuple[list[str], list[list[object]]]:
+    """The rows of ``recall.json`` for people: heads and cells.
+
+    Columns stand in one order, however the rows were stored: what was asked, the rates by their cut-off, the choice. A
+    rate is ``0.625 [0.533, 0.709]``, or ``-`` where no gold can be found.
+    """
+    first = ("queries", "mode", "n")
 
     def place(name: str) -> tuple[int, str, int]:
-        first = ("queries", "mode", "n").index(name) if name in ("queries", "mode", "n") else 3
         measure, _, cut = name.partition("@")
-        return (9 if name == "chosen" else first, measure, int(cut) if cut.isdigit() else 0)
+        at = first.index(name) if name in first else {"gold out of reach": 8, "chosen": 9}.get(name, 3)
+        return at, measure, int(cut) if cut.isdigit() else 0
 
-    return sorted({key for row in recall for key in row}, key=place)
+    def cell(row: Mapping[str, Any], head: str) -> object:
+        value, low, high = (row.get(head + end) for end in ("", " low", " high"))
+        if "@" not in head or isinstance(value, str):
+            return row.get(head, "")
+        if value is None:
+            return "-"
+        return f"{value:.3f}" + (f" [{low:.3f}, {high:.3f}]" if intervals and None not in (low, high) else "")
+
+    ends = (" low", " high")
+    heads = sorted({key for row in recall for key in row if not ("@" in key and key.endswith(ends))}, key=place)
+    return heads, [[cell(row, head) for head in heads] for row in recall]
 
 
 def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:

@@ -449,12 +449,13 @@ def _finished(sample: Sample, fate: Fate) -> Sample:
 
 
 def _recall_rows(choice: Choice) -> list[dict[str, Any]]:
+    """Rows of ``recall.json``: numbers as numbers, shares in [0, 1], None where no gold can be found."""
     rows = []
     for mode, measures in choice.table:
         row: dict[str, Any] = {"queries": choice.source, "mode": mode, "n": measures[0].n if measures else 0}
         for m in measures:
-            value = "-" if m.value is None else f"{m.value:.3f} [{m.low or 0:.3f}, {m.high or 0:.3f}]"
-            row[m.name] = value
+            for name, value in ((m.name, m.value), (f"{m.name} low", m.low), (f"{m.name} high", m.high)):
+                row[name] = None if value is None else round(value, 6)
         chosen = "yes" if choice.n else "by default"
-        rows.append(row | {"gold not in index": choice.lacking, "chosen": chosen if mode == choice.mode else ""})
+        rows.append(row | {"gold out of reach": choice.lacking, "chosen": chosen if mode == choice.mode else ""})
     return rows

@@ -184,7 +184,8 @@ def choose_routes(
     it is no merit of a mode: the hit is passed over, and the `Choice` counts the question.
 
     Args:
-        samples: read once; those without gold in the index are in no denominator.
+        samples: read once; those whose gold none of the modes can find (it is not in the index, or an image where
+            passages are sought) are in no denominator.
         searcher: the index.
         root: folder that relative image paths start from.
         plan: its modes are compared, as far as the index can be asked in them.
@@ -209,7 +210,8 @@ def choose_routes(
             gold = []
             for sample, _ in asked:
                 own = Gold(sample.gold, searcher.documents)
-                gold.append(set(own.pages_in(searcher) if kind == "pages" else own.parts_in(searcher)))
+                ids = own.pages_in(searcher) if kind == "pages" else own.parts_in(searcher)
+                gold.append(searcher.reached(ids, here, pages=kind == "pages"))
             for mode in here if asked else ():
                 if mode == "image->image":
                     lines = iter(_pages_by_look(asked, searcher, looks, depth))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from demur.records import Measure
 from demur.report.data import ReportData
-from demur.report.tables import Column, Table
+from demur.report.tables import Cell, Column, Table
 
 
 def caveats(data: ReportData) -> list[str]:
@@ -73,31 +75,39 @@ def funnel_table(data: ReportData) -> Table:
     return Table("funnel", caption, columns, tuple(rows))
 
 
-def _natural(key: str) -> tuple[int, int, str, int]:
-    """What was asked first, then recall@1, recall@5, recall@10 in the order of their numbers, then the rest."""
-    name, _, number = key.partition("@")
-    first = _FIRST.index(key) if key in _FIRST else len(_FIRST)
-    kind = 0 if key in _FIRST else 1 if "@" in key else 2
-    return kind, first, name, int(number) if number.isdigit() else 0
-
-
-_FIRST = ("queries", "mode", "n")
-
-
 def recall_table(data: ReportData) -> Table:
-    """Retrieval modes by recall of gold, with the columns the release gives."""
+    """Retrieval modes by recall of gold, with the columns the release gives; rates with their intervals."""
+    from demur.curation.card import recall_lines
+
     rows = list(data.release.recall) if data.release else []
     if not rows:
         return Table(
             "recall", "Retrieval modes by recall of gold", (Column("Mode", align="left"),),
             missing="a release whose retrieval modes were measured",
         )  # fmt: skip
-    keys = sorted(dict.fromkeys(k for row in rows for k in row), key=_natural)
-    numbers = {k: all(isinstance(row.get(k), int | float | None) for row in rows) for k in keys}
-    whole = {k: all(isinstance(row.get(k), int | None) for row in rows) for k in keys}
+    heads, _ = recall_lines(rows)
+    rates = {h for h in heads if "@" in h and all(isinstance(r.get(h), int | float | None) for r in rows)}
+    counts = {h for h in heads if all(isinstance(r.get(h), int | None) for r in rows)} - rates
+
+    def cell(row: Mapping[str, Any], head: str) -> Cell:
+        if head in rates:
+            ends = row.get(f"{head} low"), row.get(f"{head} high")
+            return Measure(name=head, value=row.get(head), n=int(row.get("n") or 0), low=ends[0], high=ends[1])
+        return row.get(head) if head in counts else str(row.get(head, ""))
+
     columns = tuple(
-        Column(k.replace("_", " "), align="right" if numbers[k] or "@" in k else "left", decimals=0 if whole[k] else 3)
-        for k in keys
+        Column(_head(h), interval=True, decimals=3, percent=False)
+        if h in rates
+        else Column(_head(h), align="right" if h in counts or "@" in h else "left")
+        for h in heads
     )
-    body = tuple(tuple(row.get(k) if numbers[k] else str(row.get(k, "")) for k in keys) for row in rows)
-    return Table("recall", "Retrieval modes by recall of gold", columns, body)
+    notes = (
+        "Of the questions whose gold evidence the modes can find (n), the share that found it among the first 1, 5, "
+        "10 ... Intervals: 95 %.",
+    )
+    body = tuple(tuple(cell(row, head) for head in heads) for row in rows)
+    return Table("recall", "Retrieval modes by recall of gold", columns, body, notes=notes)
+
+
+def _head(key: str) -> str:
+    return key if key == "n" else key[0].upper() + key[1:]

@@ -30,11 +30,11 @@ class Choice(NamedTuple):
     own: int = 0
     """Questions whose own image was found in the index, in the same bytes or nearly; such hits count in no recall."""
     lacking: int = 0
-    """Questions whose gold evidence is not in the index, in no denominator."""
+    """Questions whose gold evidence no mode can find, in no denominator: it is not in the index, or of another kind."""
 
     @property
     def n(self) -> int:
-        """Questions that the choice rests on: those whose gold evidence is in the index."""
+        """Questions that the choice rests on: those whose gold evidence can be found."""
         return max((measure.n for _, measures in self.table for measure in measures), default=0)
 
     @property
@@ -42,14 +42,15 @@ class Choice(NamedTuple):
         """What must be known before the choice is believed; "" where it rests on every question.
 
         >>> Choice("webqa: passages by question", "text->text", 10, (), lacking=3).warning
-        'webqa: passages by question: gold of none of 3 questions is in the index: text->text is taken by default'
+        'webqa: passages by question: gold of none of 3 questions can be found: text->text is taken by default'
         """
         if not self.n:
-            told = f"gold of none of {self.lacking:,} questions is in the index"
+            told = f"gold of none of {self.lacking:,} questions can be found"
             return f"{self.source}: {told}: {self.mode or 'nothing'} is taken by default"
         if self.lacking:
-            told = f"gold of {self.lacking:,} of {self.n + self.lacking:,} questions is not in the index"
-            return f"{self.source}: {told}: {self.mode} is chosen by the others"
+            told = f"gold of {self.lacking:,} of {self.n + self.lacking:,} questions cannot be found"
+            why = "it is not in the index, or of another kind than is sought"
+            return f"{self.source}: {told} ({why}): {self.mode} is chosen by the others"
         return ""
 
 

@@ -403,6 +403,30 @@ class Searcher:
         self._part(part)
         return self._rows[part]
 
+    def reached(self, ids: Iterable[str], modes: Iterable[str], *, pages: bool = False) -> set[str]:
+        """Those that any of these modes can find at all: an image is no passage, a page of text alone has no look.
+
+        Args:
+            ids: of documents, or of pages; those that are not here are reached by nothing.
+            modes: simple ones, or fused, that the index can be asked in.
+            pages: the ids are of pages; a mode that finds documents finds the pages that they are on.
+        """
+        ways = {WAYS[one] for mode in modes for one in (FUSED if mode == "fused" else (mode,))}
+        table, found = self.pages if pages else self.documents, set()
+        for id in ids:
+            row = table.row(id)
+            if row is None:
+                continue
+            own = np.array([row], dtype=np.int64)
+            for way in ways:
+                if way.finds == "pages" and not pages:
+                    continue
+                wanted = own if (way.finds == "pages") == pages else self._documents_of(row).astype(np.int64)
+                if (_places(self.rows(way.part), wanted) >= 0).any():
+                    found.add(id)
+                    break
+        return found
+
     def vectors(self, part: str) -> NDArray[np.float32]:
         """(n, d) float32, mapped: the vectors of a dense part, in the order of ``rows(part)``."""
         vectors: NDArray[np.float32] = self._part(part).vectors

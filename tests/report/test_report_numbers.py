@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 import xml.etree.ElementTree as ET
@@ -453,7 +454,13 @@ def test_risk_is_shown_where_confidence_exists(data: ReportData) -> None:
 def test_funnel_and_recall(data: ReportData) -> None:
     assert [row[:4] for row in funnel_table(data).rows][-1] == ("distractor", 53, 48, 5)
     assert funnel_table(data).rows[-1][4] == "fewer than K_min distractors: 3; held: 2"
-    assert [c.title for c in recall_table(data).columns] == ["queries", "mode", "recall@1", "recall@5", "recall@10"]
+    table = recall_table(data)
+    assert [c.title for c in table.columns] == [
+        "Queries", "Mode", "n", "Recall@1", "Recall@5", "Recall@10", "Gold out of reach", "Chosen",
+    ]  # fmt: skip
+    assert column(table, "Recall@1") == ["0.710 [0.508, 0.852]", "–"]
+    (row, _) = csv.DictReader(io.StringIO(table.render("csv")))
+    assert (row["Recall@1"], row["Recall@1 low"], row["n"]) == ("0.71", "0.508", "24")
 
 
 def test_caveats_are_told_once_each(data: ReportData) -> None:
