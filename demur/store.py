@@ -127,24 +127,60 @@ def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
             return
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of ``path`` at the end of the block, whole; nothing of it stays otherwise.
+
+    Its name is always the same, so that what a killed process left is what the next one overwrites; only while another
+    process is writing the same file does it get a name of its own.
+
+    Raises:
+        StorageError: the folder cannot be made or written.
+    """
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.tmp")
+        handle = _alone(temporary)
+        if handle is None:
+            temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+            handle = temporary.open("wb")
+        with handle:  # held until it is in its place, or gone
+            try:
+                handle.truncate(0)
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+
+
+def _alone(place: Path) -> IO[bytes] | None:
+    """A file opened for writing and held against others; None where another holds it, or files cannot be held."""
+    for _ in range(8):
+        handle = os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT, 0o666), "wb")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(place.stat(), os.fstat(handle.fileno())):
+                return handle
+        except FileNotFoundError:
+            pass  # renamed by the one that held it, between opening and holding: there is no such file any more
+        except OSError:
+            handle.close()
+            return None
+        handle.close()
+    return None
+
+
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write a whole file so that a reader sees the old one or the new one, never a part.
 
     Raises:
         StorageError: the folder cannot be made or written.
     """
-    blob = data.encode() if isinstance(data, str) else data
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("wb") as handle:
-                handle.write(blob)
-                handle.flush()
-                os.fsync(handle.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with replacing(path) as handle:
+        handle.write(data.encode() if isinstance(data, str) else data)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -270,21 +306,12 @@ def read_records(path: Path, kind: type[R], problems: Problems) -> Iterator[R]:
 
 def write_records(path: Path, records: Iterable[BaseModel]) -> str:
     """Write records as JSONL with canonical lines, atomically; returns the file's SHA-256."""
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        sha = hashlib.sha256()
-        try:
-            with temporary.open("wb") as handle:
-                for record in records:
-                    line = (canonical(record) + "\n").encode()
-                    sha.update(line)
-                    handle.write(line)
-                handle.flush()
-                os.fsync(handle.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    sha = hashlib.sha256()
+    with replacing(path) as handle:
+        for record in records:
+            line = (canonical(record) + "\n").encode()
+            sha.update(line)
+            handle.write(line)
     return sha.hexdigest()
 
 

@@ -6,6 +6,8 @@ import io
 import json
 import os
 import resource
+import subprocess
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -32,6 +34,7 @@ from demur.store import (
     read_jsonl,
     read_records,
     read_uri,
+    replacing,
     seed_of,
     write_atomic,
     write_records,
@@ -213,3 +216,33 @@ def test_who_waits_for_a_lock_comes_after_whoever_took_it_anew(tmp_path):
         list(pool.map(work, range(4)))
     assert most == [1] * 200
     assert not place.exists()
+
+
+@pytest.mark.integration
+def test_what_a_killed_process_left_half_written_is_gone_after_the_next_write(tmp_path):
+    """Killed in the middle of a file, twice, by processes of different ids; the next one to write it leaves it alone."""
+    code = (
+        "import os, signal, sys; from pathlib import Path; from demur.store import replacing\n"
+        "with replacing(Path(sys.argv[1])) as handle:\n"
+        "    handle.write(b'half'); handle.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / "table.md")], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    write_atomic(tmp_path / "table.md", "whole")
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"table.md": "whole"}
+
+
+def test_two_that_write_one_file_do_not_mix(tmp_path):
+    path = tmp_path / "x"
+    with replacing(path) as first:
+        first.write(b"first")
+        write_atomic(path, "second")
+        assert path.read_bytes() == b"second"
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"x": b"first"}
+    with pytest.raises(ZeroDivisionError), replacing(path):
+        raise ZeroDivisionError
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: write_atomic(path, f"{i}" * 1000), range(200)))
+    assert len(set(path.read_text())) <= 3
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]

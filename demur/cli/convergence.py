@@ -14,7 +14,11 @@ from demur.cli._shown import add_row, words
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
-    parser.add_argument("recipe", type=Path, help="recipe.yaml; its monitors are watched (else the gates themselves)")
+    parser.add_argument(
+        "recipe", type=Path, metavar="RECIPE_OR_FOLDER",
+        help="recipe.yaml, or a build folder (of 'demur build' or 'demur rebuild'), which goes by its own recipe; "
+        "the recipe's monitors are watched (else the gates themselves)",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, help="build folder: verdicts that it has are used, new ones are added")
     parser.add_argument("--order", nargs="+", metavar="GATE", help="in which gates are added (default: weakest first)")
     parser.add_argument(
@@ -31,21 +35,26 @@ def run(args: argparse.Namespace) -> int:
     """Ask what is missing, print rounds, survival and forecast."""
     from demur.curation.recipe import load_recipe
     from demur.pipeline.convergence import convergence
+    from demur.pipeline.made_by import made_by
     from demur.pipeline.planning import plan_convergence
     from demur.pipeline.steps import Shown
 
-    plan = load_recipe(args.recipe)
-    out = args.out or Path(f"{plan.name}-{plan.version}")
-    base = args.recipe.resolve().parent
+    skip_bad = args.skip_bad
+    if args.recipe.is_dir():
+        made = made_by(args.recipe)
+        plan, base, out, skip_bad = made.plan, made.base, args.out or made.work, skip_bad or made.skip_bad
+    else:
+        plan, base = load_recipe(args.recipe), args.recipe.resolve().parent
+        out = args.out or Path(f"{plan.name}-{plan.version}")
     if args.plan:
         planned = plan_convergence(
-            plan, out, base=base, skip_bad=args.skip_bad, prices=args.prices, per_second=args.per_second
+            plan, out, base=base, skip_bad=skip_bad, prices=args.prices, per_second=args.per_second
         )
         sys.stdout.write((planned.model_dump_json() if args.json else planned.text()) + "\n")
         return 0
     with Shown() as steps:
         found = convergence(
-            plan, out, base=base, skip_bad=args.skip_bad, order=args.order, threshold=args.threshold / 100, steps=steps,
+            plan, out, base=base, skip_bad=skip_bad, order=args.order, threshold=args.threshold / 100, steps=steps,
             concurrency=args.concurrency, budget=budget_of(args),
             prices=args.prices,
         )  # fmt: skip

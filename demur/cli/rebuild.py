@@ -24,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry the verdicts over, then build."""
     from demur.pipeline.curate import curate
+    from demur.pipeline.made_by import leave_recipe
     from demur.pipeline.planning import plan_build
     from demur.pipeline.rebuild import carry_over, enlarge, gate_of
     from demur.pipeline.steps import Shown
@@ -37,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         print_plan(found, per_second=args.per_second, as_json=args.json)
         return 0
     carry_over(new.work, out)
+    leave_recipe(new.plan, out, base=new.base)
     with Shown() as steps:
         built = curate(
             new.plan, out, base=new.base, skip_bad=args.skip_bad or new.skip_bad, steps=steps,

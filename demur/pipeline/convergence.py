@@ -19,6 +19,7 @@ from demur.indexing.encoders import Encoder
 from demur.pipeline.curate import ask_all, gates_of, opened
 from demur.pipeline.decisions import FILE as DECISIONS
 from demur.pipeline.decisions import Decision
+from demur.pipeline.made_by import same_recipe
 from demur.pipeline.panel import last_told
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Record
@@ -70,8 +71,10 @@ def convergence(
 
     Raises:
         BudgetReached: the budget leaves no room for another call.
-        UsageError: ``order`` is not one of the gates, or another build is at work in ``out``.
+        UsageError: ``order`` is not one of the gates, ``out`` was built by another recipe, or another build is at work
+            there.
     """
+    same_recipe(plan, out, base=base)
 
     async def work() -> Convergence:
         async with opened(

@@ -35,6 +35,7 @@ from demur.pipeline.askable import all_can_be_asked
 from demur.pipeline.decisions import FILE as DECISIONS
 from demur.pipeline.decisions import all_drops, decision, funnel
 from demur.pipeline.evaluate import Judge, commonest
+from demur.pipeline.made_by import note
 from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.panel import RETESTED, Panel, Told, model_options
 from demur.pipeline.parts import Embedder, Recogniser, captioned, open_judge
@@ -49,7 +50,7 @@ from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit, System, open_system
 from demur.scenarios.systems.model import ModelSystem
-from demur.store import locked, read_image, seed_of, storage_errors, write_json, write_records
+from demur.store import locked, read_image, seed_of, storage_errors, write_records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,10 +187,7 @@ async def opened(
     """Read the sources and open judge, encoder, gates and monitors; the arguments are those of `curate`."""
     steps.stage("read the sources")
     folder = out / "build"
-    write_json(
-        folder / "recipe.json",
-        {"recipe": plan.model_dump(mode="json"), "base": str(base.resolve()), "skip_bad": skip_bad},
-    )
+    note(plan, out, base=base, skip_bad=skip_bad)
     pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad, for_build=True)
     judge = open_judge(plan.judge)
     encoder = encoder or open_encoder(plan.retrieval.encoder)

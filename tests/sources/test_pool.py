@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import mini_sources as mini
 import pytest
@@ -249,3 +251,21 @@ def test_official_metrics_take_what_the_adapters_give(six):
     for sample in choice.samples():
         assert metric("mragbench")(sample.answers, "(B)") == 1.0
         assert metric("mragbench")(sample.answers, "(A)") == 0.0
+
+
+@pytest.mark.integration
+def test_what_a_killed_pool_left_is_gone_after_the_next(tmp_path):
+    """Left half-written by kill -9, under whatever process id."""
+    towns = folder(tmp_path / "towns")
+    code = (
+        "import os, signal, sys; from pathlib import Path; from demur.curation.pool import build\n"
+        "from demur.curation.sources import open_source\n"
+        "source = open_source('generic', Path(sys.argv[1])); whole = source.samples\n"
+        "def some():\n    for i, one in enumerate(whole()):\n        yield one\n"
+        "        if i == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "source.samples = some; build([source], Path(sys.argv[2]), documents=True)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(towns), str(tmp_path / "pool")], check=False)
+    assert any(p.name.startswith(".samples") for p in (tmp_path / "pool").iterdir())
+    build([open_source("generic", towns)], tmp_path / "pool", documents=True)
+    assert not [p.name for p in (tmp_path / "pool").iterdir() if p.name.startswith(".")]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from demur.errors import BadInput, DataError, StorageError, UsageError
 from demur.formats import Seen
 from demur.lineage import prefixed
 from demur.records import Evidence, Modality, Record, Sample
-from demur.store import canonical, file_digest, storage_errors, write_atomic, write_json, write_records
+from demur.store import canonical, file_digest, replacing, storage_errors, write_atomic, write_json, write_records
 
 FORMAT = 2
 """Of a pool's records. 2: evidence names its document and page (`demur.lineage`)."""
@@ -104,24 +104,16 @@ def build(
         limit=limit,
     )
     parts = [_Part(source) for source in sources]
-    drafts = {"samples.jsonl": out / f".samples.{os.getpid()}.jsonl"}
-    if documents:
-        drafts["documents.jsonl"] = out / f".documents.{os.getpid()}.jsonl"
-    try:
-        _write(drafts["samples.jsonl"], (line for part in parts for line in writer.samples(part)))
+    with replacing(out / "samples.jsonl") as samples, ExitStack() as more:
+        samples.writelines(line for part in parts for line in writer.samples(part))
         if documents:
-            _write(drafts["documents.jsonl"], (line for part in parts for line in writer.documents(part)))
+            handle = more.enter_context(replacing(out / "documents.jsonl"))
+            handle.writelines(line for part in parts for line in writer.documents(part))
         if any(map(len, writer.problems.values())) and not skip_bad:
             raise BadInput(
                 [f"{name}: {line}" for name in names for line in writer.problems[name].lines],
                 more=sum(noted.more for noted in writer.problems.values()),
             )
-        with storage_errors(out):
-            for name, draft in drafts.items():
-                draft.replace(out / name)
-    finally:
-        for draft in drafts.values():
-            draft.unlink(missing_ok=True)
     if not documents:
         (out / "documents.jsonl").unlink(missing_ok=True)
     if for_release:
@@ -147,14 +139,6 @@ def build(
         },
     )
     return counts
-
-
-def _write(path: Path, lines: Iterable[bytes]) -> None:
-    with storage_errors(path), path.open("wb") as handle:  # a full disk refuses to close it, too
-        for line in lines:
-            handle.write(line)
-        handle.flush()
-        os.fsync(handle.fileno())
 
 
 class _Part:

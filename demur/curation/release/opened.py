@@ -46,7 +46,8 @@ def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     try:
         found = read_json(path)
-        if (found["name"], found["version"]) != (manifest["name"], manifest["version"]):
+        asked = {g for g, said in manifest["gate_models"].items() if "parametric" in said["stages"]}
+        if (found["name"], found["version"], set(found["gates"])) != (manifest["name"], manifest["version"], asked):
             return {}
         rounds = []
         for one in found["rounds"]:
