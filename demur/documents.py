@@ -211,12 +211,19 @@ class Documents(Mapping[str, Document]):
 
     Where an id repeats, the first document of that id is the one found by id.
 
+    Args:
+        folder: written by `DocumentsWriter`.
+        prefix: goes before every id, page and document told, and is taken off every id asked for: where samples of
+            several sources are joined their ids begin with the source's name, in the index of one source they do not.
+        stored: what ids in the folder begin with themselves; ``prefix`` takes its place.
+
     Raises:
         IndexFileError: a file of the folder is missing or cut short.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, prefix: str = "", stored: str = "") -> None:
         self.folder = folder
+        self._prefix, self._stored = prefix, stored
         self._ends = self._load("ends.npy")
         self._id_ends = self._load("id_ends.npy")
         self._keys = self._load("keys.npy")
@@ -254,7 +261,14 @@ class Documents(Mapping[str, Document]):
     def at(self, row: int) -> Document:
         """The document in a row."""
         start = int(self._ends[row - 1]) if row else 0
-        return Document.model_validate_json(self._lines[start : int(self._ends[row])])
+        document = Document.model_validate_json(self._lines[start : int(self._ends[row])])
+        if self._prefix == self._stored:
+            return document
+        ids = {"id": document.id, "document": document.document, "page": document.page}
+        return document.model_copy(update={name: self._told(id) for name, id in ids.items() if id})
+
+    def _told(self, id: str) -> str:
+        return self._prefix + id.removeprefix(self._stored)
 
     def raw(self, row: int) -> dict[str, object]:
         """The fields of the document in a row, without checking them again: several times faster than `at`."""
@@ -265,11 +279,14 @@ class Documents(Mapping[str, Document]):
     def id(self, row: int) -> str:
         """The id of the document in a row."""
         start = int(self._id_ends[row - 1]) if row else 0
-        return self._ids[start : int(self._id_ends[row])].decode()
+        return self._told(self._ids[start : int(self._id_ends[row])].decode())
 
     def row(self, id: str) -> int | None:
         """The row of a document, None when there is none of that id."""
-        key = np.uint64(key_of(id))
+        if not id.startswith(self._prefix):
+            return None
+        stored = self._stored + id.removeprefix(self._prefix)
+        key = np.uint64(key_of(stored))
         at = int(np.searchsorted(self._keys, key))
         while at < len(self._keys) and self._keys[at] == key:
             row = int(self._key_rows[at])

@@ -79,6 +79,12 @@ def prefixed(item: T, prefix: str) -> T:
     return item.model_copy(update={name: f"{prefix}{id}" for name, id in ids.items() if id})
 
 
+def unprefixed(item: T, prefix: str) -> T:
+    """The item without a prefix of its ids: what `prefixed` undoes."""
+    ids = {"id": item.id, "document": item.document, "page": item.page}
+    return item.model_copy(update={name: id.removeprefix(prefix) for name, id in ids.items() if id})
+
+
 def is_part(gold: Evidence, item: Item) -> bool:
     """Whether an item is this piece of gold evidence, was cut from it, holds it, or overlaps with it."""
     return _is_part(gold, item, None)

@@ -62,7 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (VLM-DeflectionBench: 250:32)"
     )
-    build.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json that counts them (default: words)")
+    build.add_argument(
+        "--tokenizer", metavar="NAME", help="what counts them: bert-uncased (ships; Contriever's), a tokenizer.json "
+        "or a model of the hub (default: words)")  # fmt: skip
     build.add_argument(
         "--kind", default="auto", help="flat, ivf-flat, ivf-sq8, ivf-sqfp16, ivf-rabitq, ivf-pq or auto (the default)"
     )
@@ -126,6 +128,7 @@ def open_searcher(
 def _build(args: argparse.Namespace) -> int:
     from demur.errors import UsageError
     from demur.indexing.build import build_index
+    from demur.indexing.chunk import open_chunker
     from demur.indexing.encoders import open_encoder
     from demur.store import Problems
 
@@ -135,7 +138,7 @@ def _build(args: argparse.Namespace) -> int:
     documents = _documents(args.corpora, problems, args.image_root)
     chunker = None
     if args.chunk:
-        chunker = _chunker(args.chunk, args.tokenizer)
+        chunker = open_chunker(args.chunk, args.tokenizer)
         documents = chunker.documents(documents)
     engine = open_engine(args)
     manifest = build_index(
@@ -152,6 +155,7 @@ def _build(args: argparse.Namespace) -> int:
         progress=True,
         engine=engine,
         corpus=", ".join(args.corpora),
+        cut=chunker.told if chunker is not None else "",
     )
     if args.json:
         sys.stdout.write(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
@@ -201,27 +205,6 @@ def _documents(corpora: list[str], problems: Problems, image_root: Path | None) 
             documents, root = read_corpus(text, problems), Path()
         streams.append(map(partial(anchored, root=image_root or root), documents))
     return chain.from_iterable(streams)
-
-
-def _chunker(text: str, tokenizer: str | None) -> Any:
-    from demur.errors import DataError, MissingExtra, UsageError
-    from demur.indexing.chunk import Chunker, Offsets, plain_offsets, tokenizer_offsets
-
-    try:
-        size, overlap = (int(part) for part in text.split(":"))
-    except ValueError:
-        raise UsageError(f"--chunk {text!r} is not SIZE:OVERLAP", cure="the paper's is 250:32") from None
-    offsets: Offsets = plain_offsets
-    if tokenizer:
-        try:
-            from tokenizers import Tokenizer
-        except ModuleNotFoundError as error:
-            raise MissingExtra("--tokenizer", extra="demo", module="tokenizers") from error
-        try:
-            offsets = tokenizer_offsets(Tokenizer.from_file(tokenizer))
-        except Exception as error:  # the library raises bare Exception
-            raise DataError(f"not a tokenizer: {error}", item=tokenizer, cure="give a tokenizer.json") from error
-    return Chunker(size, overlap, offsets)
 
 
 def _info(args: argparse.Namespace) -> int:

@@ -19,7 +19,8 @@ EPILOG = """examples:
   $ demur mine atlas --index index --text 10 --lexical 5 --relative-margin 0.05 --out mined
   $ demur mine pool --index index --modes image-to-title+summary,text-to-text --pages 5 --per-page 2 --out mined
 
-The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json."""
+The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json. A
+recipe builds from it as from any source: {name: pool, path: mined}; what was mined is kept, nothing is mined again."""
 
 SHARED = (
     "text", "lexical", "visual", "per_page", "own_page", "answer_pages", "diversity", "range_min", "range_max",
@@ -53,7 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="pick by maximal marginal relevance: 1 is the plain order, 0.5 usual")  # fmt: skip
     parser.add_argument("--rows", choices=("triplet", "n-tuple", "labeled-pair", "labeled-list"),
                         help="also write rows.jsonl: texts to train with, as by mine_hard_negatives")  # fmt: skip
-    parser.add_argument("--drop-native", action="store_true", help="leave the samples' own negatives out")
+    parser.add_argument(
+        "--negatives",
+        choices=("both", "mined"),
+        default="both",
+        help="both: the samples' own before the mined ones (the default); mined: without their own",
+    )
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N samples only")
     parser.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and count them")
     choice = parser.add_argument_group("which candidates, as in sentence-transformers' mine_hard_negatives")
@@ -82,9 +88,12 @@ def run(args: argparse.Namespace) -> int:
     from itertools import islice
 
     from demur.cli.index import open_searcher
+    from demur.curation.leaks import Leaks
     from demur.curation.mining_options import mining_options
+    from demur.curation.near import REMEMBERED, Looks
     from demur.curation.training import rows_of
     from demur.errors import UsageError
+    from demur.pipeline.bases import at_the_cut
     from demur.pipeline.mining import mine_samples
     from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
     from demur.pipeline.routes import choose_routes, told, try_images, tune_probes
@@ -95,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     options = mining_options(
         modes=tuple(args.modes.split(",")) if args.modes else None,
         pages=pages.pop("", None),
-        native=not args.drop_native,
+        negatives=args.negatives,
         **{name: getattr(args, name) for name in SHARED},
     )
     cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
@@ -103,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
     searcher = open_searcher(args.index, args.encoder, args.text_encoder, open_engine(args))
     reasons: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
+    shown: Counter[str] = Counter()
     short: list[str] = []
     total = 0
     if args.probes and not searcher.lists:
@@ -134,8 +144,12 @@ def run(args: argparse.Namespace) -> int:
         with ExitStack() as logs:
             kept, dropped = (logs.enter_context(JsonlLog(args.out / f"{name}.jsonl")) for name in ("samples", "drops"))
             rows = logs.enter_context(JsonlLog(args.out / "rows.jsonl")) if args.rows else None
-            samples = islice(source.samples(), args.limit)
-            for sample, mined in mine_samples(samples, searcher, source.root, plan, routes, steps):
+            looks = Looks(source.root, most=REMEMBERED)
+            samples = (
+                at_the_cut(sample, searcher, Leaks(sample, looks), shown)
+                for sample in islice(source.samples(), args.limit)
+            )
+            for sample, mined in mine_samples(samples, searcher, source.root, plan, routes, steps, looks):
                 kept.append(sample)
                 if rows is not None:
                     for row in rows_of(sample, mined, args.rows, wanted=options.text + options.lexical):
@@ -148,7 +162,9 @@ def run(args: argparse.Namespace) -> int:
                 if not mined.negatives:
                     short.append(sample.id)
     summary = {
+        "from": _from(args),
         "index": searcher.id,
+        "gold": dict(sorted(shown.items())),
         "samples": total,
         "without_distractors": short,
         "distractors": dict(sorted(kinds.items())),
@@ -204,6 +220,17 @@ def _source(args: argparse.Namespace) -> Any:
     if args.set:
         raise UsageError("--set for a pool, whose samples are made", item=args.samples, cure="leave it out")
     return Pool(Path(args.samples))
+
+
+def _from(args: argparse.Namespace) -> dict[str, Any]:
+    """What was mined for, so that a recipe can be built from it (`demur.curation.pool.as_source`)."""
+    from demur.plugins import names
+
+    name, equals, folder = args.samples.partition("=")
+    source = name if equals or (not Path(args.samples).exists() and args.samples in names("sources")) else ""
+    place = folder if equals else None if source else args.samples
+    options = settings(args.set)
+    return {"source": source, "folder": place and str(Path(place).resolve()), "options": options}
 
 
 def recall_json(choice: Choice) -> dict[str, Any]:

@@ -54,10 +54,13 @@ def run(args: argparse.Namespace) -> int:
 def _verify(release: Release, args: argparse.Namespace) -> int:
     from demur.answers import holds
     from demur.curation.release import verify
+    from demur.curation.separation import telling
 
     wrong = verify(release, holds=holds)
+    findings = [] if wrong else telling(release.manifest.get("separation") or ())
     if args.json:
-        sys.stdout.write(json.dumps({"release": str(args.folder), "sound": not wrong, "problems": wrong}) + "\n")
+        said = {"release": str(args.folder), "sound": not wrong, "problems": wrong, "findings": findings}
+        sys.stdout.write(json.dumps(said) + "\n")
     elif wrong:
         sys.stdout.write("\n".join(map(plain, wrong)) + "\n")
         sys.stderr.write(f"demur: {args.folder}: {len(wrong)} problem(s) - fetch or build the release again\n")
@@ -68,6 +71,8 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
             f"{release.manifest['counts']['samples']} samples, "
             f"sha256 {release.sha256[:16]}\n"
         )
+        for line in findings:
+            sys.stdout.write(f"finding: {plain(line)}\n")
     return 1 if wrong else 0
 
 

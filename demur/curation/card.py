@@ -14,6 +14,7 @@ import yaml
 
 from demur.answers.text import plain
 from demur.curation.evidence import evidence_by_source, evidence_table
+from demur.curation.separation import Separation
 from demur.records import Drop, Evidence, Modality, Sample
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def card(
         parts.append(asked)
     if recall:
         parts.append("## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall)))
+    if separated := _separation(manifest):
+        parts.append(separated)
     if manifest.get("models"):
         rows = [[name, what] for name, what in sorted(manifest["models"].items())]
         parts.append("## Models that took part\n\n" + _table(["model", "what it is"], rows))
@@ -122,6 +125,33 @@ def card(
         parts.append("## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits))
     parts.append("## Licences\n\n" + _table(["source", "of", "licence", "number"], _licences(manifest, samples)))
     return "\n\n".join(parts) + "\n"
+
+
+def _separation(manifest: Mapping[str, Any]) -> str:
+    """How well gold is told from distractors without reading either, and whether that is a finding."""
+    found = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
+    if not found:
+        return ""
+
+    def cell(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f}"
+
+    rows = [
+        [
+            row.source or "all", row.feature, row.n,
+            "-" if row.auc is None else f"{row.auc:.2f} [{cell(row.low)}, {cell(row.high)}]",
+            cell(row.gold), cell(row.distractors), "yes" if row.telling else "no",
+        ]
+        for row in found
+    ]  # fmt: skip
+    told = [f"- {safe(str(row))}" for row in found if row.telling]
+    return (
+        "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
+        "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
+        "rather than shipped beside the question.\n\n"
+        + _table(["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows)
+        + ("\n\nA system that goes by these alone would do better than chance:\n\n" + "\n".join(told) if told else "")
+    )
 
 
 def recall_lines(

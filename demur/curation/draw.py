@@ -61,6 +61,21 @@ class Documents:
     def __iter__(self) -> Iterator[Document]:
         return self._pool.documents()
 
+    def of(self, source: str) -> Iterator[Document]:
+        """The knowledge base of one source, its ids as they are in the pool."""
+        parts = read_json(self._pool.root / "pool.json")["parts"]
+        path = self._pool.root / "documents.jsonl"
+        with storage_errors(path), path.open("rb") as handle:
+            for part in parts:
+                for line in islice(handle, part["documents"]):
+                    if part["source"] == source:
+                        yield Document.model_validate_json(line)
+
+    def count(self, source: str) -> int:
+        """How many `of` gives."""
+        parts = read_json(self._pool.root / "pool.json")["parts"]
+        return sum(part["documents"] for part in parts if part["source"] == source)
+
 
 class Drawn(NamedTuple):
     """Everything that a recipe starts from.
@@ -88,6 +103,10 @@ class Drawn(NamedTuple):
     specs: dict[str, SourceSpec]
     looks: Looks
     left_out: tuple[LeftOut, ...] = ()
+
+    def prefix_of(self, source: str) -> str:
+        """What the ids of a source's samples and documents begin with here."""
+        return f"{source}:" if len(read_json(self.root / "pool.json")["parts"]) > 1 else ""
 
 
 def draw(

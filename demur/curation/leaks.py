@@ -95,6 +95,17 @@ class Leaks:
         return ("holds the answer", self._answers.shown) if self.answer(item) else ("", "")
 
 
+def adopted(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
+    """The sample with its own negatives as distractors, but for those that leak; and what left.
+
+    Their rank is their place in the source's order, where they have none yet.
+    """
+    ranked = tuple(
+        e if e.rank is not None else e.model_copy(update={"rank": place}) for place, e in enumerate(sample.negatives, 1)
+    )
+    return without_leaks(sample.model_copy(update={"negatives": ranked}), leaks)
+
+
 def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
     """The sample without those of its negatives that leak, and what left, each with its reason."""
     found = {e.id: leaks.of(e) for e in sample.negatives}

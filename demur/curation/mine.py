@@ -13,6 +13,7 @@ A hit becomes a distractor unless it is, in this order of asking:
     unreadable               (images only) it is not where the index says, or not what it was
     query image, near-duplicate of gold, near-duplicate of query, holds the answer
                              see `demur.curation.leaks`, whose rule is the one for native negatives too
+    same subject             (images only) another question asks about it, of the same cluster
     gold page                an image on a page of gold evidence, which shows the same thing; other passages of that
                              page where ``own_page`` is "drop"
     page holds the answer    an image on a page one of whose passages does: what it shows may have the same answer
@@ -51,6 +52,8 @@ POOLS: tuple[Pool, ...] = get_args(Pool)
 PageRule = Literal["keep", "drop"]
 """Whether something may be a distractor for what else its page holds."""
 
+SUBJECTS = "subjects"
+"""Attribute of an image that questions ask about: their clusters, a line each."""
 CrossEncoder = Callable[[str, Sequence[str]], Sequence[float]]
 """(question, passages) to one score each, the higher the better an answer."""
 
@@ -262,6 +265,8 @@ def mine_visual(
         leak = leaks.of(document)
         if leak[0]:
             return leak
+        if sample.cluster and sample.cluster.removeprefix(f"{sample.source}:") in subjects_of(document):
+            return "same subject", ""
         if gold.relation(document) == "gold page":
             return "gold page", page_of(document)
         if passage := holding(document):
@@ -272,6 +277,11 @@ def mine_visual(
 
     wanted = selection or Selection(num_negatives=limit) if limit else None
     return _mine(sample, hits, documents, objection, taken, wanted, gold, gold_score, per_page, diversity)
+
+
+def subjects_of(document: Document) -> list[str]:
+    """The clusters of the questions that ask about an image (`demur.pipeline.bases.query_images`); none of another."""
+    return document.attributes.get(SUBJECTS, "").splitlines()
 
 
 def mine(

@@ -15,6 +15,9 @@ from demur.curation.select import Selection
 from demur.errors import UsageError
 from demur.records import Record
 
+Negatives = Literal["auto", "native", "mined", "both"]
+"""Whose negatives become distractors."""
+
 
 class MiningOptions(Record):
     """How distractors are found and chosen (VLM-DeflectionBench, section 3.2 and appendix H)."""
@@ -29,8 +32,9 @@ class MiningOptions(Record):
     """Text distractors per sample, found by the question's words (BM25)."""
     visual: int = Field(default=4, ge=0)
     """Image distractors per sample."""
-    native: bool = True
-    """Keep the samples' own negatives, before the mined ones."""
+    negatives: Negatives = "auto"
+    """Whose distractors: those that the source ships (``native``), those that a search finds (``mined``), or ``both``.
+    ``auto`` adopts the source's where it ships them, and mines where it does not (section 3.2)."""
     per_page: int | None = Field(default=None, ge=1)
     """Most distractors of a kind from one page; None for any number."""
     own_page: PageRule = "keep"
@@ -70,6 +74,29 @@ class MiningOptions(Record):
         except UsageError as error:
             raise ValueError(f"{error.message} ({error.cure})") from error
         return self
+
+    def settled(self, shipped: float) -> Self:
+        """With ``auto`` decided, and nothing wanted of a search that is not made.
+
+        Args:
+            shipped: share of the source's samples that it ships negatives for: from a half on these alone are adopted,
+                below it they are kept and others are mined too.
+        """
+        whose = self.negatives
+        if whose == "auto":
+            whose = "native" if shipped >= 0.5 else "both" if shipped else "mined"
+        wanted = {"text": 0, "lexical": 0, "visual": 0} if whose == "native" else {}
+        return self.model_copy(update={"negatives": whose, **wanted})
+
+    @property
+    def adopts(self) -> bool:
+        """Whether the source's own negatives may become distractors."""
+        return self.negatives != "mined"
+
+    @property
+    def mines(self) -> bool:
+        """Whether a search may find distractors."""
+        return self.negatives != "native" and self.wanted > 0
 
     @property
     def quotas(self) -> dict[Pool, int]:

@@ -9,46 +9,58 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import yaml
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
 from demur.curation.funnel import Rules, Stage
 from demur.curation.gate import Parametric, Solvable
 from demur.curation.mining_options import MiningOptions, complaint
+from demur.curation.presets import PRESETS
 from demur.errors import UsageError, did_you_mean
 from demur.records import Record
 from demur.store import storage_errors
 
+CHUNK = r"^\d+:\d+$"
 SCHEMA = "recipe.schema.json"
 """Beside this file: the JSON schema that editors check a recipe with."""
 
 
-_ALWAYS_SAID = frozenset({"encoder", "modes", "pages", "text", "visual", "native"})
-"""Keys of ``retrieval`` that a release states whatever they are; the others, which came later, where they differ from
-their defaults: the release of a recipe without them is the same bytes as before."""
-
-
 class RetrievalSpec(MiningOptions):
-    """How distractors are found: the options of `demur mine`, and the encoder."""
+    """How distractors are found: the options of `demur mine`, and the index that they are found in.
+
+    Every source has an index of its own knowledge base. What a source's ``retrieval`` leaves out is as the common one
+    says.
+    """
 
     encoder: str = "offline"
     """``offline``, ``open_clip:EVA02-B-16/merged2b_s8b_b131k``, ``sentence-transformers:facebook/contriever`` ..."""
+    text_encoder: str | None = Field(default=None, min_length=1)
+    """Another encoder for passages, which ranks those of the pages found (the paper: EVA-CLIP finds pages, Contriever
+    ranks their passages); None for the same one."""
+    chunk: str | None = Field(default=None, pattern=CHUNK)
+    """``SIZE:OVERLAP`` in tokens: documents are cut into passages (the paper: 250:32), gold evidence too."""
+    tokenizer: str | None = Field(default=None, min_length=1)
+    """What counts the tokens: a tokenizer.json, or the name of a model on the Hugging Face hub; None counts words."""
+    query_images: bool = False
+    """Let the images that other samples ask about be distractors too (equation 3: query and metadata images)."""
+    index: str | None = Field(default=None, min_length=1)
+    """An index folder that was built already (`demur index build`), relative to the recipe; it is never changed. None
+    builds one, below the build's own folder."""
 
-    @model_serializer(mode="wrap")
-    def _said(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields, said = RetrievalSpec.model_fields, whole(self)
-        return {key: said[key] for key in said if key in _ALWAYS_SAID or said[key] != fields[key].default}
+    @model_validator(mode="after")
+    def _tokens_of_what_is_cut(self) -> Self:
+        if self.tokenizer and not self.chunk and not self.index:
+            raise ValueError("tokenizer without chunk: nothing is cut (the paper's chunk is 250:32)")
+        return self
 
 
 class SourceSpec(Record):
@@ -61,8 +73,7 @@ class SourceSpec(Record):
     per_topic: int | None = Field(default=None, ge=1)
     """Take at most that many samples of each topic, chosen by the seed; None takes all."""
     retrieval: RetrievalSpec | None = None
-    """How distractors are found for this source, where it differs (VLM-DeflectionBench takes 10 pages, of E-VQA 5); the
-    encoder is common."""
+    """How distractors are found for this source, where it differs from the common way and from the preset's."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Passed to the source as it is."""
 
@@ -107,6 +118,8 @@ class BuildRecipe(Record):
     name: str
     version: str = "0.1.0"
     seed: int = 0
+    preset: str | None = None
+    """A published recipe that fills in, source by source, what this one leaves out: ``vlm-deflectionbench``."""
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
     gates: tuple[GateSpec, ...] = Field(min_length=1)
     judge: str = "rules"
@@ -122,6 +135,28 @@ class BuildRecipe(Record):
     """Lines for the dataset card: what this release cannot be used for."""
     authors: tuple[str, ...] = ("The makers of this release",)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _what_is_left_out(cls, given: Any) -> Any:
+        """Each source's ``retrieval`` whole: its own keys before the common ones, these before the preset's."""
+        if not isinstance(given, Mapping):
+            return given
+        name = given.get("preset")
+        if name is not None and name not in PRESETS:
+            raise ValueError(f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}")
+        preset, common, sources = PRESETS.get(str(name), {}), given.get("retrieval") or {}, given.get("sources")
+        if not isinstance(sources, Sequence) or isinstance(sources, str) or not isinstance(common, Mapping):
+            return given  # told by the fields themselves
+
+        def whole(source: Any) -> Any:
+            own = source.get("retrieval") if isinstance(source, Mapping) else None
+            of_preset = preset.get(str(source.get("name"))) if isinstance(source, Mapping) else None
+            if (own is None and of_preset is None) or not isinstance(own or {}, Mapping):
+                return source
+            return {**source, "retrieval": {**(of_preset or {}), **common, **(own or {})}}
+
+        return {**given, "sources": [whole(source) for source in sources]}
+
     @field_validator("gates")
     @classmethod
     def _some_gate_without_evidence(cls, gates: tuple[GateSpec, ...]) -> tuple[GateSpec, ...]:
@@ -135,20 +170,22 @@ class BuildRecipe(Record):
     @model_validator(mode="after")
     def _enough_can_be_found(self) -> Self:
         for source in self.sources:
-            how = source.retrieval or self.retrieval
-            if not how.native and how.wanted < self.rules.k_min:
+            how = self.retrieval_of(source)
+            if how.negatives == "mined" and how.wanted < self.rules.k_min:
                 raise ValueError(
                     f"k_min={self.rules.k_min} distractors per sample, but retrieval for {source.name} finds at most "
                     f"{how.wanted} (text + lexical + visual)"
                 )
-            if how.encoder != self.retrieval.encoder:
-                raise ValueError(f"{source.name}: one index holds all sources, so the encoder is the common one")
         if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
             raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
         names = [g.name or g.system for g in (*self.gates, *self.monitors)]
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"a monitor has the name of a gate or of another: {', '.join(sorted(twice))}")
         return self
+
+    def retrieval_of(self, source: SourceSpec) -> RetrievalSpec:
+        """How distractors are found for a source."""
+        return source.retrieval or self.retrieval
 
     def specs(self) -> dict[str, GateSpec]:
         """The gates by what they are called."""

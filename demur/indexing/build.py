@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,7 @@ from typing import Any, Literal
 from demur import __version__
 from demur.answers.text import plain
 from demur.errors import DataError, IndexFileError, StorageError, UsageError
-from demur.index_folder import FORMAT, VERSION, read_manifest, wrong_files
+from demur.index_folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.bm25_reference import build_rank_bm25
 from demur.indexing.encoders import Encoder
@@ -64,6 +64,8 @@ def build_index(
     progress: bool | Progress = False,
     engine: Engine | None = None,
     corpus: str = "",
+    cut: str = "",
+    owner: str = "",
 ) -> dict[str, Any]:
     """Write an index folder of ``documents``; returns its manifest.
 
@@ -92,11 +94,15 @@ def build_index(
         engine: where embedding and indexing are done; this machine when None (`demur.indexing.here.Here`), or a cluster
             (`demur.indexing.cluster.RayEngine`).
         corpus: what the documents are called in errors.
+        cut: how the documents were cut into passages (`demur.indexing.chunk.Chunker.told`), for the manifest.
+        owner: for whom the index is made; "" is the user. One that is made for somebody is for that one to replace:
+            a finished folder of the same documents by the same encoders is left as it is, whatever its other options
+            and wherever its images lie, and one that another made of anything else is refused.
 
     Raises:
         BadInput: bad documents, unless ``skip_bad``.
         DataError: there are no documents, or none is left when bad ones are.
-        UsageError: ``out`` holds something else, or another process is building there.
+        UsageError: ``out`` holds something else, or another's index, or another process is building there.
         StorageError: the disk is full or cannot be written.
     """
     if kind != "auto" and kind not in KINDS:
@@ -121,6 +127,16 @@ def build_index(
         table = read_documents(documents, work / "documents", progress)
         give_back()
         inputs = digest([table.sha256, makers, options, VERSION])
+        content = digest([table.sha256, makers, VERSION])
+        if owner and _is_anothers(out, owner):
+            complaints.settle(skip_bad=skip_bad)
+            shutil.rmtree(work)
+            if why := _unlike(out, content, table, encoders):
+                raise UsageError(
+                    f"an index lies there that this build did not make, and it does not fit: {why}", item=str(out),
+                    cure="build it as the recipe says, name another with retrieval.index, or move it away",
+                )  # fmt: skip
+            return read_manifest(out)
         if (finished := _made_of(out, inputs)) is not None:
             wrong = dict(wrong_files(out, finished, hashed=inf))
             if file_digest(work / LINES) != finished["files"][LINES]["sha256"]:
@@ -185,9 +201,38 @@ def build_index(
             "skipped": skipped + len(left_out),
         }
         manifest = _manifest(work, inputs, encoders, counts, options, parts)
+        manifest |= {"content": content, "cut": cut, "owner": owner}
         write_json(work / "manifest.json", manifest)
         _put_in_place(work, out)
     return manifest
+
+
+def _is_anothers(out: Path, owner: str) -> bool:
+    """Whether an index lies there, whole or not, that was made for somebody else."""
+    if not out.is_dir() or not any(out.iterdir()):
+        return False
+    try:
+        manifest = read_json(out / "manifest.json")
+    except (DataError, StorageError):
+        return True
+    return not isinstance(manifest, dict) or manifest.get("owner", "") != owner
+
+
+def _unlike(out: Path, content: str, table: Table, encoders: Mapping[str, Encoder]) -> str:
+    """Why an index is not one of these documents by these encoders; "" when it is."""
+    try:
+        theirs = read_manifest(out)
+    except IndexFileError as error:
+        return error.message
+    if theirs.get("content") == content:
+        wrong = dict(wrong_files(out, theirs, hashed=SMALL))
+        return next((f"{name}: {why}" for name, why in wrong.items()), "")
+    for space, maker in sorted(encoders.items()):
+        entry = theirs["encoders"].get(space)
+        if entry is None or entry["fingerprint"] != maker.fingerprint():
+            return f"its {space} vectors are by {entry['name'] if entry else 'nobody'}, not by {maker.name}"
+    there = theirs["counts"]["documents"]
+    return f"it is of other documents ({there:,}; the source gives {len(table.shelf):,}, cut as the recipe says)"
 
 
 def _build_lexical(table: Table, folder: Path, method: Method | Literal["rank-bm25"]) -> dict[str, Any]:

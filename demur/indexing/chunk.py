@@ -16,16 +16,18 @@ The rules, in this order:
 
 from __future__ import annotations
 
+import hashlib
 import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.errors import UsageError
+from demur.errors import DataError, MissingExtra, UsageError
 from demur.lineage import chunk_id, document_of, page_of
 from demur.records import Document
 
@@ -124,6 +126,49 @@ def _remembered(offsets: Offsets) -> Offsets:
     return of
 
 
+def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) -> Chunker:
+    """The chunker that texts stand for.
+
+    Args:
+        cut: ``SIZE:OVERLAP`` in tokens; VLM-DeflectionBench's is 250:32.
+        tokenizer: what counts them: ``bert-uncased`` (ships with the extra ``demo``; Contriever's and MiniLM's), a
+            tokenizer.json, or the name of a model on the Hugging Face hub; None counts words.
+        base: folder that a relative path starts from.
+
+    Raises:
+        UsageError: not a size and an overlap, or they cannot be.
+        MissingExtra: the package tokenizers is not installed.
+        DataError: not a tokenizer, or one that cannot be had.
+    """
+    size, colon, overlap = cut.partition(":")
+    if not (colon and size.isdecimal() and overlap.isdecimal()):
+        raise UsageError(f"{cut!r} is not SIZE:OVERLAP", cure="the paper's is 250:32")
+    if not tokenizer:
+        return Chunker(int(size), int(overlap))
+    opened = _tokenizer(tokenizer, base)
+    offsets = tokenizer_offsets(opened)  # switches padding and truncation off, which say nothing of tokens
+    tokens = hashlib.sha256(opened.to_str().encode()).hexdigest()[:16]
+    return Chunker(int(size), int(overlap), offsets, tokens=tokens)
+
+
+def _tokenizer(name: str, base: Path) -> Any:
+    try:
+        from tokenizers import Tokenizer
+    except ModuleNotFoundError as error:
+        raise MissingExtra("counting by a tokenizer", extra="demo", module="tokenizers") from error
+    if name == "bert-uncased":
+        from demur.indexing.encoders.minilm import tokenizer as of_bert
+
+        return of_bert()
+    file = base / name
+    cure = "give a tokenizer.json, bert-uncased, or the name of a model on the Hugging Face hub"
+    try:
+        return Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(name)
+    except Exception as error:  # the library raises bare Exception
+        why = (str(error).splitlines() or ["it cannot be read"])[0]
+        raise DataError(f"not a tokenizer: {why}", item=name, cure=cure) from error
+
+
 def sentences(text: str) -> list[tuple[int, int]]:
     """(start, end) of the sentences of a text, blanks at their edges left out; every other character is in one.
 
@@ -182,6 +227,8 @@ class Chunker:
     overlap: int = 32
     offsets: Offsets = plain_offsets
     counts: Counts = field(default_factory=Counts)
+    tokens: str = "words"
+    """What a token is, for manifests: ``words``, or the hash of a tokenizer."""
 
     def __post_init__(self) -> None:
         if self.size < 2 or not 0 <= self.overlap * 2 < self.size:
@@ -189,6 +236,11 @@ class Chunker:
                 f"passages of {self.size} tokens cannot share {self.overlap}",
                 cure="size must be 2 or more, overlap less than half of it",
             )
+
+    @property
+    def told(self) -> str:
+        """How texts are cut, for manifests: two that say the same cut alike."""
+        return f"{self.size}:{self.overlap} {self.tokens}"
 
     def cut(self, texts: Sequence[str]) -> list[list[Passage]]:
         """The passages of each text, in order; a text without tokens has none."""

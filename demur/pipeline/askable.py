@@ -15,6 +15,7 @@ from demur.curation.funnel import HOW_ASKED, Gate, Stage
 from demur.curation.mining_options import MiningOptions
 from demur.curation.recipe import BuildRecipe
 from demur.errors import UsageError
+from demur.pipeline.bases import settled
 from demur.records import Evidence, ImageRef, Modality, Role, Sample
 
 Skips = Callable[[Sample, Stage, str], dict[str, str]]
@@ -93,8 +94,9 @@ def all_can_be_asked(plan: BuildRecipe, pool: Drawn, gates: Sequence[Gate], skip
     """
     found: dict[_Kind, bool] = {}
     counted: Counter[_Kind] = Counter()
+    hows = settled(plan, pool)
     for sample in pool.samples:
-        for kind in _kinds(sample, pool.specs[sample.source].retrieval or plan.retrieval):
+        for kind in _kinds(sample, hows[sample.source]):
             counted[kind] += 1
             if not found.get(kind):
                 found[kind] = bool(_left(sample, kind.stage, kind.alone, gates, skips))
@@ -122,7 +124,7 @@ def _kinds(sample: Sample, how: MiningOptions) -> Iterator[_Kind]:
     yield _Kind(Stage.PARAMETRIC, sample.source, query, "")
     gold = " and ".join(sorted({e.modality.value for e in sample.gold}))
     yield _Kind(Stage.SOLVABLE, sample.source, query, f"gold evidence: {gold}")
-    shown = {e.modality for e in sample.negatives} if how.native else set()
+    shown = {e.modality for e in sample.negatives} if how.adopts else set()
     shown |= {Modality.TEXT} if how.text or how.lexical else set()
     shown |= {Modality.IMAGE} if how.visual else set()
     for alone in sorted(shown):

@@ -16,6 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,9 +30,9 @@ from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.release import FunnelStep, Release, freeze, verify
 from demur.errors import ReleaseError, UsageError
-from demur.indexing.build import build_index
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.askable import all_can_be_asked
+from demur.pipeline.bases import Base, gold_at_the_cut, index_bases, open_bases, settled
 from demur.pipeline.decisions import FILE as DECISIONS
 from demur.pipeline.decisions import all_drops, decision, funnel
 from demur.pipeline.evaluate import Judge, commonest
@@ -46,7 +47,6 @@ from demur.pipeline.stage_two import mine_pool
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import ImageRef, Sample
 from demur.retrieval.recall import Choice
-from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import Kit, System, open_system
 from demur.scenarios.systems.model import ModelSystem
@@ -90,6 +90,8 @@ class Workshop(NamedTuple):
     embed: Callable[[Sequence[str]], npt.NDArray[np.float32]]
     panel: Panel
     prompts: Prompts
+    bases: Mapping[str, Base]
+    """Source -> its knowledge base."""
 
     def read(self, ref: ImageRef) -> bytes:
         """Bytes behind an image reference of the pool."""
@@ -191,6 +193,9 @@ async def opened(
     pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad, for_build=True)
     judge = open_judge(plan.judge)
     encoder = encoder or open_encoder(plan.retrieval.encoder)
+    bases = open_bases(plan, pool, base=base, encoder=encoder)
+    enough_candidates(plan, pool)
+    pool = gold_at_the_cut(pool, bases, steps)
     prompts = Prompts()
 
     def read(ref: ImageRef) -> bytes:
@@ -219,7 +224,7 @@ async def opened(
         # whoever cannot be opened or asked is told before anything is indexed
         for line in await preflight({name: panel.system(name) for name in specs}):
             steps.warn(line)
-        yield Workshop(pool, judge, encoder, embed, panel, prompts)
+        yield Workshop(pool, judge, encoder, embed, panel, prompts, bases)
 
 
 def gate_opener(
@@ -262,10 +267,9 @@ def enough_candidates(plan: BuildRecipe, pool: Drawn) -> None:
         UsageError: no sample can have as many as the rules ask for, or a retrieval mode does not exist.
     """
     most = 0
-    for source, spec in pool.specs.items():
-        how = spec.retrieval or plan.retrieval
-        own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.native else 0
-        most = max(most, how.wanted + own)
+    for source, how in settled(plan, pool).items():
+        own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.adopts else 0
+        most = max(most, (how.wanted if how.mines else 0) + own)
         MiningPlan.of(how)  # says what is wrong with its modes
     if most < plan.rules.k_min:
         raise UsageError(
@@ -286,7 +290,6 @@ async def _curate(
     hurry: bool,
 ) -> Built:
     pool, panel = shop.pool, shop.panel
-    enough_candidates(plan, pool)
     experience = Experience(learn=learn)
     gates = gates_of(plan.specs())
     lives = {
@@ -303,7 +306,10 @@ async def _curate(
     # What is asked without evidence or with gold needs no index: another thread embeds the knowledge base meanwhile.
     steps.stage("index, and ask the gates without evidence and with gold")
     unwanted = threading.Event()
-    index = asyncio.create_task(asyncio.to_thread(_index, pool, shop.encoder, out / "index", skip_bad, steps, unwanted))
+    indexes = partial(
+        index_bases, pool, shop.bases, out / "index", skip_bad=skip_bad, steps=steps, stopped=unwanted.is_set
+    )
+    index = asyncio.create_task(asyncio.to_thread(indexes))
     try:
         await ask_all(panel, samples, lives, frozenset({Stage.PARAMETRIC, Stage.SOLVABLE}), steps, hurry=hurry)
     except BaseException:
@@ -316,8 +322,7 @@ async def _curate(
     survivors = [s for s in pool.samples if exhaustive or all(lives[s.id].passed(stage) for stage in passed)]
 
     steps.stage("mine distractors")
-    searcher = Searcher(out / "index", shop.encoder)
-    choices, mined, drops = await asyncio.to_thread(mine_pool, plan, pool, survivors, searcher, steps)
+    choices, mined, drops = await asyncio.to_thread(mine_pool, plan, pool, survivors, shop.bases, steps)
     for sample in survivors:
         samples[sample.id] = mined[sample.id]
         lives[sample.id].distractors = [e.id for e in mined[sample.id].negatives]
@@ -345,7 +350,7 @@ async def _curate(
     steps.stage("ask kept samples again")
     retest = await _retest(plan, panel, kept, gates)
     steps.stage("freeze and verify the release")
-    said = await asyncio.to_thread(about, plan, shop, searcher, lives, fates, kept, choices, retest)
+    said = await asyncio.to_thread(about, plan, shop, lives, fates, kept, choices, retest)
     freeze(
         out / "release", name=plan.name, version=plan.version, samples=kept, read_image=shop.read, drops=drops,
         funnel=steps_taken, recall=recall, about=said,
@@ -417,19 +422,6 @@ async def _retest(
 
     await at_once([lambda s=s, g=g: one(s, g) for s in drawn for g in found], LIVES_ALONGSIDE)  # type: ignore[misc]
     return {name: dict(sorted(counts.items())) for name, counts in found.items()}
-
-
-class _Unwanted(Exception):
-    """Nobody waits for the index any more."""
-
-
-def _index(pool: Drawn, encoder: Encoder, out: Path, skip_bad: bool, steps: Steps, unwanted: threading.Event) -> None:
-    def progress(what: str, done: int, total: int) -> None:
-        if unwanted.is_set():
-            raise _Unwanted
-        steps.count(what, done, total)
-
-    build_index(pool.documents, encoder, out, image_root=pool.root, skip_bad=skip_bad, progress=progress)
 
 
 # --- what became of everything -------------------------------------------------------------------

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from demur.curation.diversity import Diversity
-from demur.curation.leaks import STAGE, Leaks, without_leaks
+from demur.curation.leaks import STAGE, Leaks, adopted
 from demur.curation.mine import Mined, Pool, mine
 from demur.curation.near import REMEMBERED, Look, Looks
 from demur.errors import UsageError
@@ -70,8 +70,8 @@ def mine_samples(
         for case in _with_hits(cases, searcher, plan, routes):
             sample = case.sample
             base, gone = (
-                without_leaks(sample, Leaks(sample, looks))
-                if plan.native
+                adopted(sample, Leaks(sample, looks))
+                if plan.adopts
                 else (sample.model_copy(update={"negatives": ()}), [])
             )
             mined = mine(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from demur.curation.mine import CrossEncoder, PageRule, Pool
 from demur.curation.mining_options import MiningOptions
@@ -12,7 +12,8 @@ from demur.errors import MissingExtra, StorageError, UsageError
 from demur.retrieval.search import canonical_mode
 from demur.vision_ops import ensure_torchvision
 
-PAGE_MODES = ("image->title", "image->title+summary", "image->image")
+LOOK_MODES = ("image->image", "image->first-image")
+PAGE_MODES = ("image->title", "image->title+summary", *LOOK_MODES)
 TEXT_MODES = ("text->text", "lexical", "fused")
 PASSAGES = 10
 """Passages among which gold counts as found."""
@@ -33,7 +34,7 @@ class MiningPlan:
     """Modes to choose from; one of a kind leaves nothing to choose."""
     depth: int = 6
     """Hits fetched, as a multiple of the distractors wanted."""
-    native: bool = True
+    adopts: bool = True
     """Keep the sample's native negatives that do not leak (`demur.curation.leaks`); mined ones come behind them."""
     cross_encoder: CrossEncoder | None = None
     diversity: float | None = None
@@ -71,7 +72,7 @@ class MiningPlan:
             pages=options.pages,
             pages_of=pages_of or {},
             modes=modes,
-            native=options.native,
+            adopts=options.adopts,
             cross_encoder=cross_encoder,
             diversity=options.diversity,
             own_page=options.own_page,
@@ -86,6 +87,33 @@ class MiningPlan:
                     cure=f"choose from {', '.join((*PAGE_MODES, *TEXT_MODES))}",
                 )
 
+    def within(self, modes: Collection[str], *, pictured: bool = False) -> tuple[MiningPlan, list[str]]:
+        """What of it an index can give that is asked in these modes, and what it cannot, in words.
+
+        Args:
+            modes: of the index.
+            pictured: whether some questions have an image, by which pages could be found.
+        """
+        needs: dict[Pool, tuple[set[str], str]] = {
+            "text": ({"text->text", "lexical"}, "texts"),
+            "lexical": ({"lexical"}, "texts"),
+            "visual": ({"image->image"}, "images, or the encoder none of their looks"),
+        }
+        lacking = {
+            pool: f"{self.quotas[pool]} {pool} distractors each are asked for, and its knowledge base holds no {what}"
+            for pool, (some, what) in needs.items()
+            if self.quotas.get(pool) and some.isdisjoint(modes)
+        }
+        quotas: dict[Pool, int] = {pool: 0 if pool in lacking else self.quotas.get(pool, 0) for pool in needs}
+        told = list(lacking.values())
+        by_image = [mode for mode in PAGE_MODES if mode in self.modes]
+        if pictured and by_image and (quotas["text"] or quotas["lexical"]) and not set(by_image) & set(modes):
+            told.append(
+                f"pages cannot be found by {' or '.join(by_image)}: its knowledge base holds nothing that is asked so; "
+                "passages are searched by the question alone"
+            )
+        return replace(self, quotas=quotas), told
+
     def pages_for(self, source: str) -> int:
         """Pages opened for a question of that source."""
         return self.pages_of.get(source, self.pages)
@@ -98,8 +126,10 @@ class MiningPlan:
         """Simple dense mode that is asked in -> the neighbours that count there."""
         pages = max(self.pages, *self.pages_of.values(), 0)
         found = {mode: pages for mode in PAGE_MODES if mode in self.modes}
+        if found.pop("image->first-image", 0):  # of the nearest images some are not the first of their page
+            found["image->image"] = 4 * pages
         if self.quotas.get("visual"):
-            found["image->image"] = self.hits("visual")
+            found["image->image"] = max(self.hits("visual"), found.get("image->image", 0))
         if self.quotas.get("text") or {"text->text", "fused"} & set(self.modes):
             found["text->text"] = self.hits("text") if self.quotas.get("text") else PASSAGES
         return found

@@ -27,6 +27,7 @@ from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.errors import UsageError
 from demur.pipeline.askable import Askable, Skips, all_can_be_asked, askable
+from demur.pipeline.bases import settled
 from demur.pipeline.curate import enough_candidates, gate_opener, gates_of
 from demur.pipeline.panel import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
 from demur.pipeline.parts import open_judge
@@ -297,9 +298,9 @@ def plan_build(
 
 def _candidates(plan: BuildRecipe, pool: Drawn, source: str) -> list[Modality]:
     """The kinds of the distractors that a sample of a source will have, on the whole and at most."""
-    how = pool.specs[source].retrieval or plan.retrieval
+    how = settled(plan, pool)[source]
     mine = [s for s in pool.samples if s.source == source]
-    native = Counter(e.modality for s in mine for e in s.negatives) if how.native else Counter[Modality]()
+    native = Counter(e.modality for s in mine for e in s.negatives) if how.adopts else Counter[Modality]()
     total = round(native.total() / max(1, len(mine)))
     images = round(native[Modality.IMAGE] / max(1, len(mine)))
     text = how.text + how.lexical + total - images

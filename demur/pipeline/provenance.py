@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.curation.funnel import Fate, Life, Probe, Stage
 from demur.curation.gate import Label, unknown_without_evidence
 from demur.curation.recipe import BuildRecipe
 from demur.curation.release.layout import evidence_licences
+from demur.curation.separation import separation
 from demur.curation.topics import Drift, bertopics, clusters, drift
+from demur.pipeline.bases import Base
 from demur.pipeline.panel import Panel
 from demur.records import GateVerdict, Sample
 from demur.retrieval.recall import Choice
-from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import condition
+from demur.scenarios.contexts import context, recipe
 from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
@@ -30,13 +33,16 @@ def recipe_of(plan: BuildRecipe) -> dict[str, Any]:
     said = plan.model_dump(mode="json")
     for source in said["sources"]:
         del source["path"]
+    for how in (said["retrieval"], *(source["retrieval"] for source in said["sources"])):
+        if how is not None:  # what is in them is said under "bases"
+            how["index"] = Path(how["index"]).name if how["index"] else None
+            how["tokenizer"] = Path(how["tokenizer"]).name if how["tokenizer"] else None
     return said
 
 
 def about(
     plan: BuildRecipe,
     shop: Workshop,
-    searcher: Searcher,
     lives: Mapping[str, Life],
     fates: Mapping[str, Fate],
     kept: Sequence[Sample],
@@ -66,8 +72,8 @@ def about(
             for name in pool.sizes
         },
         "encoder": {"name": encoder.name, "note": encoder.note, "fingerprint": encoder.fingerprint()},
-        "index": searcher.id,
-        **({"index_probes": [p._asdict() for p in searcher.probes.values()]} if searcher.probes else {}),
+        "bases": {source: _base(base) for source, base in shop.bases.items()},
+        "separation": [row.model_dump(mode="json") for row in separation(kept, as_shown)],
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": shop.judge.id,
         "gates": list(specs),
@@ -88,6 +94,23 @@ def about(
         "limits": list(plan.limits),
         "authors": list(plan.authors),
     }
+
+
+def as_shown(sample: Sample) -> tuple[str, ...]:
+    """The ids of all evidence of a sample in the order in which a system would see it."""
+    found = context(sample, recipe(f"realistic(k={len(sample.negatives)})"))
+    return () if found is None else found.evidence
+
+
+def _base(base: Base) -> dict[str, Any]:
+    """Where a source's distractors are from, and how its gold is shown."""
+    said: dict[str, Any] = {"negatives": base.how.negatives, "gold": dict(sorted(base.gold.items()))}
+    if base.searcher is not None:
+        manifest = base.searcher.manifest
+        encoders = {space: f"{e['name']} ({e['fingerprint'][:12]})" for space, e in manifest["encoders"].items()}
+        said |= {"index": base.searcher.id, "documents": manifest["counts"]["documents"], "cut": base.cut}
+        said |= {"encoders": encoders, "probes": [p._asdict() for p in base.searcher.probes.values()]}
+    return said | {"notes": list(base.notes)}
 
 
 def _model(plan: BuildRecipe, shop: Workshop, name: str) -> dict[str, Any]:

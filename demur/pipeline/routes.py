@@ -13,7 +13,7 @@ import numpy as np
 from demur.curation.near import REMEMBERED, Look, Looks, showing
 from demur.errors import DataError, StorageError, UsageError
 from demur.lineage import Gold
-from demur.pipeline.mining_plan import PAGE_MODES, PASSAGES, TEXT_MODES, MiningPlan
+from demur.pipeline.mining_plan import LOOK_MODES, PAGE_MODES, PASSAGES, TEXT_MODES, MiningPlan
 from demur.pipeline.queries import Asked, blocks_of, embedded, picture_of, shown_of
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import ImageRef, Sample
@@ -213,8 +213,8 @@ def choose_routes(
                 ids = own.pages_in(searcher) if kind == "pages" else own.parts_in(searcher)
                 gold.append(searcher.reached(ids, here, pages=kind == "pages"))
             for mode in here if asked else ():
-                if mode == "image->image":
-                    lines = iter(_pages_by_look(asked, searcher, looks, depth))
+                if mode in LOOK_MODES:
+                    lines = iter(_pages_by_look(asked, searcher, looks, depth, mode))
                 else:
                     hits = searcher.each([query for _, query in asked], mode, depth)
                     lines = (([hit.document for hit in line], False) for line in hits)
@@ -232,7 +232,11 @@ def choose_routes(
 
 
 def _pages_by_look(
-    asked: Sequence[tuple[Sample, Query]], searcher: Searcher, looks: Callable[[ImageRef], Look | None], depth: int
+    asked: Sequence[tuple[Sample, Query]],
+    searcher: Searcher,
+    looks: Callable[[ImageRef], Look | None],
+    depth: int,
+    mode: str,
 ) -> list[tuple[list[str], bool]]:
     """The first pages with other images like the one asked about, and whether that one was found too."""
     found: list[tuple[list[str], bool]] = [([], False)] * len(asked)
@@ -242,7 +246,7 @@ def _pages_by_look(
         found[n] = searcher.pages_of(others)[:depth], len(others) < len(ids)
         return len(found[n][0]) < depth
 
-    searcher.widening([query for _, query in asked], "image->image", 4 * depth, short)
+    searcher.widening([query for _, query in asked], mode, 4 * depth, short)
     return found
 
 

@@ -1,58 +1,81 @@
-"""Stage II of a build: each source's questions asked of the index by its own part of the recipe, distractors mined.
+"""Stage II of a build: each source's questions asked of its own index by its own part of the recipe.
 
-VLM-DeflectionBench, section 3.2 and appendix H; the asking itself is in `routes` and `mining` beside this.
+VLM-DeflectionBench, section 3.2 and appendix H: negatives that a source ships are adopted, else distractors are mined.
+The asking itself is in `routes` and `mining` beside this, the indexes in `bases`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from demur.curation.draw import Drawn
+from demur.curation.leaks import Leaks, adopted
 from demur.curation.recipe import BuildRecipe
+from demur.errors import UsageError
+from demur.pipeline.bases import Base
 from demur.pipeline.mining import mine_samples
 from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
-from demur.pipeline.routes import choose_routes, tune_probes
+from demur.pipeline.routes import choose_routes, told, try_images, tune_probes
 from demur.pipeline.steps import Steps
 from demur.records import Drop, Sample
 from demur.retrieval.recall import Choice
-from demur.retrieval.search import Searcher
 
 
 def mine_pool(
-    plan: BuildRecipe, pool: Drawn, survivors: Sequence[Sample], searcher: Searcher, steps: Steps
+    plan: BuildRecipe, pool: Drawn, survivors: Sequence[Sample], bases: Mapping[str, Base], steps: Steps
 ) -> tuple[list[Choice], dict[str, Sample], list[Drop]]:
-    """Tune the index and choose the best retrieval modes on the whole pool, then mine for the survivors.
+    """Tune the indexes and choose the best retrieval modes on the whole pool, then mine for the survivors.
 
     Args:
-        plan: the recipe; a source's own ``retrieval`` goes before the common one (the paper's differ by source).
+        plan: the recipe.
         pool: all samples: the modes are chosen on them, whoever survived.
         survivors: those that distractors are wanted for.
-        searcher: the index; its inverted lists, if it has any, are tuned.
+        bases: of each source, with its index where it is mined (`demur.pipeline.bases`); inverted lists are tuned.
         steps: told how far it is.
 
     Returns:
         The choice of modes per source and kind of question, the survivors with their candidate distractors by id, and
         what was not taken as one; a `Drop` without evidence says why a sample could not be mined for as asked.
+
+    Raises:
+        UsageError: of a source nothing can be mined as the recipe asks.
     """
     choices: list[Choice] = []
     mined: dict[str, Sample] = {}
     drops: list[Drop] = []
-    wanted = {source: spec.retrieval or plan.retrieval for source, spec in pool.specs.items()}
-    asked = {name: open_cross_encoder(name) for name in {how.cross_encoder for how in wanted.values()} if name}
-    plans = {
-        source: MiningPlan.of(how, seed=plan.seed, cross_encoder=asked.get(how.cross_encoder or ""))
-        for source, how in wanted.items()
-    }
-    tune_probes(pool.samples, searcher, pool.root, plans.values(), steps)
-    for source, how in plans.items():
+    names = {base.how.cross_encoder for base in bases.values() if base.how.mines}
+    asked = {name: open_cross_encoder(name) for name in names if name}
+    for source, base in bases.items():
+        todo = [s for s in survivors if s.source == source]
+        if base.searcher is None:
+            for sample in todo:
+                own = sample if base.how.adopts else sample.model_copy(update={"negatives": ()})
+                mined[sample.id], gone = adopted(own, Leaks(own, pool.looks))
+                drops += gone
+            continue
         asked_of = [s for s in pool.samples if s.source == source]
-        routes = choose_routes(asked_of, searcher, pool.root, how, steps, pool.looks)
+        wanted = MiningPlan.of(base.how, seed=plan.seed, cross_encoder=asked.get(base.how.cross_encoder or ""))
+        how, lacking = wanted.within(base.searcher.modes, pictured=any(s.images for s in asked_of))
+        base.notes[:] = lacking
+        if lacking and not any(how.quotas.values()) and not (how.adopts and any(s.negatives for s in todo)):
+            raise UsageError(
+                f"no distractor can be mined: {'; '.join(lacking)}", item=source,
+                cure="ask for kinds that its knowledge base holds (retrieval.text, lexical, visual)",
+            )  # fmt: skip
+        for line in lacking:
+            steps.warn(f"{source}: {line}")
+        tried, unread = try_images(base.searcher, pool.root, how)
+        if unread:
+            steps.warn(
+                f"{source}: {unread.total():,} of {tried:,} images that were tried cannot be read: {told(unread)}"
+            )
+        tune_probes(asked_of, base.searcher, pool.root, [how], steps)
+        routes = choose_routes(asked_of, base.searcher, pool.root, how, steps, pool.looks)
         choices += routes.choices
         for choice in routes.choices:
             if choice.warning:
                 steps.warn(choice.warning)
-        todo = [s for s in survivors if s.source == source]
-        for sample, found in mine_samples(todo, searcher, pool.root, how, routes, steps, pool.looks):
-            mined[sample.id] = sample
+        for sample, found in mine_samples(todo, base.searcher, pool.root, how, routes, steps, pool.looks):
+            mined[sample.id] = base.placed(sample)
             drops += found.drops
     return choices, mined, drops

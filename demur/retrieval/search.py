@@ -8,6 +8,7 @@
     image->title+summary        page titles + summaries (T+S) the image        pages
     text->title                 page titles                   the text         pages
     image->image                images by their looks         the image        documents
+    image->first-image          the first image of each page  the image        documents
     text->image                 images through the joint space  the text       documents
     FIRST/text->text            passages of the pages that FIRST found, ranked by the text   documents
     FIRST/lexical               the same, ranked by BM25                                      documents
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -102,6 +104,7 @@ WAYS = {
     "image->title+summary": _Way("summaries", "image", "pages"),
     "text->title": _Way("titles", "text", "pages"),
     "image->image": _Way("looks", "image", "documents"),
+    "image->first-image": _Way("looks", "image", "documents"),
     "text->image": _Way("images", "text", "documents"),
 }
 MODES = (*WAYS, "fused")
@@ -162,6 +165,8 @@ class Searcher:
         text_encoder: the one that made its passages, where that is another.
         verify: check the SHA-256 of every file, not only its size.
         engine: where the parts are searched; this process when None.
+        prefix: before the ids of all that it tells of (`demur.documents.Documents`).
+        stored: what ids in the folder begin with themselves.
 
     Raises:
         IndexFileError: the folder is not an index, a file is cut short or changed, or another encoder made it.
@@ -175,6 +180,8 @@ class Searcher:
         text_encoder: QueryEncoder | None = None,
         verify: bool = False,
         engine: Engine | None = None,
+        prefix: str = "",
+        stored: str = "",
     ) -> None:
         self.folder = folder
         self._engine = engine
@@ -196,9 +203,9 @@ class Searcher:
                     item=str(folder),
                     cure="open it with the encoder that made it, or build it again",
                 )
-        self.documents: Documents = Documents(folder / "documents")
+        self.documents: Documents = Documents(folder / "documents", prefix=prefix, stored=stored)
         """Every document, by id; what mining takes."""
-        self.pages = Documents(folder / "pages")
+        self.pages = Documents(folder / "pages", prefix=prefix, stored=stored)
         """Every page: its id, title and summary (as text)."""
         self._page_of = np.load(folder / "page_of.npy", mmap_mode="r")
         self._page_ends = np.load(folder / "page_ends.npy", mmap_mode="r")
@@ -341,6 +348,8 @@ class Searcher:
             return (
                 reciprocal_ranks([[id for id, _ in line] for line in lines])[:k] for lines in zip(*both, strict=True)
             )
+        if mode == "image->first-image":
+            return iter(self._by_first_images(queries, k))
         way = WAYS[mode]
         found = self._part(way.part).search(self._asked(queries, way), k)
         rows, table = self._rows[way.part], self.documents if way.finds == "documents" else self.pages
@@ -348,6 +357,30 @@ class Searcher:
             [(table.id(int(rows[row])), float(score)) for row, score in zip(line, scores, strict=True) if row >= 0]
             for line, scores in zip(found.rows, found.scores, strict=True)
         )
+
+    def _by_first_images(self, queries: Sequence[Query], k: int) -> list[list[tuple[str, float]]]:
+        """As `_scored` by looks, of images that are the first of their page alone: more are searched until k are."""
+        first, most = self._first_images, max(1, len(self.rows("looks")))
+        found: list[list[tuple[str, float]]] = [[] for _ in queries]
+        left, wide = list(range(len(queries))), min(most, 4 * k)
+        while left:
+            lines = self._scored([queries[n] for n in left], "image->image", wide)
+            for n, line in zip(left, lines, strict=True):
+                rows = self.documents.rows([id for id, _ in line])
+                found[n] = [pair for pair, row in zip(line, rows, strict=True) if row is not None and first[row]][:k]
+            left = [n for n in left if len(found[n]) < k] if wide < most else []
+            wide = min(most, 4 * wide)
+        return found
+
+    @cached_property
+    def _first_images(self) -> NDArray[np.bool_]:
+        """(documents,) whether each is the first of its page's images, in the order of the knowledge base."""
+        rows = np.asarray(self.rows("looks"))
+        pages = np.asarray(self._page_of[rows])
+        rows, pages = rows[pages >= 0], pages[pages >= 0]
+        first = np.zeros(len(self.documents), np.bool_)
+        first[rows[np.unique(pages, return_index=True)[1]]] = True
+        return first
 
     def rerank(
         self,

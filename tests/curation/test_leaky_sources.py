@@ -119,7 +119,7 @@ def test_demur_mine_drops_the_same_native_negatives(leaky, tmp_path, monkeypatch
     (sample,) = rows("samples.jsonl", "id")
     assert [e["id"] for e in sample["negatives"] if e["origin"] == "native"] == ["towns:n3.0"]
     assert not {f"towns:{id}" for id in LEAKS} & {e["id"] for e in sample["negatives"]}
-    assert main([*command, "--drop-native"]) == 0
+    assert main([*command, "--negatives", "mined"]) == 0
     (sample,) = rows("samples.jsonl", "id")
     assert {e["origin"] for e in sample["negatives"]} == {"mined"}
     assert not {f"towns:{id}" for id in LEAKS} & {e["id"] for e in sample["negatives"]}

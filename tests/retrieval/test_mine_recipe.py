@@ -3,17 +3,16 @@
 import json
 
 import pytest
-from stub_encoder import StubEncoder
 
 from demur.cli import main
 from demur.curation.recipe import parse_recipe
 from demur.curation.training import FORMATS
 from demur.errors import UnknownPart
+from demur.pipeline.bases import gold_at_the_cut, open_bases
 from demur.pipeline.curate import enough_candidates
 from demur.pipeline.stage_two import mine_pool
 from demur.pipeline.steps import QUIET
 from demur.records import Sample
-from demur.retrieval.search import Searcher
 from demur.store import Problems, read_records
 
 QUOTAS = {"text": 3, "lexical": 2, "visual": 2}
@@ -23,7 +22,7 @@ ENCODER = ["--encoder", "curation_world:quick"]
 def recipe(towns, **retrieval):
     return parse_recipe({
         "name": "x", "seed": 7, "sources": [{"name": "generic", "path": str(towns)}], "gates": [{"system": "prior"}],
-        "retrieval": {"encoder": "curation_world:quick", **QUOTAS, "native": False, **retrieval},
+        "retrieval": {"encoder": "curation_world:quick", **QUOTAS, "negatives": "mined", "index": "index", **retrieval},
     })  # fmt: skip
 
 
@@ -34,7 +33,9 @@ def built(towns, pool, index):
     def mined(options):
         plan = recipe(towns, **options)
         own = pool._replace(specs={name: plan.sources[0] for name in pool.specs})
-        found = mine_pool(plan, own, own.samples, Searcher(index, StubEncoder()), QUIET)[1]
+        bases = open_bases(plan, own, base=index.parent)
+        own = gold_at_the_cut(own, bases)
+        found = mine_pool(plan, own, own.samples, bases, QUIET)[1]
         return {id: said(sample) for id, sample in found.items()}
 
     return mined
@@ -73,7 +74,7 @@ def test_a_recipe_mines_as_the_command_does(options, pool, index, built, tmp_pat
         "7",
         *ENCODER,
     ]
-    assert main([*given, "--drop-native", *words]) == 0
+    assert main([*given, "--negatives", "mined", *words]) == 0
     capsys.readouterr()
     by_command = {s.id: said(s) for s in read_records(tmp_path / "mined" / "samples.jsonl", Sample, Problems())}
     by_recipe = built(options)

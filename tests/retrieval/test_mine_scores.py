@@ -29,7 +29,7 @@ def dense(searcher, question, id):
 def test_limits_hold_for_dense_scores_in_the_order_of_the_search(mode, pool, index, tmp_path, capsys):
     def mined(name, *words):
         given = ["mine", str(pool.root), "--index", str(index), "--out", str(tmp_path / name), *ENCODER]
-        wanted = ["--modes", mode, "--visual", "0", "--drop-native", "--range-max", "40", *words]
+        wanted = ["--modes", mode, "--visual", "0", "--negatives", "mined", "--range-max", "40", *words]
         assert main([*given, *wanted]) == 0
         capsys.readouterr()
         samples = read_records(tmp_path / name / "samples.jsonl", Sample, Problems())

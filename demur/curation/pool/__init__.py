@@ -9,9 +9,10 @@ images are reached through links, what no release may hold is left out of it, an
 look like that had to be compared for that.
 """
 
+from demur.curation.pool.as_source import ALL, PoolSource
 from demur.curation.pool.counts import PoolCounts, SourceCounts
 from demur.curation.pool.opened import Pool
 from demur.curation.pool.twins import Twins
 from demur.curation.pool.write import LOOKS, LeftOut, build
 
-__all__ = ["LOOKS", "LeftOut", "Pool", "PoolCounts", "SourceCounts", "Twins", "build"]
+__all__ = ["ALL", "LOOKS", "LeftOut", "Pool", "PoolCounts", "PoolSource", "SourceCounts", "Twins", "build"]

@@ -18,6 +18,7 @@ from demur.curation.release.layout import (
     tally,
 )
 from demur.curation.release.opened import Picture, Release
+from demur.curation.separation import separation
 from demur.errors import DataError, DemurError
 from demur.lineage import page_of
 from demur.records import AnswerSpec, Evidence, GateVerdict, Modality, Outcome, Sample
@@ -273,6 +274,10 @@ def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[
         yield "manifest.json: evidence_licences do not count every document once"
     elif said and release.states_lineage and said != evidence_licences(samples, said):
         yield "manifest.json: evidence_licences do not follow from the tables"
+    if stated := manifest.get("separation"):
+        again = [row.model_dump(mode="json") for row in separation(samples)]
+        if [row for row in stated if row["feature"] != "position"] != again:
+            yield "manifest.json: separation does not follow from the tables"
     for drift in manifest.get("topics") or ():
         rows = drift["rows"]
         before, after = sum(r["before"] for r in rows), sum(r["after"] for r in rows)
