@@ -197,7 +197,7 @@ def choose_routes(
     """
     can_score(plan, searcher)
     found: dict[tuple[str, str], dict[str, Recall]] = {}
-    found_itself: Counter[tuple[str, str]] = Counter()
+    found_itself: Counter[tuple[str, str, str]] = Counter()
     looks = looks or Looks(root, most=REMEMBERED)
     done = 0
     depth = max(*DEPTHS, plan.pages, *plan.pages_of.values())
@@ -219,7 +219,7 @@ def choose_routes(
                     hits = searcher.each([query for _, query in asked], mode, depth)
                     lines = (([hit.document for hit in line], False) for line in hits)
                 for (sample, _), right, (ids, itself) in zip(asked, gold, lines, strict=True):
-                    found_itself[kind, sample.source] += itself
+                    found_itself[kind, sample.source, mode] += itself
                     found.setdefault((kind, sample.source), {}).setdefault(mode, Recall()).add(ids, right)
         done += len(block)
         steps.count("questions asked in every mode", done, 0)
@@ -227,7 +227,8 @@ def choose_routes(
     for (kind, source), by_mode in found.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
         at = plan.pages_for(source) if kind == "pages" else PASSAGES
-        chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=found_itself[kind, source])
+        own_found = max(found_itself[kind, source, mode] for mode in by_mode)
+        chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own_found)
     return Routes(chosen["pages"], chosen["passages"])
 
 
