@@ -335,6 +335,10 @@ class Ask(Record):
     """Canonical text of the prompting condition (strictness and add-ons)."""
     draw: int = 0
     """Which of several independent answers to the same question this asks for."""
+    recipe: str = ""
+    """How the context set was composed, as text that parses back (``realistic(k=3)``)."""
+    k: int = 0
+    """Distractors shown."""
 
 
 class TextPart(Record):

@@ -51,6 +51,11 @@ VERBS = (
         "vary distractors, strictness, modality, position",
         "demur sweep demo-out/release --system reader --distractors 0:10",
     ),
+    Verb(
+        "asks",
+        "write what is asked, for a system that demur does not run",
+        "demur asks demo-out/release -o asks.jsonl --images pictures",
+    ),
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),
     Verb("score", "the metrics of the sources' own authors", "demur score demo-out --metric viquae-f1"),

@@ -7,16 +7,97 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import budget_of, in_flight, money
 from demur.cli._shown import harmless
 from demur.errors import UsageError
 
+if TYPE_CHECKING:
+    from demur.scenarios.conditions import Condition
+    from demur.scenarios.contexts import Recipe
+
+
+def what_is_asked(parser: argparse.ArgumentParser) -> None:
+    """Release, and which of its samples."""
+    parser.add_argument("release", type=Path, help="release folder (see 'demur demo' or 'demur build')")
+    parser.add_argument("--seed", type=int, default=0, help="of every draw and order (default: %(default)s)")
+    parser.add_argument("--limit", type=int, metavar="N", help="ask N samples drawn by the seed instead of all")
+    parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N",
+        help="ask everything in N independent draws; reports take their mean, and count an item once (default: 1)",
+    )  # fmt: skip
+    parser.add_argument("--text-only", action="store_true", help="ask only what a model without images can be asked")
+    parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
+
+
+def scenarios(parser: argparse.ArgumentParser) -> None:
+    """Scenarios and conditions, as `demur run` takes them."""
+    parser.add_argument(
+        "--scenarios", nargs="+", default=["all"], metavar="RECIPE",
+        help="all, or recipes: parametric, oracle, 'realistic(k=3,pick=random)', 'adversarial(k=5,order=gold-last)' "
+        "(default: the four with --k distractors)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--k", type=int, default=2, metavar="N", help="distractors where a recipe does not say (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--strictness", nargs="+", default=["moderate"], metavar="CONDITION",
+        help="none, soft, moderate, severe, or all; add +strict, +confidence or +reasoning (default: moderate)",
+    )  # fmt: skip
+
+
+def sweeps(parser: argparse.ArgumentParser) -> None:
+    """What is varied."""
+    parser.add_argument(
+        "--distractors",
+        metavar="LOW:HIGH",
+        help="Realistic with LOW to HIGH distractors (0:10 is Figure 3 of VLM-DeflectionBench)",
+    )
+    parser.add_argument("--modality", choices=("grid",), help="gold x distractor modality, Realistic (its Table 5)")
+    parser.add_argument("--positions", metavar="LOW:HIGH", help="gold at each of these positions among the distractors")
+
+
+def named_recipes(args: argparse.Namespace) -> list[Recipe]:
+    """The recipes of ``--scenarios``."""
+    from demur.scenarios.contexts import recipe, standard
+
+    all_four = args.scenarios == ["all"]
+    return list(standard(args.k)) if all_four else [recipe(text, k=args.k) for text in args.scenarios]
+
+
+def swept_recipes(args: argparse.Namespace) -> list[Recipe]:
+    """The recipes of ``--distractors``, ``--modality`` and ``--positions``."""
+    from demur.scenarios.contexts import grid, recipe, sweep
+
+    found: list[Recipe] = []
+    if args.distractors:
+        found += sweep(*_span(args.distractors, "--distractors"))
+    if args.modality:
+        found += grid(args.k)
+    if args.positions:
+        low, high = _span(args.positions, "--positions")
+        found += [recipe(f"realistic(k={max(high, args.k)},order=gold@{at})") for at in range(low, high + 1)]
+    return found
+
+
+def conditions_of(args: argparse.Namespace) -> list[Condition]:
+    """The conditions of ``--strictness``."""
+    from demur.scenarios.conditions import STRICTNESS, condition
+
+    return [condition(text) for text in (STRICTNESS if args.strictness == ["all"] else args.strictness)]
+
+
+def _span(text: str, option: str) -> tuple[int, int]:
+    low, colon, high = text.partition(":")
+    if not colon or not low.isdecimal() or not high.isdecimal():
+        raise UsageError(f"{option} {text!r}", cure="write LOW:HIGH, as in 0:10")
+    return int(low), int(high)
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Release, systems, judge, sampling, layout, folders."""
-    parser.add_argument("release", type=Path, help="release folder (see 'demur demo' or 'demur build')")
+    """What is asked, systems, judge, sampling, layout, folders."""
+    what_is_asked(parser)
     parser.add_argument(
         "--system", "--systems", "--models", dest="systems", nargs="+", required=True, metavar="SYSTEM",
         help="who is asked: reader, reader:min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
@@ -26,14 +107,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, default=Path("runs"), help="folder of the run folders (default: %(default)s)"
     )
     parser.add_argument("--judge", default="rules", help="who grades: rules, or module:Class (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of every draw and order (default: %(default)s)")
-    parser.add_argument("--limit", type=int, metavar="N", help="ask N samples drawn by the seed instead of all")
-    parser.add_argument(
-        "--repeat", type=int, default=1, metavar="N",
-        help="ask everything in N independent draws; reports take their mean, and count an item once (default: 1)",
-    )  # fmt: skip
-    parser.add_argument("--text-only", action="store_true", help="ask only what a model without images can be asked")
-    parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
     parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
     in_flight(parser)
     parser.add_argument(

@@ -99,6 +99,8 @@ def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prom
         choices=sample.answers.choices,
         condition=str(condition),
         draw=draw,
+        recipe=context.recipe,
+        k=context.k_used,
     )
 
 

@@ -121,7 +121,7 @@ async def test_answers_from_a_file(tmp_path):
     system = open_system(f"answers:{path}", Kit(read_image=lambda r: b""))
     assert (await system.answer(asked(s))).text == "forty-two"
     assert (await system.answer(asked(s, "parametric"))).error == ""
-    assert "no answer for sample q in adversarial" in (await system.answer(asked(s, "adversarial"))).error
+    assert "no answer for sample q in adversarial (k=2" in (await system.answer(asked(s, "adversarial"))).error
 
 
 def test_a_bad_answers_file_is_told_whole(tmp_path):

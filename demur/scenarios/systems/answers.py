@@ -1,65 +1,215 @@
-"""A file of answers as a system: for systems that demur does not run, ``answers:FILE``.
+"""A file of answers as a system, for systems that demur does not run: ``answers:FILE`` (``docs/answers.md``).
 
-One JSON object per line: ``{"ask": ASK_ID, "answer": TEXT}``, or ``{"sample": ID, "scenario": NAME, "answer": TEXT}``
-where one answer per sample and scenario is enough; ``confidence`` (0 to 1) is optional. `demur run --dry-run
---asks FILE` writes the asks that such a file has to answer.
+JSONL or CSV, one row per question. `demur asks` writes the questions; a row of its file with an ``answer`` added is a
+row of this one. A row names its question by ``ask``, or by ``sample`` and ``scenario`` with as many of ``k``,
+``recipe``, ``condition`` and ``draw`` as tell the questions of that sample and scenario apart.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.errors import UsageError
+from demur.errors import StorageError, UsageError
 from demur.records import Ask, Response, Scenario
-from demur.store import Problems, read_jsonl
+from demur.scenarios.contexts import recipe
+from demur.store import Problems, file_digest, read_jsonl
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import Kit
+
+APART = ("k", "recipe", "condition", "draw")
+"""What tells the questions of a sample in a scenario apart."""
+NAMED = 3
+"""Rows and questions that a message names; the others it counts."""
+
+
+class Row(NamedTuple):
+    """One answer."""
+
+    place: str
+    """``file:line``."""
+    ask: str
+    """Id of its question; "" where it is named by what follows."""
+    sample: str
+    scenario: str
+    apart: tuple[tuple[str, str | int], ...]
+    """Those of `APART` that the row names, with their values."""
+    response: Response
+
+    def answers(self, ask: Ask) -> bool:
+        """Whether it is for this question."""
+        if self.ask:
+            return self.ask == ask.id
+        same = (self.sample, self.scenario) == (ask.sample, ask.scenario.value)
+        return same and all(getattr(ask, name) == value for name, value in self.apart)
 
 
 class AnswersFile:
     """Answers read from a file, checked whole before anything is graded.
 
     Raises:
-        BadInput: lines that are not answers, or answer the same thing twice; all of them, with their place.
+        BadInput: rows that are no answers, or answer the same thing twice; all of them, with their place.
+        StorageError: the file cannot be read.
     """
 
     def __init__(self, argument: str, kit: Kit) -> None:
         if not argument:
             raise UsageError("no file named", item="answers:", cure="write answers:my-answers.jsonl")
         path = Path(argument)
+        self.path = path
         self.id = f"answers:{path.name}"
         self.note = "answers read from a file"
-        self._answers: dict[str, Response] = {}
+        if not path.is_file():
+            raise StorageError(
+                "there is no such file",
+                item=str(path),
+                cure="check the path; 'demur asks' writes what is to be answered",
+            )
+        self.revision = file_digest(path)[:16]
+        self._by_ask: dict[str, Row] = {}
+        self._by_sample: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        self.rows = 0
         problems = Problems()
-        for place, row in read_jsonl(path, problems):
-            key = row.get("ask")
-            if key is None and row.get("sample") is not None and row.get("scenario") in set(Scenario):
-                key = f"{row['sample']}\x1f{row['scenario']}"
-            answer, confidence = row.get("answer"), row.get("confidence")
-            if not isinstance(key, str):
-                problems.add(place, "names neither an ask nor a sample and scenario")
-            elif not isinstance(answer, str):
-                problems.add(place, "has no answer (a string; empty for a missing one)")
-            elif confidence is not None and not (isinstance(confidence, int | float) and 0 <= confidence <= 1):
-                problems.add(place, f"confidence is {confidence!r}, not a number from 0 to 1")
-            elif key in self._answers:
+        for place, row in _rows(path, problems):
+            made = _row(place, row, problems, self.id)
+            if made is None:
+                continue
+            self.rows += 1
+            others = self._by_sample[made.sample, made.scenario]
+            if made.ask in self._by_ask or (not made.ask and any(o.apart == made.apart for o in others)):
                 problems.add(place, "answers the same thing a second time")
+            elif made.ask:
+                self._by_ask[made.ask] = made
             else:
-                self._answers[key] = Response(text=answer, confidence=confidence, served_by=self.id)
+                others.append(made)
         problems.settle()
 
     def takes(self, ask: Ask) -> str:
-        """Anything: an ask without a line is a failure of the system, not a skipped item."""
+        """Anything: a question without a row is a failure of the system, not a skipped item."""
         return ""
 
+    async def ready(self, asks: Sequence[Ask]) -> list[str]:
+        """Compare the file with the questions.
+
+        Returns:
+            Questions without a row, and rows without a question: how many, and the first few.
+
+        Raises:
+            UsageError: a row is for several of the questions, or not one of them has a row.
+        """
+        if not asks:
+            return []
+        used: dict[str, Ask] = {}
+        missing: list[Ask] = []
+        for ask in asks:
+            row = self._row_of(ask)
+            if row is None:
+                missing.append(ask)
+            elif row.place in used:
+                raise UsageError(
+                    f"{row.place} is for several questions: {_shown(used[row.place])} and {_shown(ask)}",
+                    item=str(self.path), cure=f"say which by {', '.join(APART)}, or by ask; 'demur asks' writes them",
+                )  # fmt: skip
+            else:
+                used[row.place] = ask
+        unused = [row for row in self._all() if row.place not in used]
+        notes = []
+        if missing:
+            notes.append(f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_shown, missing))}")
+        if unused:
+            told = _first(f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused)
+            notes.append(f"{len(unused):,} of {self.rows:,} rows answer nothing that is asked here: {told}")
+        if not used:
+            raise UsageError(
+                "; ".join(notes), item=str(self.path),
+                cure="'demur asks' with the same release and options writes the questions; are these answers to them?",
+            )  # fmt: skip
+        return notes
+
+    def _all(self) -> Iterator[Row]:
+        yield from self._by_ask.values()
+        for rows in self._by_sample.values():
+            yield from rows
+
+    def _row_of(self, ask: Ask) -> Row | None:
+        """The row for a question, the one that says most of it where there are several."""
+        if ask.id in self._by_ask:
+            return self._by_ask[ask.id]
+        rows = [row for row in self._by_sample.get((ask.sample, ask.scenario.value), ()) if row.answers(ask)]
+        return max(rows, key=lambda row: len(row.apart), default=None)
+
     async def answer(self, ask: Ask) -> Response:
-        """The line for this ask, else the one for its sample and scenario, else an error."""
-        for key in (ask.id, f"{ask.sample}\x1f{ask.scenario.value}"):
-            if key in self._answers:
-                return self._answers[key]
-        return Response(error=f"the file has no answer for sample {ask.sample} in {ask.scenario.value}")
+        """The row for this question, else an error."""
+        row = self._row_of(ask)
+        return Response(error=f"the file has no answer for {_shown(ask)}") if row is None else row.response
 
     async def close(self) -> None:
         """Nothing to let go of."""
+
+
+def _shown(ask: Ask) -> str:
+    draw = f", draw {ask.draw}" if ask.draw else ""
+    return f"sample {ask.sample} in {ask.scenario.value} (k={ask.k}, {ask.condition}{draw})"
+
+
+def _first(names: Any) -> str:
+    told = list(names)
+    return ", ".join(told[:NAMED]) + (f" and {len(told) - NAMED:,} more" if len(told) > NAMED else "")
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of a JSONL, CSV or TSV file with their places; an empty cell of a CSV is one that is not given."""
+    from demur.formats import csv_rows
+
+    if path.suffix.lower() in (".csv", ".tsv"):
+        tab = path.suffix.lower() == ".tsv"
+        for place, row in csv_rows(path, problems, delimiter="\t" if tab else ",", required=["answer"]):
+            yield place, {key: value for key, value in row.items() if value != "" or key == "answer"}
+    else:
+        yield from read_jsonl(path, problems)
+
+
+def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Row | None:
+    """A row, checked; None, and why is noted, where it is no answer."""
+    ask, sample, scenario = row.get("ask"), row.get("sample"), row.get("scenario")
+    answer, confidence = row.get("answer"), row.get("confidence")
+    before = len(problems)
+    if ask is not None and not isinstance(ask, str):
+        problems.add(place, f"ask is {ask!r}, not the id of a question")
+    if ask is None and (not isinstance(sample, str) or scenario not in set(Scenario)):
+        known = ", ".join(s.value for s in Scenario)
+        problems.add(place, f"names no question: give ask, or sample and scenario ({known})")
+    if not isinstance(answer, str):
+        problems.add(place, "has no answer (a string; empty for a missing one)")
+    elif answer.encode("utf-8", "replace").decode() != answer:
+        problems.add(place, "its answer holds half a character (a lone surrogate)")
+    if confidence is not None:
+        try:
+            confidence = float(confidence)
+        except (TypeError, ValueError):
+            confidence = -1.0
+        if isinstance(row["confidence"], bool) or not 0 <= confidence <= 1:
+            problems.add(place, f"confidence is {row['confidence']!r}, not a number from 0 to 1")
+    apart: list[tuple[str, str | int]] = []
+    for name in APART if ask is None else ():
+        value = row.get(name)
+        if value is None:
+            continue
+        if name in ("k", "draw"):
+            if isinstance(value, bool) or not str(value).isdecimal():
+                problems.add(place, f"{name} is {value!r}, not a whole number")
+                continue
+            value = int(value)
+        elif name == "recipe":
+            try:
+                value = str(recipe(str(value)))
+            except UsageError as error:
+                problems.add(place, str(error))
+        apart.append((name, value))
+    if len(problems) > before:
+        return None
+    response = Response(text=str(answer), confidence=confidence, served_by=system)
+    return Row(place, ask or "", str(sample), str(scenario), tuple(apart), response)

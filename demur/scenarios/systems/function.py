@@ -68,7 +68,8 @@ class Function:
         try:
             said: Any = await self._calls.call(given)
         except Exception as error:  # a stranger's code may raise anything; it is recorded on this ask
-            return Response(error=" ".join(f"{type(error).__name__}: {error}".split()), served_by=self.id)
+            told = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
+            return Response(error=told.encode("utf-8", "replace").decode(), served_by=self.id)
         latency = time.perf_counter() - start
         said = said if isinstance(said, dict) else {"answer": said}
         answer, confidence = said.get("answer"), said.get("confidence")
@@ -76,6 +77,7 @@ class Function:
             return Response(error=f"returned {type(answer).__name__}, not a string", served_by=self.id)
         if confidence is not None and not (isinstance(confidence, int | float) and 0 <= confidence <= 1):
             return Response(error=f"confidence {confidence!r} is not a number from 0 to 1", served_by=self.id)
+        answer = answer.encode("utf-8", "replace").decode()  # half a character can be kept nowhere
         return Response(text=answer, confidence=confidence, latency_s=latency, served_by=self.id)
 
     async def close(self) -> None:

@@ -1,0 +1,122 @@
+"""The round trip of systems that demur does not run: questions out, answers in, each for its own context."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from demur.cli import main
+
+
+def answered(path, answer):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [row | {"answer": answer(row)} for row in rows]
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"answers:{path}"
+
+
+def by_context(folder):
+    import pyarrow.parquet as pq
+
+    found = {}
+    for row in pq.read_table(folder / "rows.parquet").to_pylist():
+        found.setdefault(f"{row['scenario']} {row['k_used']}", set()).add(row["answer"])
+    return found
+
+
+def test_questions_go_out_and_answers_come_back_each_for_its_own_context(release, tmp_path, capsys):
+    asks, pictures = tmp_path / "q" / "asks.jsonl", tmp_path / "pictures"
+    what = ["--distractors", "0:4", "--strictness", "none", "severe"]
+    assert main(["asks", str(release), "-o", str(asks), "--images", str(pictures), *what]) == 0
+    rows = answered(asks, lambda row: f"{row['scenario']} {row['k']} {row['condition']}")
+    assert len(rows) == 4 * 8 * 2  # the sweep's realistic(k=2) is one of the four scenarios
+    assert all((asks.parent / path).read_bytes() for row in rows for path in row["images"])
+    assert all((asks.parent / e["image"]).is_file() for row in rows for e in row["evidence"] if e["image"])
+    assert not {"answer", "gold", "role", "expected"} & {key for row in rows for key in row} - {"answer"}
+    system = write(tmp_path / "all.jsonl", rows)
+    assert main(["sweep", str(release), "--system", system, "--out", str(tmp_path / "runs"), *what]) == 0
+    assert "no answer" not in capsys.readouterr().err
+    found = by_context(tmp_path / "runs" / "answers-all.jsonl")
+    assert found["realistic 4"] == {"realistic 4 none", "realistic 4 severe"}
+    assert len(found) == 3 + 5
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
+def test_rows_by_sample_scenario_and_k(release, tmp_path, ending):
+    rows = [
+        {"sample": f"s{i}", "scenario": "realistic", "k": k, "answer": f"an answer, {k}", "confidence": 0.5}
+        for i in range(4) for k in range(4)
+    ]  # fmt: skip
+    path = tmp_path / f"mine.{ending}"
+    if ending == "jsonl":
+        write(path, rows)
+    else:
+        with path.open("w", newline="") as handle:
+            table = csv.DictWriter(handle, list(rows[0]), delimiter="," if ending == "csv" else "\t")
+            table.writeheader()
+            table.writerows(rows)
+    words = [f"realistic(k={k})" for k in range(4)]
+    assert (
+        main(["run", str(release), "--system", f"answers:{path}", "--out", str(tmp_path / "r"), "--scenarios", *words])
+        == 0
+    )
+    found = by_context(tmp_path / "r" / f"answers-mine.{ending}")
+    assert found == {f"realistic {k}": {f"an answer, {k}"} for k in range(4)}
+
+
+def test_what_is_missing_and_what_nobody_asks_are_named(release, tmp_path, capsys):
+    rows = [{"sample": f"s{i}", "scenario": "oracle", "answer": f"answer {i}"} for i in range(3)]
+    system = write(tmp_path / "mine.jsonl", [*rows, {"ask": "0123456789abcdef", "answer": "x"}])
+    run = ["run", str(release), "--out", str(tmp_path / "r"), "--scenarios", "oracle"]
+    assert main([*run, "--system", system]) == 0
+    said = capsys.readouterr().err
+    assert "1 of 4 questions have no answer: sample s3 in oracle (k=0, moderate)" in said
+    assert "1 of 4 rows answer nothing that is asked here: mine.jsonl:4 (0123456789abcdef)" in said
+    assert "1 of 4 failed" in said
+    strange = write(
+        tmp_path / "strange.jsonl", [{"sample": f"x{i}", "scenario": "oracle", "answer": "y"} for i in range(10)]
+    )
+    assert main([*run, "--system", strange]) == 2
+    assert "10 of 10 rows answer nothing that is asked here" in capsys.readouterr().err
+    assert main([*run, "parametric", "--strictness", "none", "soft", "--system", system]) == 2
+    assert "mine.jsonl:1 is for several questions" in capsys.readouterr().err
+
+
+def test_an_overwritten_file_is_another_system(release, tmp_path, capsys):
+    run = ["run", str(release), "--out", str(tmp_path / "r"), "--scenarios", "oracle", "--json", "--system"]
+    figures = []
+    for text in ("answer 1", "wrong", "answer 1"):
+        system = write(
+            tmp_path / "mine.jsonl", [{"sample": f"s{i}", "scenario": "oracle", "answer": text} for i in range(4)]
+        )
+        assert main([*run, system]) == 0
+        figures.append(capsys.readouterr().out)
+    assert figures[0] == figures[2] != figures[1]
+    (tmp_path / "other").mkdir()
+    system = write(
+        tmp_path / "other" / "mine.jsonl",
+        [{"sample": f"s{i}", "scenario": "oracle", "answer": "wrong"} for i in range(4)],
+    )
+    assert main([*run, system]) == 0
+    assert capsys.readouterr().out == figures[1]
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [({"answer": "x"}, "names no question"), ({"ask": "a"}, "has no answer"), ({"ask": 3, "answer": "x"}, "not the id"),
+     ({"sample": "s0", "scenario": "orcale", "answer": "x"}, "parametric, oracle, realistic, adversarial"),
+     ({"sample": "s0", "scenario": "oracle", "k": "two", "answer": "x"}, "k is 'two', not a whole number"),
+     ({"ask": "a", "answer": "x", "confidence": float("nan")}, "not a number from 0 to 1"),
+     ({"ask": "a", "answer": "\ud800"}, "half a character")],
+)  # fmt: skip
+def test_rows_that_are_no_answers_are_told_by_line(release, tmp_path, capsys, row, told):
+    system = write(tmp_path / "mine.jsonl", [row])
+    assert main(["run", str(release), "--out", str(tmp_path / "r"), "--system", system]) == 1
+    said = capsys.readouterr().err
+    assert told in said
+    assert "mine.jsonl:1" in said
