@@ -320,7 +320,9 @@ def run(
         "gold_cut": sum(_gold_cut(g) for g in graded),
     }
     errors = commonest(g.response.error for g in graded)
-    write_json(manifest_path, identity | {"files": files, "counts": counts, **({"errors": errors} if errors else {})})
+    reads = getattr(system, "reads_prompt", None)
+    said = {**({"errors": errors} if errors else {}), **({} if reads is None else {"reads_prompt": reads})}
+    write_json(manifest_path, identity | {"files": files, "counts": counts, **said})
     with storage_errors(out):
         (out / "journal.jsonl").unlink()
     if reused:
@@ -336,7 +338,7 @@ def run(
 
 EARLIER = ".earlier"
 """Beside the run folders: those that went aside."""
-_RESULTS = frozenset({"files", "counts", "errors"})
+_RESULTS = frozenset({"files", "counts", "errors", "reads_prompt"})
 """What a manifest says of a run that is finished."""
 
 

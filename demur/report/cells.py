@@ -190,9 +190,9 @@ class Shown(NamedTuple):
 
     cell: Cell
     shown: int
-    """Items that show as many distractors as were asked for; those of samples that have fewer are in no number."""
+    """Items that show as many distractors as the point says; those of samples that have fewer are in no number."""
     of: int
-    """The most items of any point of the system's sweep."""
+    """The most items asked at any point of the system's sweep."""
 
     @property
     def partial(self) -> bool:
@@ -204,11 +204,19 @@ def _items(rows: Table, place: Flags) -> int:
     return len(np.unique(rows.asked[place]))
 
 
-def _points(rows: Table, places: Mapping[int, Flags]) -> dict[int, Shown]:
-    """The points of one system's sweep from the rows (bool [rows]) of each."""
-    shown = {at: _items(rows, place) for at, place in places.items()}
-    most = max(shown.values(), default=0)
-    return {at: Shown(cell(rows, places[at]), shown[at], most) for at in sorted(places)} if most else {}
+def _points(rows: Table, asked: Mapping[int, Flags], whole: Callable[[int], Flags]) -> dict[int, Shown]:
+    """The points of one system's sweep.
+
+    Args:
+        rows: of the system.
+        asked: point -> bool [rows]: asked there.
+        whole: point -> bool [rows]: shown what the point says.
+    """
+    most = max(_items(rows, place) for place in asked.values())
+    return {
+        at: Shown(cell(rows, place & whole(at)), _items(rows, place & whole(at)), most)
+        for at, place in sorted(asked.items())
+    }
 
 
 def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]:
@@ -224,23 +232,21 @@ def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]
         return {}
     found: dict[str, dict[int, Shown]] = {}
     for run in data.runs:
-        rows, places = run.rows, dict[int, Flags]()
-        used = rows.numbers("k_used")
+        rows, asked = run.rows, dict[int, Flags]()
         for text in recipes_of(rows, Scenario.REALISTIC, head.condition):
             one = parsed(text)
             if one is not None and one._replace(k=base.k) == base:
-                places[one.k] = among(rows, {("realistic", text, head.condition)}) & (used == one.k)
-        if places and 0 not in places:
-            places[0] = among(rows, {("oracle", head.recipes.get(Scenario.ORACLE, ""), head.condition)})
-        if not set(places) - {0, base.k}:
+                asked[one.k] = among(rows, {("realistic", text, head.condition)})
+        if not set(asked) - {0, base.k}:
             continue
-        samples = rows.coded("sample").codes
-        reached = np.logical_or.reduce([place for k, place in places.items() if k])
-        places[0] = places[0] & np.isin(samples, samples[reached])
-        if not places[0].any():
-            del places[0]
-        if len(places) > 1 and (points := _points(rows, places)):
-            found[run.name] = points
+        samples, used = rows.coded("sample").codes, rows.numbers("k_used")
+        reached = samples[np.logical_or.reduce([place for k, place in asked.items() if k])]
+        oracle = among(rows, {("oracle", head.recipes.get(Scenario.ORACLE, ""), head.condition)})
+        asked[0] = asked.get(0, oracle) & np.isin(samples, reached)
+        if not asked[0].any():
+            del asked[0]
+        if len(asked) > 1:
+            found[run.name] = _points(rows, asked, lambda k, used=used: used == k)  # type: ignore[misc]
     return found
 
 
@@ -248,7 +254,8 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Show
     """System -> place of the gold evidence (distractors before it) -> point, Realistic, under the headline condition.
 
     From recipes with ``order=gold@I`` that are alike in everything else; those with most rows when there are several.
-    A sample that has fewer distractors than were asked for has its gold elsewhere than it says, and is in no number.
+    Where a sample has fewer distractors than should stand before its gold, the gold stands elsewhere, and the ask is in
+    no number of that point.
     """
     found: dict[str, dict[int, Shown]] = {}
     for run in data.runs:
@@ -259,14 +266,11 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Show
             if one is not None and one.order.startswith("gold@"):
                 families[one._replace(order="gold@0")][int(one.order.removeprefix("gold@"))] = text
         if families:
-            family, largest = max(families.items(), key=lambda f: sum(mine[text] for text in f[1].values()))
-            whole = run.rows.numbers("k_used") == family.k
-            places = {
-                at: among(run.rows, {("realistic", text, head.condition)}) & whole & (at <= family.k)
-                for at, text in largest.items()
-            }
-            if len(places) > 1 and (points := _points(run.rows, places)):
-                found[run.name] = points
+            largest = max(families.values(), key=lambda places: sum(mine[text] for text in places.values()))
+            used = run.rows.numbers("k_used")
+            asked = {at: among(run.rows, {("realistic", text, head.condition)}) for at, text in largest.items()}
+            if len(asked) > 1:
+                found[run.name] = _points(run.rows, asked, lambda at, used=used: used >= at)  # type: ignore[misc]
     return found
 
 

@@ -59,6 +59,7 @@ def point(x: float, measure: Measure, *, faint: bool = False) -> Point:
 
 def _against(found: Mapping[str, Mapping[int, Shown]], data: ReportData, x_label: str) -> list[Panel]:
     """A panel a rate, one line a system, then the legend; nothing where nothing was found."""
+    found = {name: points for name, points in found.items() if any(one.cell.n for one in points.values())}
     if not found:
         return []
     style = {run.name: number for number, run in enumerate(data.runs)}

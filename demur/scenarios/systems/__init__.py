@@ -60,6 +60,8 @@ class System(Protocol):
         ...
 
     # Optional, beside ``revision``: ``aside = False`` says that it only waits for others and computes next to nothing.
+    # ``reads_prompt``: whether it is shown the words of the condition; False lets reports mark its rows where prompts
+    # are compared, and without it nothing is said of that.
     # Else it is asked on a thread of its own (`Aside`): what computes on the common loop holds up every connection.
     #
     # Optional: ``async def ready(asks: Sequence[Ask]) -> list[str]`` is called before anybody is asked anything, and
@@ -117,6 +119,7 @@ class Aside:
         self.id: str = inner.id
         self.note: str = inner.note
         self.revision = revision
+        self.reads_prompt: bool | None = getattr(inner, "reads_prompt", None)
         self._worker = Worker(f"demur {inner.id}")
 
     def takes(self, ask: Ask) -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 class Function:
     """A user's own function, called once per ask; what it raises is that ask's error and never ends the run."""
 
+    reads_prompt = False
+
     def __init__(self, argument: str, kit: Kit) -> None:
         function, revision = named(argument)
         self.id = f"python:{argument.partition('@')[0]}"

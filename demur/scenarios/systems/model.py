@@ -67,6 +67,8 @@ class ModelSystem:
         first = self.addresses[0]
         self.id = name or f"model:{first.partition('#')[2] or first}"
 
+    reads_prompt = True
+
     @cached_property
     def revision(self) -> str:
         """Of weights in a folder, of a function its code; "" where nobody can tell (an endpoint)."""

@@ -30,6 +30,8 @@ class Prior:
         kit: must bring ``embed`` and a ``pool`` of questions with answers.
     """
 
+    reads_prompt = False
+
     def __init__(self, argument: str, kit: Kit) -> None:
         name, _, value = argument.partition("=")
         if argument and (name != "k" or not value.isdigit() or int(value) < 1):

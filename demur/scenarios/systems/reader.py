@@ -65,6 +65,7 @@ class Reader:
         kit: must bring ``embed``; ``recognise`` when questions have images.
     """
 
+    reads_prompt = False
     DECLINES = "I cannot answer this from the evidence."
 
     def __init__(self, argument: str, kit: Kit) -> None:
