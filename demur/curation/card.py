@@ -300,10 +300,16 @@ def _topics(manifest: Mapping[str, Any]) -> str:
             ]
             for r in found["rows"]
         ]
+        by, namer = str(found["by"]), found.get("named_by")
+        by += f", named by {namer} from representative questions" if namer else ""
+        head = ["topic", "pool", "release", "retained [95 %]"]
+        if any(r.get("description") for r in found["rows"]):
+            head.insert(1, "about")
+            rows = [[row[0], r.get("description", ""), *row[1:]] for row, r in zip(rows, found["rows"], strict=True)]
         parts.append(
-            f"Topics by {safe(found['by'])}: the largest share changed by {found['largest_change']:.1f} points; "
+            f"Topics by {safe(by)}: the largest share changed by {found['largest_change']:.1f} points; "
             f"chi-square {found['chi_square']:.1f} at {found['freedom']:d} degrees of freedom, permutation "
-            f"p = {found['p']:.4f}.\n\n" + _table(["topic", "pool", "release", "retained [95 %]"], rows)
+            f"p = {found['p']:.4f}.\n\n" + _table(head, rows)
         )
     return "## Topics before and after\n\n" + "\n\n".join(parts) if parts else ""
 

@@ -95,6 +95,15 @@ class GateSpec(Record):
     """Sampling and layout of a model: temperature, max_tokens, images ..."""
 
 
+class NamerSpec(Record):
+    """A model that is asked about something else than questions."""
+
+    system: str = Field(pattern="^model:.")
+    """A model by name: ``model:openai/gpt-4o``, ``model:http://localhost:8000/v1#NAME`` ..."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Sampling (temperature, max_tokens, seed ...), and ``images: none`` of one that takes no images."""
+
+
 class RulesSpec(Record):
     """What decides; see `demur.curation.gate`."""
 
@@ -131,6 +140,8 @@ class BuildRecipe(Record):
     """Kept samples that the gates are asked again without evidence, to tell sampling noise from knowledge."""
     topics: Literal["kmeans", "bertopic", "none"] = "kmeans"
     """How topics are found in the questions, for the comparison of pool and release, beside the source's own."""
+    topic_names: NamerSpec | None = None
+    """A model that names the topics found in the questions from ten representative ones of each; None: their words."""
     limits: tuple[str, ...] = ()
     """Lines for the dataset card: what this release cannot be used for."""
     authors: tuple[str, ...] = ("The makers of this release",)
@@ -229,6 +240,7 @@ def _keys(place: Sequence[object]) -> list[str]:
     """Keys that a recipe has at a place."""
     parts: dict[object, type[Record]] = {
         "sources": SourceSpec, "gates": GateSpec, "monitors": GateSpec, "rules": RulesSpec, "retrieval": RetrievalSpec,
+        "topic_names": NamerSpec,
     }  # fmt: skip
     return sorted(next((parts[step] for step in reversed(place) if step in parts), BuildRecipe).model_fields)
 

@@ -2,17 +2,22 @@
 
 VLM-DeflectionBench, appendix C and Fig. 4, compares the distributions by eye; here each topic's retention has its
 interval and the whole comparison a test. Topics are the source's own (`Sample.topic`), or found in the questions: by
-k-means over sentence embeddings, or by BERTopic where it is installed.
+k-means over sentence embeddings, or by BERTopic where it is installed; a model may name them from representative
+questions (`demur.pipeline.topics`).
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
 
+from demur.answers.text import plain
 from demur.errors import MissingExtra
 from demur.records import Record
 
@@ -20,6 +25,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+REPRESENTATIVES = 10
+"""Questions of a topic that its name is given from (appendix C)."""
+NAMING = "topic-name.v1.md"
+"""In ``prompts``."""
 Z95 = 1.959963984540054
 _STOP = frozenset(
     re.findall(
@@ -43,6 +52,15 @@ class TopicRow(Record):
     low: float
     """Wilson's 95 % interval of it."""
     high: float
+    description: str = ""
+    """What a model says that it is about."""
+
+
+class TopicName(NamedTuple):
+    """What a model calls a topic."""
+
+    name: str
+    description: str
 
 
 class Drift(Record):
@@ -50,6 +68,10 @@ class Drift(Record):
 
     by: str
     """What the topics are: ``source``, ``kmeans(k=12)``, ``bertopic``."""
+    named_by: str = ""
+    """The model that named them; "" where they are called by their words."""
+    unnamed: int = 0
+    """Topics that it gave no name to, which are called by their words."""
     rows: tuple[TopicRow, ...]
     largest_change: float
     """Largest change of any topic's share, in percentage points."""
@@ -152,6 +174,69 @@ def clusters(
     of = {q: int(c) for q, c in zip(distinct, found[:, 0], strict=True)}
     names = _named([of[q] for q in distinct], distinct)
     return [names[of[q]] for q in questions]
+
+
+def representatives(
+    topics: Sequence[str], questions: Sequence[str], vectors: npt.NDArray[np.float32], *, most: int = REPRESENTATIVES
+) -> dict[str, list[int]]:
+    """Topic -> places of the different questions nearest to its middle (cosine), nearest first.
+
+    Args:
+        topics: n, the topic of each question.
+        questions: n of them.
+        vectors: (n, d) float32, rows of length 1.
+        most: questions of each.
+    """
+    import numpy as np
+
+    places: dict[str, list[int]] = defaultdict(list)
+    seen: set[tuple[str, str]] = set()
+    for at, (topic, question) in enumerate(zip(topics, questions, strict=True)):
+        if (topic, question) not in seen:
+            seen.add((topic, question))
+            places[topic].append(at)
+    found = {}
+    for topic, own in sorted(places.items()):
+        points = vectors[own].astype(np.float64)
+        near = np.round(points @ points.mean(axis=0), 9)  # rounded, so that ties are ties on every machine
+        found[topic] = [own[i] for i in sorted(range(len(own)), key=lambda i: (-near[i], questions[own[i]]))][:most]
+    return found
+
+
+@cache
+def instruction() -> str:
+    """What a model is told to do with the representative questions of a topic."""
+    return files("demur.curation").joinpath("prompts", NAMING).read_text(encoding="utf-8").strip()
+
+
+def read_name(reply: str) -> TopicName | None:
+    """The name in a model's reply; None where it holds none.
+
+    >>> read_name('Sure! {"name": "Bird Anatomy", "description": "Parts of birds."}')
+    TopicName(name='Bird Anatomy', description='Parts of birds.')
+    >>> read_name("I would call it birds.") is None
+    True
+    """
+    for found in re.finditer(r"\{[^{}]{1,2000}\}", reply[:20_000]):
+        try:
+            said = json.loads(found[0])
+        except ValueError:
+            continue
+        name, description = said.get("name"), said.get("description", "")
+        if isinstance(name, str) and isinstance(description, str) and plain(name):
+            return TopicName(plain(name)[:60], plain(description)[:240])
+    return None
+
+
+def named(topics: Sequence[str], names: Mapping[str, TopicName]) -> list[str]:
+    """The topics by the names given to them; two that were given one name are numbered, one without keeps its words."""
+    called: dict[str, str] = {}
+    given: Counter[str] = Counter()
+    for topic in sorted(set(topics)):
+        name = names[topic].name if topic in names else topic
+        given[name] += 1
+        called[topic] = name if given[name] == 1 else f"{name} ({given[name]})"
+    return [called[topic] for topic in topics]
 
 
 def _named(labels: Sequence[int], questions: Sequence[str]) -> dict[int, str]:

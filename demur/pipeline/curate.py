@@ -45,6 +45,7 @@ from demur.pipeline.provenance import about, verdicts
 from demur.pipeline.slots import LIVES_ALONGSIDE, Slots, ask_lives, at_once
 from demur.pipeline.stage_two import mine_pool
 from demur.pipeline.steps import QUIET, Steps
+from demur.pipeline.topics import drifts
 from demur.records import ImageRef, Sample
 from demur.retrieval.recall import Choice
 from demur.scenarios.conditions import Prompts
@@ -92,6 +93,8 @@ class Workshop(NamedTuple):
     prompts: Prompts
     bases: Mapping[str, Base]
     """Source -> its knowledge base."""
+    namer: ModelSystem | None = None
+    """Names topics."""
 
     def read(self, ref: ImageRef) -> bytes:
         """Bytes behind an image reference of the pool."""
@@ -221,10 +224,16 @@ async def opened(
             each=concurrency or 8,
         )
         stack.push_async_callback(panel.close)
+        namer = None
+        if (spec := plan.topic_names) is not None:
+            options = model_options(spec.options)
+            namer = ModelSystem(spec.system.partition(":")[2], Kit(**{**vars(kit), "options": options}))
+            stack.push_async_callback(namer.close)
         # whoever cannot be opened or asked is told before anything is indexed
-        for line in await preflight({name: panel.system(name) for name in specs}):
+        systems: dict[str, System] = {name: panel.system(name) for name in specs}
+        for line in await preflight(systems | ({} if namer is None else {"topic_names": namer})):
             steps.warn(line)
-        yield Workshop(pool, judge, encoder, embed, panel, prompts, bases)
+        yield Workshop(pool, judge, encoder, embed, panel, prompts, bases, namer)
 
 
 def gate_opener(
@@ -350,7 +359,8 @@ async def _curate(
     steps.stage("ask kept samples again")
     retest = await _retest(plan, panel, kept, gates)
     steps.stage("freeze and verify the release")
-    said = await asyncio.to_thread(about, plan, shop, lives, fates, kept, choices, retest)
+    topics = await drifts(plan, pool.samples, [fates[s.id].kept for s in pool.samples], shop.embed, shop.namer)
+    said = await asyncio.to_thread(about, plan, shop, lives, fates, kept, choices, retest, topics)
     freeze(
         out / "release", name=plan.name, version=plan.version, samples=kept, read_image=shop.read, drops=drops,
         funnel=steps_taken, recall=recall, about=said,

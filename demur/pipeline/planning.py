@@ -283,6 +283,8 @@ def plan_build(
         )
     if plan.judge != "rules":
         notes.append(f"what the judge {plan.judge} costs is not in it")
+    if plan.topic_names is not None and plan.topics != "none":
+        notes.append(f"naming the topics by {plan.topic_names.system}, a call for each of at most 30, is not in it")
     if plan.retest:
         notes.append(f"the re-test of {plan.retest} kept samples is not in it")
     others = [name for name, spec in specs.items() if spec.system.partition(":")[0] not in {*BUILT_IN, "model"}]

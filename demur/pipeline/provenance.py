@@ -15,7 +15,7 @@ from demur.curation.gate import Label, unknown_without_evidence
 from demur.curation.recipe import BuildRecipe
 from demur.curation.release.layout import evidence_licences
 from demur.curation.separation import separation
-from demur.curation.topics import Drift, bertopics, clusters, drift
+from demur.curation.topics import Drift
 from demur.pipeline.bases import Base
 from demur.pipeline.panel import Panel
 from demur.records import GateVerdict, Sample
@@ -48,6 +48,7 @@ def about(
     kept: Sequence[Sample],
     choices: Sequence[Choice],
     retest: Mapping[str, Mapping[str, int]],
+    topics: Sequence[Drift],
 ) -> dict[str, Any]:
     """Everything that the manifest states beside names, counts and hashes."""
     pool, encoder, panel = shop.pool, shop.encoder, shop.panel
@@ -90,7 +91,7 @@ def about(
             ),
         },
         "retest": {name: dict(counts) for name, counts in retest.items()},
-        "topics": [d.model_dump(mode="json") for d in _topics(plan, shop, fates)],
+        "topics": [d.model_dump(mode="json") for d in topics],
         "limits": list(plan.limits),
         "authors": list(plan.authors),
     }
@@ -150,22 +151,6 @@ def _asked(name: str, lives: Mapping[str, Life], fates: Mapping[str, Fate], pane
                         else:
                             one["asked"] += 1
     return {stage: one | {"skipped": dict(sorted(one["skipped"].items()))} for stage, one in found.items()}
-
-
-def _topics(plan: BuildRecipe, shop: Workshop, fates: Mapping[str, Fate]) -> Iterator[Drift]:
-    samples = shop.pool.samples
-    kept = [fates[s.id].kept for s in samples]
-    if any(s.topic for s in samples):
-        yield drift([s.topic or "(none)" for s in samples], kept, by="source", seed=plan.seed)
-    if plan.topics == "none":
-        return
-    questions = [s.question for s in samples]
-    vectors = shop.embed(questions)
-    if plan.topics == "bertopic":
-        yield drift(bertopics(questions, vectors, seed=plan.seed), kept, by="bertopic", seed=plan.seed)
-    else:
-        found = clusters(questions, vectors, seed=plan.seed)
-        yield drift(found, kept, by=f"kmeans(k={len(set(found))})", seed=plan.seed)
 
 
 def verdicts(sample: Sample, life: Life, panel: Panel) -> Iterator[GateVerdict]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from demur.errors import ItemError, TransientError, UsageError
-from demur.records import Ask, Modality, Request, Response
+from demur.records import Ask, ImagePart, ImageRef, Message, Modality, Request, Response, TextPart
 from demur.scenarios.conditions import condition
 from demur.scenarios.render import Layout, Rendered, render
 from demur.scenarios.scale import Scaler
@@ -151,6 +151,29 @@ class ModelSystem:
             return Response(error=str(error), cuts=rendered.cuts)
         read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
         return read.model_copy(update={"cuts": rendered.cuts})
+
+    async def complete(self, parts: Sequence[str | ImageRef], item: str, draw: int = 0) -> Response:
+        """One call with words and images of the caller's own, by the same model, sampling and ledger.
+
+        Args:
+            parts: of the one message, in their order.
+            item: what it is about, for errors.
+            draw: which of several independent replies.
+        """
+        from demur.calls import model_id
+
+        message = Message(
+            role="user",
+            parts=tuple(
+                TextPart(text=p) if isinstance(p, str) else ImagePart(image=self._images.scale(p)) for p in parts
+            ),
+        )
+        asked = {"draw": draw, **self.sampling}
+        request = Request(model=model_id(self.addresses[0]), messages=(message,), item=item, **asked)
+        try:
+            return await (await self._opened()).complete(request)
+        except (ItemError, TransientError) as error:
+            return Response(error=str(error))
 
     async def close(self) -> None:
         """Close the connection and the ledger."""
