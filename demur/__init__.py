@@ -1,22 +1,65 @@
-"""demur: measure whether a vision-language model or a RAG system answers, deflects, or makes things up."""
+"""demur: measure whether a vision-language model or a RAG system answers, deflects, or makes things up.
+
+    import demur
+
+    release = demur.open_release("demo-out/release")
+    run = demur.evaluate(release, my_rag, scenarios=["oracle", "adversarial(k=3)"], limit=50)
+    run.rates()
+
+Every name below is described in `demur.api`; importing `demur` imports none of it before it is used.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from demur.suites import Suite
+    from demur.api import (
+        Comparison,
+        Evaluation,
+        Frame,
+        Hits,
+        Index,
+        build_index,
+        build_release,
+        compare,
+        evaluate,
+        grade,
+        open_index,
+        open_release,
+        open_run,
+        report,
+        suite,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "suite"]
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "Frame",
+    "Hits",
+    "Index",
+    "__version__",
+    "build_index",
+    "build_release",
+    "compare",
+    "evaluate",
+    "grade",
+    "open_index",
+    "open_release",
+    "open_run",
+    "report",
+    "suite",
+]
 
 
-def suite(name: str) -> Suite[Any, Any]:
-    """The suite of a name, such as ``vb``: a benchmark that is not the four scenarios (`demur.suites.Suite`).
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from demur import api
 
-    Raises:
-        UnknownPart: no suite has that name; lists those that exist.
-    """
-    from demur.suites import suite as found
+        return getattr(api, name)
+    raise AttributeError(f"module 'demur' has no attribute {name!r}")
 
-    return found(name)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -62,6 +62,12 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await: an async function, or an instance with an async ``__call__``."""
+    inner = getattr(function, "__call__", None)  # noqa: B004 - the method itself is looked at
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inner)
+
+
 class Calls:
     """Calls of a user's function, plain or async: never on the loop that asks, and never more at once than agreed.
 
@@ -77,9 +83,7 @@ class Calls:
     """
 
     def __init__(self, function: Callable[[Any], Any], most: int | None, name: str) -> None:
-        self.awaits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - an instance with an async __call__
-        )
+        self.awaits = is_async(function)
         said = most if most is not None else getattr(function, "concurrency", None)
         self.most = said if isinstance(said, int) and said > 0 else ASYNC if self.awaits else 1
         self._function, self._name = function, name

@@ -1,4 +1,7 @@
-"""Regenerates the pages that are made from the code: ``docs/cli.md``. Run by ``make docs``; a test finds them stale."""
+"""Regenerates the pages that are made from the code: ``docs/cli.md`` and ``docs/api.md``.
+
+Run by ``make docs``; a test finds them stale.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
+
+from make_api import api_page
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -41,7 +46,7 @@ def cli_page() -> str:
 def main() -> int:
     """Write the pages; with ``--check`` say which are stale instead."""
     try:
-        pages = {ROOT / "docs" / "cli.md": cli_page()}
+        pages = {ROOT / "docs" / "cli.md": cli_page(), ROOT / "docs" / "api.md": api_page()}
     except ModuleNotFoundError as error:
         sys.stderr.write(
             f"make_docs: {error.name} is not installed for {sys.executable} - "

@@ -7,18 +7,10 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from demur.cli._arguments import add_engine, job, open_engine, positive
 from demur.cli._shown import add_row, brief, harmless, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from demur.indexing.cluster import RayEngine
-    from demur.records import Document
-    from demur.retrieval.search import Searcher
-    from demur.store import Problems
 
 EPILOG = """examples:
   $ demur index build atlas --out index
@@ -102,40 +94,18 @@ def run(args: argparse.Namespace) -> int:
     return {"build": _build, "info": _info, "search": _search}[args.what](args)
 
 
-def open_searcher(
-    folder: Path, encoder: str | None = None, text_encoder: str | None = None, engine: RayEngine | None = None
-) -> Searcher:
-    """An index folder opened with the encoders that its manifest names, or with those given."""
-    from demur.index_folder import checked_manifest
-    from demur.indexing.encoders import open_encoder
-    from demur.retrieval.search import Searcher
-
-    made_by = checked_manifest(folder)["encoders"]
-    of_text = made_by.get("text", {}).get("name", "")
-    others = [entry["name"] for space, entry in made_by.items() if space != "text"]
-    first = encoder or (others[0] if others else of_text)
-    second = text_encoder or (of_text if of_text != first and not encoder else "")
-    return Searcher(
-        folder,
-        open_encoder(
-            first, allow_random=True, from_file=not encoder
-        ),  # the fingerprint decides, not the weights' origin
-        text_encoder=open_encoder(second, allow_random=True, from_file=not text_encoder) if second else None,
-        engine=engine,
-    )
-
-
 def _build(args: argparse.Namespace) -> int:
     from demur.errors import UsageError
     from demur.indexing.build import build_index
     from demur.indexing.chunk import open_chunker
     from demur.indexing.encoders import open_encoder
+    from demur.pipeline.indexes import read_corpora
     from demur.store import Problems
 
     if args.tokenizer and not args.chunk:
         raise UsageError("--tokenizer without --chunk: nothing is cut", cure="add --chunk 250:32, or leave it out")
     problems = Problems()
-    documents = _documents(args.corpora, problems, args.image_root)
+    documents = read_corpora(args.corpora, problems, args.image_root)
     chunker = None
     if args.chunk:
         chunker = open_chunker(args.chunk, args.tokenizer)
@@ -169,42 +139,6 @@ def _build(args: argparse.Namespace) -> int:
         sys.stderr.write(harmless(f"skipped: {line}\n"))
     _print(args.out, manifest)
     return 0
-
-
-def _documents(corpora: list[str], problems: Problems, image_root: Path | None) -> Iterator[Document]:
-    """All corpora one after the other, with absolute paths to their images: an index leads to them wherever it is used.
-
-    Args:
-        corpora: as they were named.
-        problems: takes bad rows.
-        image_root: folder that relative image paths start from; when None that of the source or pool, else the current.
-    """
-    from functools import partial
-    from itertools import chain
-
-    from demur.curation.pool import Pool
-    from demur.curation.sources import open_source
-    from demur.errors import UsageError
-    from demur.indexing.corpora import anchored, read_corpus
-    from demur.plugins import names
-
-    streams: list[Iterator[Document]] = []
-    for text in corpora:
-        if not text.strip():
-            raise UsageError("a corpus without a name", cure="give READER:PATH; see 'demur index build --help'")
-        name, equals, folder = text.partition("=")
-        path = Path(text.partition("?")[0])  # a file may have an equals sign in its name
-        named = "?" not in name and ":" not in name if equals else text in names("sources")
-        if named and not path.exists():
-            source = open_source(name, Path(folder) if equals else None, problems)
-            documents, root = source.documents(), source.root
-        elif (Path(text) / "pool.json").is_file():
-            pool = Pool(Path(text), problems)
-            documents, root = pool.documents(), pool.root
-        else:
-            documents, root = read_corpus(text, problems), Path()
-        streams.append(map(partial(anchored, root=image_root or root), documents))
-    return chain.from_iterable(streams)
 
 
 def _info(args: argparse.Namespace) -> int:
@@ -245,27 +179,21 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
 
 def _search(args: argparse.Namespace) -> int:
     from demur.errors import UsageError
-    from demur.indexing.pixels import rgb
-    from demur.retrieval.search import Query, canonical_mode
+    from demur.pipeline.indexes import open_searcher, search
     from demur.store import storage_errors
 
     if not args.text and args.image is None:
         raise UsageError("there is nothing to ask with", cure="give --text, --image or both")
-    if args.text != args.text.encode("utf-8", "replace").decode():  # bytes that are no text come as lone surrogates
-        raise UsageError("--text is not valid UTF-8", cure="give the question in UTF-8")
     picture = None
     if args.image is not None:
         if args.image.exists() and not args.image.is_file():  # a pipe would be waited on for ever
             raise UsageError("this is no plain file", item=str(args.image), cure="give an image file")
         with storage_errors(args.image):
-            picture = rgb(args.image.read_bytes(), str(args.image))
+            picture = args.image.read_bytes()
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
-    asked = args.mode or (
-        "fused" if picture is None else "image->image" if not args.text else "image->title/text->text"
+    mode, found = search(
+        searcher, args.text, picture, k=args.k, mode=args.mode or "", pages=args.pages, item=str(args.image)
     )
-    mode = canonical_mode(asked)
-    hits = searcher.search([Query(args.text, picture)], mode, args.k, pages=args.pages)[0]
-    found = [(hit, searcher.table(mode)[hit.document]) for hit in hits]
     shown = [{**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page} for hit, d in found]
     if args.json:
         sys.stdout.write(
@@ -275,7 +203,7 @@ def _search(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    listed = Table(title=f"{mode}, {len(hits)} hits", title_justify="left")
+    listed = Table(title=f"{mode}, {len(found)} hits", title_justify="left")
     for column in ("rank", "score", "id", "title", "text"):
         listed.add_column(column, justify="right" if column in ("rank", "score") else "left", overflow="ellipsis")
     for hit, document in found:

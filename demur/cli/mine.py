@@ -87,13 +87,13 @@ def run(args: argparse.Namespace) -> int:
     from contextlib import ExitStack
     from itertools import islice
 
-    from demur.cli.index import open_searcher
     from demur.curation.leaks import Leaks
     from demur.curation.mining_options import mining_options
     from demur.curation.near import REMEMBERED, Looks
     from demur.curation.training import rows_of
     from demur.errors import UsageError
     from demur.pipeline.bases import at_the_cut
+    from demur.pipeline.indexes import open_searcher
     from demur.pipeline.mining import mine_samples
     from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
     from demur.pipeline.routes import choose_routes, told, try_images, tune_probes

@@ -118,6 +118,7 @@ def ask(
     prices: Path | None = None,
     steps: Steps = QUIET,
     fresh: bool = False,
+    made: Mapping[str, Callable[[Kit], System]] | None = None,
 ) -> list[Path]:
     """Run systems over a release, one run folder each under ``out``; what was begun goes on.
 
@@ -148,6 +149,7 @@ def ask(
         steps: told what happens.
         fresh: ask everything again: run folders that are there go aside, and kept replies of models to these questions
             are forgotten, so that they are paid again.
+        made: system -> what opens it, for systems that no name stands for (a function at hand).
 
     Returns:
         The run folders, in the order of ``systems``.
@@ -175,7 +177,7 @@ def ask(
             release, encoder, everything, prompts, ledger=ledger or out / "calls.sqlite", options=given,
             concurrency=concurrency, prices=prices,
         )  # fmt: skip
-        system = open_system(name, kit)
+        system = made[name](kit) if made and name in made else open_system(name, kit)
         opened.append((name, kit, system, str(given.get("name") or system.id)))
     if any(isinstance(system, ModelSystem) for _, _, system, _ in opened):
         from demur.calls import Budget

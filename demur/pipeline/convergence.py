@@ -6,11 +6,11 @@ was exhaustive.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demur.calls.run import run_sync
 from demur.curation.convergence import Convergence, converge, first_to_know
 from demur.curation.funnel import Gate, Life, Probe, Stage
 from demur.curation.gate import Label
@@ -103,7 +103,7 @@ def convergence(
             return found
 
     with locked(out / "build" / "lock", "building there"):
-        return asyncio.run(work())
+        return run_sync(work())
 
 
 def _whole(

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.answers import holds
+from demur.calls.run import run_sync
 from demur.curation.costs import naive_calls
 from demur.curation.draw import Drawn, draw
 from demur.curation.experience import Experience
@@ -158,7 +159,7 @@ def curate(
     with locked(out / "build" / "lock", "building there"):
         if fresh:
             _set_aside(out / "build")
-        return asyncio.run(work())
+        return run_sync(work())
 
 
 def _set_aside(folder: Path) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from demur import __version__
+from demur.calls.run import run_sync
 from demur.code import code_digest
 from demur.errors import UsageError
 from demur.records import (
@@ -302,7 +303,7 @@ def run(
             finally:
                 await system.close()
 
-        graded = asyncio.run(work())
+        graded = run_sync(work())
     files = {
         "contexts.jsonl": write_records(out / "contexts.jsonl", _once(g.task.context for g in graded)),
         "responses.jsonl": write_records(

@@ -1,7 +1,8 @@
-"""A Python function as a system: ``python:module:function``.
+"""A Python function as a system: ``python:module:function``, or a function given to `demur.evaluate`.
 
-The function takes a dict - ``question``, ``choices`` (list of (letter, text)), ``images`` (list of bytes), ``evidence``
-(list of dicts with ``title``, ``text`` and ``image`` bytes or None); the scenario is *not* among them - and returns the
+The function takes what it names of these, or one dict of them all: ``question``, ``choices`` (list of (letter, text)),
+``images`` (list of bytes), ``evidence`` (list of dicts with ``id``, ``title``, ``text`` and ``image`` bytes or None),
+``id`` (of the question), ``strictness`` (of the prompting condition). The scenario is *not* among them. It returns the
 answer as a string, or a dict with ``answer`` and optionally ``confidence`` (0 to 1). It may be ``async``.
 
 A plain function is called from one thread, one question after another. One that may be called by several at once says
@@ -15,31 +16,79 @@ that (an index, a service), a revision after its name says so: ``python:module:f
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from demur.code import code_digest, named
 from demur.errors import DemurError
 from demur.records import Ask, Response
-from demur.worker import Calls
+from demur.worker import Calls, is_async
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import Kit
 
 
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """What a function says it takes; nothing of a built-in that does not say."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _taking_one(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    """The function as one of a single dict: one that names ``question`` is called with what it names."""
+    parameters = _parameters(function)
+    if "question" not in parameters:
+        return function
+    every = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+    def chosen(given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in given.items() if every or name in parameters}
+
+    async def awaited(given: dict[str, Any]) -> Any:
+        return await function(**chosen(given))
+
+    def called(given: dict[str, Any]) -> Any:
+        return function(**chosen(given))
+
+    one: Callable[[dict[str, Any]], Any] = awaited if is_async(function) else called
+    if hasattr(function, "concurrency"):
+        one.concurrency = function.concurrency  # type: ignore[attr-defined]  # read by `demur.worker.Calls`
+    return one
+
+
 class Function:
-    """A user's own function, called once per ask; what it raises is that ask's error and never ends the run."""
+    """A user's own function, called once per ask; what it raises is that ask's error and never ends the run.
 
-    reads_prompt = False
+    Args:
+        argument: ``module:function``, with ``@REVISION`` where it has one; or the function itself.
+        kit: its surroundings.
+        name: instead of the one made of module and function.
+    """
 
-    def __init__(self, argument: str, kit: Kit) -> None:
-        function, revision = named(argument)
-        self.id = f"python:{argument.partition('@')[0]}"
+    def __init__(self, argument: str | Callable[..., Any], kit: Kit, *, name: str = "") -> None:
+        if isinstance(argument, str):
+            function, revision = named(argument)
+            self.id = name or f"python:{argument.partition('@')[0]}"
+        else:
+            function, revision = argument, ""
+            self.id = name or self.name_of(argument)
         self.note = ""
+        self.reads_prompt = "strictness" in _parameters(function)
+        """Of the prompt it is told the strictness at most, where it names it."""
         self.revision = code_digest(function, revision)
-        self._calls = Calls(function, kit.concurrency, self.id)
+        self._calls = Calls(_taking_one(function), kit.concurrency, self.id)
         self._read_image = kit.read_image
+
+    @staticmethod
+    def name_of(function: Callable[..., Any]) -> str:
+        """``python:module:name`` of a function at hand; of one of a script or notebook its name alone."""
+        owner: Any = function if hasattr(function, "__qualname__") else type(function)
+        module = getattr(owner, "__module__", None) or "__main__"
+        return str(owner.__qualname__) if module == "__main__" else f"python:{module}:{owner.__qualname__}"
 
     def takes(self, ask: Ask) -> str:
         """Anything."""
@@ -51,11 +100,18 @@ class Function:
 
     def _given(self, ask: Ask) -> dict[str, Any]:
         return {
+            "id": ask.sample,
+            "strictness": ask.condition,
             "question": ask.question,
             "choices": list(ask.choices),
             "images": [self._read_image(i) for i in ask.images],
             "evidence": [
-                {"title": e.title, "text": e.text, "image": self._read_image(e.image) if e.image else None}
+                {
+                    "id": e.id,
+                    "title": e.title,
+                    "text": e.text,
+                    "image": self._read_image(e.image) if e.image else None,
+                }
                 for e in ask.evidence
             ],
         }

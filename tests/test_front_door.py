@@ -1,0 +1,227 @@
+"""The front door: ten functions, from a script, from a running loop, and from a notebook's kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from strategies import tiny_release
+
+import demur
+from demur.errors import ReleaseError, StorageError, UsageError
+from demur.records import Outcome, Response, Status
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    return tiny_release(tmp_path / "release", 6)
+
+
+def reads(question, evidence):
+    """Answers what the gold passage of the question says, if it is shown."""
+    number = question.split(" in s")[1].rstrip("?")
+    return f"answer {number}" if any(e["id"] == f"s{number}-g0" for e in evidence) else "I cannot answer this."
+
+
+def outcomes(run: demur.Evaluation) -> list[tuple[str, str]]:
+    return sorted((r["scenario"], r["outcome"]) for r in run.to_arrow().to_pylist())
+
+
+EXPECTED = [("adversarial", "deflected")] * 6 + [("oracle", "correct")] * 6
+
+
+def test_a_function_is_evaluated_and_what_comes_back_is_a_value(release, tmp_path):
+    run = demur.evaluate(str(release), reads, scenarios=["oracle", "adversarial(k=2)"], out=str(tmp_path / "runs"))
+    assert outcomes(run) == EXPECTED
+    frame = run.rates()
+    accuracy = {r["scenario"]: r["accuracy"] for r in frame.records}
+    assert (accuracy["oracle"]["value"], accuracy["oracle"]["n"], accuracy["adversarial"]["value"]) == (1.0, 6, 0.0)
+    assert "oracle" in repr(frame)
+    assert "<table" in frame._repr_html_()
+    assert frame.to_pandas().loc[0, "accuracy n"] == 6
+    assert frame.to_arrow().column("accuracy").to_pylist() == [1.0, 0.0]
+    assert "\\toprule" in frame.to_latex()
+    assert frame.to_markdown().startswith("|") or "|" in frame.to_markdown()
+    assert "accuracy" in frame.to_csv().lower()
+    assert len(run.to_pandas()) == 12
+    assert "100.0" in repr(run)
+    assert "<table" in run._repr_html_()
+    assert {r["source"] for r in run.rates("source").records} == {"made"}
+    with pytest.raises(UsageError, match="by='colour'"):
+        run.rates("colour")
+
+
+@pytest.mark.parametrize("kind", ["dict", "async", "instance", "partial", "keywords"])
+def test_functions_of_every_kind(release, tmp_path, kind):
+    from functools import partial
+
+    async def later(question, evidence):
+        await asyncio.sleep(0)
+        return reads(question, evidence)
+
+    class System:
+        def __call__(self, question, evidence):
+            return reads(question, evidence)
+
+    system = {
+        "dict": lambda given: reads(given["question"], given["evidence"]),
+        "async": later,
+        "instance": System(),
+        "partial": partial(
+            lambda sure, question, evidence: {"answer": reads(question, evidence), "confidence": sure}, 0.9
+        ),
+        "keywords": lambda question, **rest: reads(question, rest["evidence"]),
+    }[kind]
+    run = demur.evaluate(release, system, scenarios=["oracle", "adversarial(k=2)"], out=tmp_path / "runs", name=kind)
+    assert outcomes(run) == EXPECTED
+    assert run.system == kind
+
+
+def test_an_object_with_the_methods_of_a_system(release, tmp_path):
+    class Own:
+        id, note, revision = "own", "", "1"
+
+        def takes(self, ask):
+            return ""
+
+        async def answer(self, ask):
+            return Response(text="I don't know.")
+
+        async def close(self):
+            pass
+
+    run = demur.evaluate(demur.open_release(release), Own(), scenarios="oracle", out=tmp_path)
+    assert outcomes(run) == [("oracle", "deflected")] * 6
+    with pytest.raises(UsageError, match="no system"):
+        demur.evaluate(release, 7, out=tmp_path)
+
+
+def test_all_of_it_works_in_a_running_loop(release, tmp_path):
+    async def cell():
+        run = demur.evaluate(release, reads, scenarios=["oracle", "adversarial(k=2)"], out=tmp_path / "runs")
+        other = demur.evaluate(
+            release, lambda question: "I don't know.", scenarios="oracle", out=tmp_path / "runs", name="no"
+        )
+        return run, demur.compare(run, other), demur.report([run, other], tmp_path / "report.html")
+
+    run, compared, page = asyncio.run(cell())
+    assert outcomes(run) == EXPECTED
+    assert compared.worse
+    assert "oracle" in repr(compared)
+    assert "<table" in compared._repr_html_()
+    assert len(compared.to_pandas()) == len(compared.differences)
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_what_was_answered_is_not_asked_again_and_an_edited_function_is(release, tmp_path):
+    calls: dict[str, int] = {"n": 0}
+
+    def first(question):
+        calls["n"] += 1
+        return "I don't know."
+
+    for _ in range(2):
+        demur.evaluate(release, first, scenarios="oracle", out=tmp_path / "runs", name="f")
+    assert calls["n"] == 6
+
+    def second(question):
+        calls["n"] += 1
+        return "No idea."
+
+    demur.evaluate(release, second, scenarios="oracle", out=tmp_path / "runs", name="f")
+    assert calls["n"] == 12
+
+
+def test_runs_are_opened_and_compared_by_their_folders(release, tmp_path):
+    run = demur.evaluate(release, reads, scenarios="oracle", out=tmp_path / "runs", name="a")
+    demur.evaluate(release, reads, scenarios="oracle", out=tmp_path / "runs", name="b")
+    opened = demur.open_run(str(run.folder), release)
+    assert outcomes(opened) == outcomes(run)
+    assert not demur.compare(run.folder, str(tmp_path / "runs" / "b")).worse
+    with pytest.raises(UsageError, match="holds 2 runs"):
+        demur.open_run(tmp_path / "runs")
+
+
+def test_one_answer_is_graded():
+    right = demur.grade("Which river is it?", answers=["Danube"], response="The Danube, I think.")
+    assert right.outcome is Outcome.CORRECT
+    assert demur.grade("Which river?", "Danube", "I don't know.").outcome is Outcome.DEFLECTED
+    assert demur.grade("Which river?", "Danube", "").status is Status.FAILED
+    assert demur.grade("Which?", "b", "B", choices=[("a", "Rhine"), ("b", "Danube")]).outcome is Outcome.CORRECT
+
+
+def test_an_index_is_built_and_searched(tmp_path):
+    lines = [
+        {"id": str(n), "title": f"Town {n}", "text": f"The river of town {n} is called {w}."}
+        for n, w in enumerate(["Ash", "Elm", "Oak"])
+    ]
+    (tmp_path / "kb.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    index = demur.build_index(tmp_path / "kb.jsonl", tmp_path / "index", encoder="stub_encoder:StubEncoder")
+    hits = index.search("Elm", k=2, mode="lexical")
+    assert hits[0][2].title == "Town 1"
+    assert "Town 1" in repr(hits)
+    assert hits.to_pandas().loc[0, "title"] == "Town 1"
+    assert "3 " in repr(index)
+    with pytest.raises(UsageError, match="nothing to ask"):
+        index.search()
+
+
+def test_errors_say_what_to_do(tmp_path, monkeypatch):
+    with pytest.raises(ReleaseError, match="no such folder"):
+        demur.open_release(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="hf:OWNER/NAME"):
+        demur.open_release("hf:nobody")
+    with pytest.raises(StorageError, match="check the name"):
+        demur.open_release("hf:nobody/nothing@v1.0.0")
+
+
+# --- what stands at the door ----------------------------------------------------------------------
+
+
+def test_every_public_name_is_there_described_and_typed():
+    for name in demur.__all__:
+        thing = getattr(demur, name)
+        if name == "__version__":
+            continue
+        assert inspect.getdoc(thing), name
+        if inspect.isfunction(thing):
+            assert all(p.annotation is not p.empty for p in inspect.signature(thing).parameters.values()), name
+            assert inspect.signature(thing).return_annotation is not inspect.Signature.empty, name
+    assert dir(demur) == sorted(demur.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'evaluat'"):
+        _ = demur.evaluat
+
+
+def test_importing_demur_imports_nothing_heavy():
+    code = "import sys, demur; print(sorted(m for m in sys.modules if m.split('.')[0] in " \
+           "('numpy', 'pyarrow', 'pydantic', 'aiohttp', 'PIL', 'faiss', 'rich') or m.startswith('demur.')))"  # fmt: skip
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"
+
+
+def test_the_package_report_is_the_function_too(release, tmp_path):
+    import demur.report.tables  # it takes the attribute's place
+
+    run = demur.evaluate(release, reads, scenarios="oracle", out=tmp_path / "runs")
+    assert demur.report(run, tmp_path / "r.html").is_file()
+
+
+@pytest.mark.integration
+def test_the_notebook_runs_in_a_real_kernel(small_demo, tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
+    (tmp_path / "demo-out").symlink_to(small_demo[0])
+    notebook = nbformat.read(ROOT / "examples" / "front_door.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
+    assert not [o for o in shown if o.output_type == "error"]
+    assert sum("text/html" in o.get("data", {}) for o in shown) >= 2
+    assert (tmp_path / "notebook-report.html").is_file()
