@@ -532,11 +532,13 @@ def build_index(
     named = [str(one) for one in ([corpora] if isinstance(corpora, str | Path) else corpora)]
     problems = Problems()
     documents = read_corpora(named, problems)
+    cut = ""
     if chunk:
-        documents = open_chunker(chunk, tokenizer).documents(documents)
+        chunker = open_chunker(chunk, tokenizer)
+        documents, cut = chunker.documents(documents), chunker.told
     build(
         documents, open_encoder(encoder), Path(out), kind=kind, skip_bad=skip_bad, problems=problems, progress=progress,
-        text_encoder=open_encoder(text_encoder) if text_encoder else None, corpus=", ".join(named),
+        text_encoder=open_encoder(text_encoder) if text_encoder else None, corpus=", ".join(named), cut=cut,
     )  # fmt: skip
     return Index(out)
 

@@ -163,7 +163,7 @@ def test_an_index_is_built_and_searched(tmp_path):
         for n, w in enumerate(["Ash", "Elm", "Oak"])
     ]
     (tmp_path / "kb.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    index = demur.build_index(tmp_path / "kb.jsonl", tmp_path / "index", encoder="stub_encoder:StubEncoder")
+    index = demur.build_index(tmp_path / "kb.jsonl", tmp_path / "index", encoder="curation_world:quick")
     hits = index.search("Elm", k=2, mode="lexical")
     assert hits[0][2].title == "Town 1"
     assert "Town 1" in repr(hits)

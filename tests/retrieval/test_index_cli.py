@@ -331,4 +331,4 @@ def test_samples_of_a_source_are_read_by_its_options(kb, capsys):
     (beir / "corpus.jsonl").write_text(json.dumps(rows[0] | {"_id": "elsewhere"}) + "\n")
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\telsewhere\t1\n")
     assert main([*words, "--set", "answers=replies"]) == 0
-    assert "gold of none of 1 questions is in the index: text->text is taken by default" in capsys.readouterr().err
+    assert "gold of none of 1 questions can be found: text->text is taken by default" in capsys.readouterr().err
