@@ -540,7 +540,7 @@ def build_index(
         documents, open_encoder(encoder), Path(out), kind=kind, skip_bad=skip_bad, problems=problems, progress=progress,
         text_encoder=open_encoder(text_encoder) if text_encoder else None, corpus=", ".join(named), cut=cut,
     )  # fmt: skip
-    return Index(out)
+    return Index(out, encoder=encoder, text_encoder=text_encoder)
 
 
 def open_index(folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> Index:
