@@ -223,5 +223,6 @@ def test_the_notebook_runs_in_a_real_kernel(small_demo, tmp_path):
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
     assert not [o for o in shown if o.output_type == "error"]
-    assert sum("text/html" in o.get("data", {}) for o in shown) >= 2
+    assert sum("text/html" in o.get("data", {}) for o in shown) == 3  # rates, comparison, rows: once each
+    assert all(o.output_type == "execute_result" for o in shown)
     assert (tmp_path / "notebook-report.html").is_file()

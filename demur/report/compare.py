@@ -459,7 +459,7 @@ def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, 
     from rich.text import Text
 
     stream = file or sys.stdout
-    console = Console(file=stream, width=None if stream.isatty() else 140, highlight=False)
+    console = Console(file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False)
     parts = [table(found, seen)]
     if found.differences:
         parts.append(slices_table(found))

@@ -205,7 +205,9 @@ def to_terminal(table: Table, *, width: int = 120) -> str:
     from rich.text import Text
 
     stream = io.StringIO()
-    console = Console(file=stream, width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    console = Console(
+        file=stream, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
+    )
     if table.missing:
         console.print(Text(f"{plain(table.caption)}\n  not filled: {plain(table.missing)}"))
     else:

@@ -172,7 +172,7 @@ def print_data(
     from rich.text import Text
 
     stream = file or sys.stdout
-    console = Console(file=stream, width=None if stream.isatty() else 140, highlight=False)
+    console = Console(file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False)
     head = headline(data.runs)
     tables = [results_table(data, head), *filter(None, [query_table(data, head)])]
     tables += sweep_tables(data) if sweeps else []
