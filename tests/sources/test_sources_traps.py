@@ -413,7 +413,29 @@ def test_mrag_negatives_are_neither_gold_nor_the_query(tmp_path):
     hashes = [digest(mini.png(seed)) for seed in (43, 44)]
     assert [e.image.sha256 for e in sample.negatives] == hashes
     assert sample.negatives[0].image.uri == "parquet:data/test-00009-of-000011.parquet#0/retrieved_images/0"
-    assert source.notes["retrieved pictures equal to gold or to the query"] == 2
+    assert source.notes["retrieved pictures that show what gold shows"] == 1
+    assert source.notes["retrieved pictures equal to the query or to one another"] == 1
+
+
+def test_mrag_gold_pictures_of_one_answer_show_one_thing(tmp_path):
+    rows = [
+        mini.mrag_row(id="a", gt_images=[mini.cell(41)], retrieved_images=[mini.cell(52), mini.cell(61)]),
+        mini.mrag_row(
+            id="b", scenario="Incomplete", image=mini.cell(50), gt_images=[mini.cell(51), mini.cell(52)],
+            retrieved_images=[mini.cell(41)],
+        ),
+        mini.mrag_row(id="c", image=mini.cell(60), gt_images=[mini.cell(61)], answer="Wolf", answer_choice="A"),
+    ]  # fmt: skip
+    source, samples, problems = read("mrag", mini.mrag(tmp_path, {"test-00000-of-00001.parquet": rows}))
+    assert not problems.lines
+    page = {d.image.sha256: d.page for d in source.documents()}
+    fox, wolf = page[digest(mini.png(41))], page[digest(mini.png(61))]
+    assert {page[digest(mini.png(seed))] for seed in (41, 51, 52)} == {fox}  # 52 is gold of no sample: it shows a fox
+    assert fox != wolf
+    assert "fox" not in fox.lower()
+    assert [e.page for e in samples["a"].gold + samples["b"].gold] == [fox, fox]
+    assert [e.page for e in samples["a"].negatives] == [wolf]
+    assert samples["b"].negatives == ()
 
 
 def test_mrag_incomplete_counts_the_first_picture_only(tmp_path):

@@ -7,7 +7,8 @@ Layout of the folder: ``data/test-*.parquet`` (or the Parquet files directly in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from demur.curation.sources.native import SUFFIXES, Found, NativeSource, text_of
 from demur.errors import DataError, UsageError
 from demur.formats import in_numeric_order, parquet_columns, parquet_rows
 from demur.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
-from demur.store import Problems
+from demur.store import Problems, digest
 
 LETTERS = "ABCD"
 LICENCE = "CC-BY-4.0"
@@ -31,8 +32,10 @@ class MRAGBench(NativeSource):
             and ``native``; ``choice`` shows the options.
 
     Pictures have no ids: they are named by the SHA-256 of their bytes. The first picture alone counts for scenario
-    ``Incomplete``, as in the authors' code. ``retrieved_images`` (nearest by CLIP) may hold gold or the query: those
-    are dropped by hash before the rest serve as negatives.
+    ``Incomplete``, as in the authors' code. Pictures that are gold in rows of the same answer show the same thing and
+    lie on one page, whichever of them a sample names, so that none of them is a distractor of another's question.
+    ``retrieved_images`` (nearest by CLIP) may hold the query or a picture of that thing: those are dropped by hash
+    before the rest serve as negatives.
     """
 
     name = "mrag"
@@ -57,6 +60,17 @@ class MRAGBench(NativeSource):
             shown = shard.relative_to(self.root).as_posix()
             for place, number, row in parquet_rows(shard, self.problems, batch=8):
                 yield place, str(row.get("id")), (shown, number, row)
+
+    @cached_property
+    def _things(self) -> dict[str, str]:
+        """SHA-256 of every gold picture -> the page of what it shows: one for each answer."""
+        pages: dict[str, str] = {}
+        for _, _, (_, _, row) in self._rows():
+            for cell in row.get("gt_images") or []:
+                data = cell.get("bytes") if isinstance(cell, dict) else cell
+                if isinstance(data, bytes):
+                    pages.setdefault(sha256(data).hexdigest(), thing(row))
+        return pages
 
     def documents(self) -> Iterator[Document]:
         """The corpus: ``image_corpus/`` without its query pictures, else every gold and retrieved picture.
@@ -108,11 +122,16 @@ class MRAGBench(NativeSource):
         lacks = [] if query.ref else [f"query image {query.status}"]
         most = 1 if scenario == "Incomplete" else None
         golds = self._list(row, "gt_images", shown, number)[:most]
-        nearest = self._list(row, "retrieved_images", shown, number)[:most]
+        offered = self._list(row, "retrieved_images", shown, number)[:most]
         lacks += [f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None]
         seen = {query.ref.sha256} if query.ref else set()
+        nearest = [f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing(row)]
+        if len(nearest) < len(offered):
+            self.notes["retrieved pictures that show what gold shows"] += len(offered) - len(nearest)
         gold = self._fresh(golds, Role.GOLD, seen, "gold pictures equal to the query or to one another")
-        negatives = self._fresh(nearest, Role.DISTRACTOR, seen, "retrieved pictures equal to gold or to the query")
+        negatives = self._fresh(
+            nearest, Role.DISTRACTOR, seen, "retrieved pictures equal to the query or to one another"
+        )
         if not gold and not lacks:
             lacks.append("gold evidence missing: every gold picture is the query itself, or there is none")
         missing = [found.name for found in nearest if found.ref is None]
@@ -176,9 +195,15 @@ class MRAGBench(NativeSource):
         return self.images.given(data if isinstance(data, bytes) else None, uri)
 
     def _document(self, ref: ImageRef) -> Document:
-        return Document(id=picture_id(ref), title="", image=ref, source=self.name, licence=LICENCE)
+        page = self._things.get(ref.sha256, "")
+        return Document(id=picture_id(ref), title="", image=ref, page=page, source=self.name, licence=LICENCE)
 
 
 def picture_id(ref: ImageRef) -> str:
     """Id of a picture: the beginning of the SHA-256 of its bytes."""
     return f"img-{ref.sha256[:16]}"
+
+
+def thing(row: dict[str, Any]) -> str:
+    """Id of what a row's gold pictures show: the same where the answers are. It says no word of the answer."""
+    return "thing-" + digest(" ".join(str(row.get("answer") or "").casefold().split()).encode(), 12)
