@@ -209,6 +209,23 @@ READERS: dict[str, Callable[[Path], tuple[list[Question], Base]]] = {
 }  # fmt: skip
 
 
+def licence(source: str, what: str | bytes, folder: Path) -> str:
+    """The licence of a piece of evidence: as its table says, else as the publisher of the base states it."""
+    if source == "generic":
+        if isinstance(what, bytes):
+            return next(
+                r["terms"] for r in _lines(folder / "drawings.jsonl") if (folder / r["file"]).read_bytes() == what
+            )
+        return next(r["terms"] for r in _lines(folder / "passages.jsonl") if what in squeezed(r["body"]))
+    if source in ("evqa", "webqa") and isinstance(what, bytes):
+        return "that of its Wikimedia file"
+    return {
+        "infoseek": "CC-BY-SA", "evqa": "CC-BY-SA", "webqa": "CC-BY-SA", "viquae": "CC-BY-3.0", "mrag": "CC-BY-4.0",
+        "mmdocrag": "CC-BY-NC-4.0 (the dataset card says Apache-2.0, the repository CC-BY-NC-4.0: the stricter is taken)",
+        "beir": "",
+    }[source]  # fmt: skip
+
+
 # --- gates ----------------------------------------------------------------------------------------
 
 GATES: dict[str, Callable[[dict], str]] = {

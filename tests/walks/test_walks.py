@@ -107,7 +107,7 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     questions, bases = {}, {}
     for source in sources(name):
         asked, bases[called(source)] = recount.READERS[source](native.BUILDERS[source](folder / source))
-        questions |= {f"{source}:{q.id}" if name == "six" else q.id: q for q in asked}
+        questions |= {q.id: q for q in (q._replace(id=f"{source}:{q.id}") if name == "six" else q for q in asked)}
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe(name)))
     demur("build", folder / "recipe.yaml", "--out", folder / "out")
     release = Release.open(folder / "out/release")
@@ -168,7 +168,7 @@ def test_each_distractor_is_of_its_base_but_not_of_gold_and_lets_nobody_answer(w
                 assert question.pages.isdisjoint(pages), f"{evidence.id}: of a page that gold is from"
             else:
                 assert not any(recount.overlap(what, other) for other in gold if isinstance(other, str))
-            assert (evidence.origin == "native") == (what in question.negatives)
+            assert evidence.origin == "mined" or what in question.negatives
             if isinstance(what, str):
                 assert not any(re.search(rf"\b{answer}\b", what) for answer in question.accepted)
             assert "correct" not in {recount.label(gate, question, what) for gate in GATES}
@@ -205,6 +205,16 @@ def test_what_the_release_says_of_its_evidence_is_counted_again(walk):
         assert sum(one["origins"].values()) == sum(len(s.negatives) for s in samples)
         assert one["origins"].get("native", 0) == sum(e.origin == "native" for s in samples for e in s.negatives)
     assert "Evidence" in demur("release", "show", walk.release.folder)
+
+
+def test_licences_count_every_document_once(walk):
+    for source in walk.sources:
+        samples = [s for s in walk.samples.values() if s.source == called(source)]
+        documents = {e.id: e for s in samples for e in (*s.gold, *s.negatives)}
+        found = Counter(
+            recount.licence(source, content(e, walk.release), walk.folder / source) for e in documents.values()
+        )
+        assert walk.release.manifest["sources"][called(source)]["evidence_licences"] == dict(found)
 
 
 def test_recall_of_gold_is_the_one_counted_again(walk):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
+from demur.curation.sources.native import WIKIMEDIA_FILE, WIKIPEDIA_TEXT, Found, NativeSource, chosen, distinct, text_of
 from demur.errors import DataError, UsageError
 from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_elements, json_items, json_lines
 from demur.knowledge_bases import evqa_pictures, evqa_sections, picture_id, section_id
@@ -28,8 +28,6 @@ REQUIRED = (
     "question", "answer", "dataset_image_ids", "dataset_name", "question_type", "wikipedia_url", "evidence_section_id",
 )  # fmt: skip
 
-TEXT_LICENCE = "CC-BY-SA"
-"""Of Wikipedia's texts."""
 _EMPTY = re.compile(r"\b(?:the answer is|a|an|the)\b|[^\w\s]|_", re.IGNORECASE)
 """What the official normalisation deletes."""
 
@@ -100,7 +98,7 @@ class EncyclopedicVQA(NativeSource):
                         text=text,
                         page=url,
                         source=self.name,
-                        licence=TEXT_LICENCE,
+                        licence=WIKIPEDIA_TEXT,
                         attributes=attributes,
                     )
                 )
@@ -119,6 +117,7 @@ class EncyclopedicVQA(NativeSource):
                     image=image.ref,
                     page=url,
                     source=self.name,
+                    licence=WIKIMEDIA_FILE,
                 )
             )
         if not found:
@@ -284,7 +283,7 @@ def _evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence
         modality=Modality.TEXT,
         title=title,
         text=text,
-        licence=TEXT_LICENCE,
+        licence=WIKIPEDIA_TEXT,
         role=Role.GOLD,
         level=level,
     )

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from demur.curation.sources.native import Found, NativeSource, chosen, text_of
+from demur.curation.sources.native import WIKIPEDIA_TEXT, Found, NativeSource, chosen, text_of
 from demur.curation.sources.passages import gold_of, paragraphs
 from demur.errors import DataError
 from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_lines
@@ -75,7 +75,7 @@ class InfoSeek(NativeSource):
             text=article.text,
             page=article.id,
             source=self.name,
-            licence="CC-BY-SA",
+            licence=WIKIPEDIA_TEXT,
             attributes={key: value for key, value in attributes.items() if value},
         )
 

@@ -26,6 +26,11 @@ SUFFIXES = (".jpg", ".JPEG", ".jpeg", ".png", ".JPG", ".PNG", ".gif", ".webp")
 """Extensions tried, in this order, where a source names an image without one."""
 
 
+WIKIPEDIA_TEXT = "CC-BY-SA"
+WIKIMEDIA_FILE = "that of its Wikimedia file"
+"""Licences of what sources took from there: that of a picture is stated on the page of its file."""
+
+
 class Found(NamedTuple):
     """An image that was asked for: its reference, or why there is none."""
 

@@ -12,7 +12,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of, unquoted
+from demur.curation.sources.native import (
+    WIKIMEDIA_FILE,
+    WIKIPEDIA_TEXT,
+    Found,
+    NativeSource,
+    chosen,
+    distinct,
+    text_of,
+    unquoted,
+)
 from demur.errors import DataError
 from demur.formats import LineIndex, Seen, first_that_is, json_items
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
@@ -129,7 +138,11 @@ class WebQA(NativeSource):
                     continue
                 title = str(fact.get("title") or "")
                 page = str(fact.get("url") or "")
-                yield Document(id=snippet_key(title, text), title=title, text=text, page=page, source=self.name), role
+                id_ = snippet_key(title, text)
+                yield (
+                    Document(id=id_, title=title, text=text, page=page, source=self.name, licence=WIKIPEDIA_TEXT),
+                    role,
+                )
         for field, role in (("img_posFacts", "gold"), ("img_negFacts", "negative")):
             for fact in row.get(field) or []:
                 image = self._image(fact.get("image_id"))
@@ -147,6 +160,7 @@ class WebQA(NativeSource):
                         image=image.ref,
                         page=str(fact.get("url") or ""),
                         source=self.name,
+                        licence=WIKIMEDIA_FILE,
                     ),
                     role,
                 )
