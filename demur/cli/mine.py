@@ -110,6 +110,12 @@ def run(args: argparse.Namespace) -> int:
     cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
     plan = MiningPlan.of(options, seed=args.seed, pages_of=pages, cross_encoder=cross_encoder)
     searcher = open_searcher(args.index, args.encoder, args.text_encoder, open_engine(args))
+    plan, lacking = plan.within(searcher.modes)
+    if lacking and not any(plan.quotas.values()) and not plan.adopts:
+        raise UsageError(
+            f"no distractor can be mined: {'; '.join(lacking)}", item=str(args.index),
+            cure="ask for kinds that the index holds (--text, --lexical, --visual)",
+        )  # fmt: skip
     reasons: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     shown: Counter[str] = Counter()
@@ -122,6 +128,8 @@ def run(args: argparse.Namespace) -> int:
         line = f"{unread.total():,} of {tried:,} images of the index that were tried cannot be read: {told(unread)}\n"
         sys.stderr.write(harmless(line))
     with Shown() as steps:
+        for line in lacking:
+            steps.warn(harmless(line))
         if args.probes:
             for part in searcher.lists:
                 searcher.probe(part, args.probes)

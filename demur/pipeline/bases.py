@@ -338,13 +338,11 @@ def _own(pool: Drawn, base: Base, steps: Steps) -> Iterator[Document]:
 def query_images(samples: Sequence[Sample], prefix: str = "") -> Iterator[Document]:
     """The images that samples ask about, as documents: each once, with the clusters of all that ask about it."""
     subjects: defaultdict[str, list[str]] = defaultdict(list)
-    images: dict[str, ImageRef] = {}
+    images: dict[str, tuple[ImageRef, str]] = {}
     for sample in samples:
         for image in sample.images:
-            images.setdefault(image.sha256, image)
+            images.setdefault(image.sha256, (image, sample.licence))
             subjects[image.sha256].append(sample.cluster.removeprefix(prefix))
-    for sha, image in images.items():
-        id = f"query-{sha[:16]}"
-        yield Document(
-            id=id, title="", image=image, page=id, attributes={SUBJECTS: "\n".join(sorted(set(subjects[sha])))}
-        )
+    for sha, (image, licence) in images.items():
+        id, about = f"query-{sha[:16]}", "\n".join(sorted(set(subjects[sha])))
+        yield Document(id=id, title="", image=image, page=id, licence=licence, attributes={SUBJECTS: about})

@@ -31,7 +31,7 @@ from demur.records import Evidence, Sample
 
 GATES = ("well-read", "text-only", "half-remembers")
 K_MIN = 3
-WALKS = ("evqa", "webqa", "mmdocrag", "beir", "generic")
+WALKS = ("six", *recount.READERS)
 
 
 class Walk(NamedTuple):
