@@ -9,18 +9,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, in_flight, money
+from demur.cli._arguments import budget_of, in_flight, money, settings
 from demur.cli._shown import harmless
 from demur.errors import UsageError
 
 if TYPE_CHECKING:
+    from demur.curation.release import Release
     from demur.scenarios.conditions import Condition
     from demur.scenarios.contexts import Recipe
 
 
 def what_is_asked(parser: argparse.ArgumentParser) -> None:
     """Release, and which of its samples."""
-    parser.add_argument("release", type=Path, help="release folder (see 'demur demo' or 'demur build')")
+    parser.add_argument(
+        "release", metavar="RELEASE",
+        help="release folder (see 'demur demo' or 'demur build'), or SOURCE=FOLDER: a source's own files as they are, "
+        "such as simpleqa=/data/simpleqa",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="with SOURCE=FOLDER: option of its adapter"
+    )
+    parser.add_argument(
+        "--skip-bad", action="store_true", help="with SOURCE=FOLDER: leave out what cannot be read, and count it"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of every draw and order (default: %(default)s)")
     parser.add_argument("--limit", type=int, metavar="N", help="ask N samples drawn by the seed instead of all")
     parser.add_argument(
@@ -29,6 +40,18 @@ def what_is_asked(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--text-only", action="store_true", help="ask only what a model without images can be asked")
     parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
+
+
+def opened(args: argparse.Namespace, out: Path) -> Release:
+    """The release that was named; of a source, the one made of it in ``out``."""
+    from demur.curation.release import Release
+    from demur.pipeline.from_source import names_source, release_of
+
+    if names_source(args.release):
+        return release_of(args.release, out, options=settings(args.set), skip_bad=args.skip_bad)
+    if args.set or args.skip_bad:
+        raise UsageError("--set and --skip-bad are for SOURCE=FOLDER", item=args.release, cure="leave them out")
+    return Release.open(Path(args.release))
 
 
 def scenarios(parser: argparse.ArgumentParser) -> None:
@@ -133,10 +156,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any], *, sweeps: bool = False) -> int:
     """Plan or run, then print; with ``sweeps`` the tables of what was swept as well."""
-    from demur.curation.release import Release
     from demur.pipeline.asking import ask, planned
     from demur.pipeline.steps import Shown
     from demur.report.data import load
+    from demur.report.official import labels_table
     from demur.report.terminal import print_data, summarised
     from demur.scenarios.conditions import Prompts
     from demur.scenarios.render import Layout
@@ -149,7 +172,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         raise UsageError("--repeat with --temperature 0 draws the same answer again", cure="raise the temperature")
     if len(set(args.systems)) != len(args.systems):
         raise UsageError("a system is named twice", item=" ".join(args.systems), cure="name each once")
-    release = Release.open(args.release)
+    release = opened(args, args.out)
     prompts = Prompts(args.prompts)
     sampling = {
         "temperature": args.temperature,
@@ -184,14 +207,16 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
             concurrency=args.concurrency, budget=budget_of(args), fresh=args.fresh, **common,
         )  # fmt: skip
         steps.stage("sum up")
-        data = load(folders, args.release)
+        data = load(folders, release.folder)
     if args.json:
         sys.stdout.write(json.dumps(summarised(data), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     else:
         print_data(data, sweeps=sweeps)
+        if (own := labels_table(data)).rows:
+            sys.stdout.write(own.render("terminal"))
         sys.stdout.write("\n".join(str(f) for f in folders) + "\n")
         sys.stderr.write(
-            f"\nnext: demur report {' '.join(map(str, folders))} --release {args.release} -o report.html\n"
+            f"\nnext: demur report {' '.join(map(str, folders))} --release {release.folder} -o report.html\n"
         )
     return _told_silent(folders)
 

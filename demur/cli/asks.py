@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from demur.cli._asking import conditions_of, named_recipes, scenarios, sweeps, swept_recipes, what_is_asked
+from demur.cli._asking import conditions_of, named_recipes, opened, scenarios, sweeps, swept_recipes, what_is_asked
 
 EXAMPLES = """examples:
   $ demur asks demo-out/release -o asks.jsonl --images pictures
@@ -33,13 +33,13 @@ def run(args: argparse.Namespace) -> int:
     """Write the questions; answer them elsewhere, and score them with ``answers:FILE``."""
     import json
 
-    from demur.curation.release import Release
     from demur.pipeline.asks import write_asks
     from demur.scenarios.conditions import Prompts
 
     recipes = list(dict.fromkeys((*named_recipes(args), *swept_recipes(args))))
+    release = opened(args, args.output.parent)
     written = write_asks(
-        Release.open(args.release), args.output, recipes=recipes, conditions=conditions_of(args), images=args.images,
+        release, args.output, recipes=recipes, conditions=conditions_of(args), images=args.images,
         seed=args.seed, limit=args.limit, repeat=args.repeat, text_only=args.text_only, prompts=Prompts(args.prompts),
     )  # fmt: skip
     if args.json:

@@ -28,10 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the table; exit code 0."""
     from demur.report.data import load
-    from demur.report.official import official_table
+    from demur.report.official import labels_table, official_table
     from demur.report.tables import Count
 
-    table = official_table(load(args.runs, args.release), args.metric)
+    data = load(args.runs, args.release)
+    table = labels_table(data) if not args.metric else official_table(data, args.metric)
+    table = table if table.rows else official_table(data, args.metric)
     if args.json:
         names = [c.title.lower() for c in table.columns]
         found = [dict(zip(names, row, strict=True)) for row in table.rows]

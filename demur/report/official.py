@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +12,9 @@ from demur.errors import UnknownPart
 from demur.judge.measures.draws import gather
 from demur.judge.official import METRICS, metric
 from demur.judge.official.infoseek import final
-from demur.records import Sample, Status
+from demur.judge.official.mmlongbench import mmlongbench
+from demur.judge.official.simpleqa import simpleqa
+from demur.records import Outcome, Sample, Status
 from demur.report.data import ReportData, Run
 from demur.report.tables import Cell, Column, Count, Table, counted
 
@@ -66,6 +70,70 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     return Table(
         "official", "Official scores of the sources", columns, tuple(rows), frozenset(rules), tuple(notes), missing
     )
+
+
+LABELLED = ("simpleqa", "mmmu", "mmlongbench")
+"""Rules of sources whose authors' figures are made of verdicts, not of texts."""
+
+
+_DEFAULTS = re.compile(r",pick=ranked|,order=shuffled|,short=use_all|\(order=shuffled\)")
+"""Of a context recipe, what is as it always is."""
+
+
+def labels_table(data: ReportData) -> Table:
+    """SimpleQA's figures, MMMU's accuracy, MMLongBench-Doc's accuracy and F1, of the judge's verdicts.
+
+    Args:
+        data: runs with the release that they were asked from.
+
+    Returns:
+        One row per system, metric, context recipe and condition: accuracy, share not attempted, accuracy given
+        attempted, F1, in [0, 1]; n graded answers, and those in no figure. No rows where no source has such figures.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    rules: set[int] = set()
+    for run in data.runs:
+        graded: dict[tuple[str, str, str], list[tuple[Outcome, bool]]] = {}
+        absent: Counter[tuple[str, str, str, Status]] = Counter()
+        for row in run.rows:
+            sample = data.samples.get(row.sample)
+            rule = sample.answers.rule.partition(":")[0] if sample else ""
+            if sample is None or rule not in LABELLED:
+                continue
+            key = (rule, _DEFAULTS.sub("", row.recipe), row.condition)
+            if row.outcome is None:
+                absent[(*key, row.status)] += 1
+                graded.setdefault(key, [])
+            else:
+                graded.setdefault(key, []).append((row.outcome, sample.answerable))
+        if graded:
+            rules.add(len(rows))
+        for key, seen in sorted(graded.items()):
+            three = simpleqa(outcome for outcome, _ in seen)
+            accuracy, given, f1 = three.correct, three.accuracy_given_attempted, three.f1
+            if key[0] == "mmlongbench":
+                accuracy, given, f1, _ = mmlongbench(seen)
+            gone = (absent[(*key, Status.UNGRADED)], absent[(*key, Status.FAILED)])
+            rows.append((run.name, *key, accuracy, three.not_attempted, given, f1, three.n, *gone))
+    columns = (
+        Column("System", align="left"),
+        Column("Metric", align="left"),
+        Column("Context", align="left"),
+        Column("Condition", align="left"),
+        Column("Accuracy", decimals=3),
+        Column("Not attempted", decimals=3),
+        Column("Given attempted", decimals=3),
+        Column("F1", decimals=3),
+        Column("n"),
+        Column("Ungraded"),
+        Column("Failed"),
+    )
+    notes = (
+        "By the verdicts of this run's judge; n: graded answers. Given attempted: right among those answered. F1: its "
+        "harmonic mean with accuracy. Of MMLongBench-Doc, F1 takes right answers among the answerable instead, and "
+        "accuracy counts a deflection of what the document does not answer as right.",
+    )
+    return Table("labels", "Figures of the sources, by verdicts", columns, tuple(rows), frozenset(rules), notes, "")
 
 
 def _rows(run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]) -> list[tuple[Cell, ...]]:

@@ -1,7 +1,9 @@
 """MMLongBench-Doc: questions over long documents, about a fifth of which the document does not answer.
 
-Layout of the folder: ``data/samples.json`` (or ``samples.json``), a JSON list; optionally the pages as pictures,
-``pages/<document without .pdf>/<page>.png`` with pages counted from 1.
+Layout of the folder: ``data/samples.json`` (or ``samples.json``), a JSON list; the pages as pictures,
+``pages/<document without .pdf>/<page>.png`` with pages counted from 1, or the documents as published,
+``data/documents/<document>.pdf`` (or ``documents/``), of which pages are rendered where the option ``render`` names a
+folder for them (extra: ``pdf``). With neither, questions have no evidence.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from demur.curation.sources.native import NativeSource, literal, text_of
-from demur.formats import json_rows
+from demur.curation.sources.pdf_pages import Rendered
+from demur.errors import UsageError
+from demur.formats import inside, json_rows
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.store import Problems
 
@@ -27,17 +31,48 @@ class MMLongBenchDoc(NativeSource):
     Args:
         folder: see the module's layout.
         problems: where bad rows are noted.
+        render: folder that pages of PDFs are rendered into, once each; "" renders none.
+        distractors: ``document``: the other pages of a sample's document are its negatives, in their order; ``none``.
 
     ``answerable`` is False exactly where the answer is ``Not answerable``; empty ``evidence_pages`` do not mean that.
     """
 
     name = "mmlongbench"
 
-    def __init__(self, folder: Path, problems: Problems | None = None) -> None:
+    def __init__(
+        self, folder: Path, problems: Problems | None = None, render: str = "", distractors: str = "none"
+    ) -> None:
         super().__init__(folder, problems)
+        if distractors not in ("none", "document"):
+            raise UsageError(f"distractors={distractors}", item=self.name, cure="write document or none")
+        self._distractors = distractors
+        places = (self.root / "data" / "documents", self.root / "documents")
+        self._pdfs = next((p for p in places if p.is_dir()), None) if render else None
+        self._pages = Rendered(Path(render)) if render else None
+        self._numbers: dict[str, list[int]] = {}
+
+    @property
+    def _has_pages(self) -> bool:
+        return (self.root / "pages").is_dir() or self._pdfs is not None
+
+    def _all_pages(self, document: str) -> list[int]:
+        """The numbers of a document's pages that can be shown."""
+        if document not in self._numbers:
+            folder = self.root / "pages" / document.removesuffix(".pdf")
+            if folder.is_dir():
+                found = sorted({int(page.stem) for page in folder.iterdir() if page.stem.isdecimal()})
+            elif self._pdfs is not None and self._pages is not None:
+                found = list(range(1, self._pages.count(inside(self._pdfs, document)) + 1))
+            else:
+                found = []
+            self._numbers[document] = found
+        return self._numbers[document]
 
     def _page(self, document: str, number: int) -> Document | None:
         found = self.images.stem(f"pages/{document.removesuffix('.pdf')}/{number}")
+        if found.status == "missing" and self._pdfs is not None and self._pages is not None:
+            path = self._pages.page(inside(self._pdfs, document), number)
+            found = found if path is None else self.images.at(str(path), f"{document} page {number}")
         if found.ref is None:
             return None
         return Document(
@@ -50,16 +85,17 @@ class MMLongBenchDoc(NativeSource):
         )
 
     def documents(self) -> Iterator[Document]:
-        """Every page picture below ``pages/``, document by document."""
+        """Every page that can be shown, document by document."""
         folder = self.root / "pages"
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            numbers = sorted({int(page.stem) for page in path.iterdir() if page.stem.isdigit()})
-            for number in numbers:
-                page = self._page(f"{path.name}.pdf", number)
+        named = {f"{path.name}.pdf" for path in folder.iterdir()} if folder.is_dir() else set()
+        named |= {path.name for path in self._pdfs.glob("*.pdf")} if self._pdfs is not None else set()
+        for document in sorted(named):
+            for number in self._all_pages(document):
+                page = self._page(document, number)
                 if page is not None:
                     yield page
                 else:
-                    self.problems.add(f"pages/{path.name}/{number}", "page picture unreadable")
+                    self.problems.add(f"{document} page {number}", "page unreadable")
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of the file; id = row from 0, topic = document type, cluster = document."""
@@ -82,17 +118,26 @@ class MMLongBenchDoc(NativeSource):
         sources = literal(row.get("evidence_sources"))
         lacks: list[str] = []
         gold: list[Evidence] = []
-        has_pages = (self.root / "pages").is_dir()
+        negatives: list[Evidence] = []
         for page in dict.fromkeys(pages) if answerable else ():
             found = self._page(document, int(page)) if int(page) > 0 else None
             if found is not None:
                 gold.append(Evidence.of(found, Role.GOLD, level="page"))
             elif int(page) < 1:
                 self.notes["evidence page 0, though pages count from 1"] += 1
-            elif has_pages:
+            elif self._has_pages:
                 lacks.append(f"gold page missing: {document} page {page}")
-        if not has_pages:
-            self.notes["gold pages not shown: there is no folder pages/"] += 1
+        if not self._has_pages:
+            self.notes["gold pages not shown: there are neither page pictures nor PDFs to render"] += 1
+        elif self._distractors == "document":
+            shown = {e.id for e in gold}
+            others = (
+                self._page(document, n) for n in self._all_pages(document) if n not in (pages if answerable else ())
+            )
+            negatives = [
+                Evidence.of(page, Role.DISTRACTOR, level="page", rank=rank)
+                for rank, page in enumerate((p for p in others if p is not None and p.id not in shown), start=1)
+            ]
         return Sample(
             id=str(number),
             source=self.name,
@@ -100,6 +145,7 @@ class MMLongBenchDoc(NativeSource):
             answers=answers,
             answerable=answerable,
             gold=tuple(gold),
+            negatives=tuple(negatives),
             split="test",
             topic=str(row.get("doc_type") or ""),
             cluster=document,

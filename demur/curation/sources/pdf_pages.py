@@ -1,0 +1,77 @@
+"""Pages of PDFs as pictures, rendered once each into a folder of the user's (extra: ``pdf``)."""
+
+from __future__ import annotations
+
+import io
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from demur.errors import MissingExtra
+from demur.store import write_atomic
+
+DPI = 144
+"""Dots per inch of a rendered page, as the authors of MMLongBench-Doc render theirs."""
+OPEN = 4
+"""Documents kept open: questions about one follow each other."""
+
+
+class Rendered:
+    """Renders pages into a folder; one that is there is not rendered again.
+
+    Args:
+        folder: gets ``<document without .pdf>/<page>.png``, pages counted from 1.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self._open: OrderedDict[Path, Any] = OrderedDict()
+
+    def count(self, document: Path) -> int:
+        """Pages of a document; 0 when it is missing or no PDF.
+
+        Raises:
+            MissingExtra: pypdfium2 is not installed.
+        """
+        pdf = self._pdf(document)
+        return 0 if pdf is None else len(pdf)
+
+    def page(self, document: Path, number: int) -> Path | None:
+        """The picture of a page; None when there is no such page, or it cannot be rendered.
+
+        Raises:
+            MissingExtra: pypdfium2 is not installed.
+            StorageError: the picture cannot be written.
+        """
+        path = self.folder / document.stem / f"{number}.png"
+        if path.is_file():
+            return path
+        pdf = self._pdf(document)
+        if pdf is None or not 1 <= number <= len(pdf):
+            return None
+        import pypdfium2
+
+        try:
+            picture = pdf[number - 1].render(scale=DPI / 72).to_pil().convert("RGB")
+        except (pypdfium2.PdfiumError, ValueError, MemoryError):
+            return None
+        data = io.BytesIO()
+        picture.save(data, "PNG")
+        write_atomic(path, data.getvalue())
+        return path
+
+    def _pdf(self, document: Path) -> Any:
+        try:
+            import pypdfium2
+        except ImportError as error:
+            raise MissingExtra(f"rendering pages of {document.name}", extra="pdf", module="pypdfium2") from error
+        if document not in self._open:
+            try:
+                self._open[document] = pypdfium2.PdfDocument(document) if document.is_file() else None
+            except (pypdfium2.PdfiumError, OSError):
+                self._open[document] = None
+            if len(self._open) > OPEN:
+                _, oldest = self._open.popitem(last=False)
+                if oldest is not None:
+                    oldest.close()
+        return self._open[document]
