@@ -3,8 +3,9 @@
     $ demur run demo-out/release --system python:examples.my_rag:answer --limit 20
 
 The function gets one dict per question and returns the answer, or a dict with ``answer`` and ``confidence``.
-What it raises is recorded on that question and ends nothing. It is called from one thread, one question after another;
-``answer.concurrency = 8`` says that eight threads may. Its answers are kept for this code: edit it, and it is asked again.
+What it raises is recorded on that question and ends nothing. It is called from one thread, one question after
+another; ``answer.concurrency = 8`` says that eight threads may. Its answers are kept for this code: edit it, and it is
+asked again.
 """
 
 from __future__ import annotations
