@@ -57,6 +57,7 @@ VERBS = (
         "demur asks demo-out/release -o asks.jsonl --images pictures",
     ),
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
+    Verb("annotate", "responses for people to label, and how far the judge agrees", "demur annotate draw runs -n 100"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),
     Verb("score", "the metrics of the sources' own authors", "demur score demo-out --metric viquae-f1"),
     Verb("suite", "benchmarks that are not the four scenarios: VB", "demur suite score vb sheet.csv --mode paper"),

@@ -291,7 +291,7 @@ def read_run(path: Path, name: str = "", *, rows: Table | None = None, shown: fr
             usage["seconds"] += float(response.get("latency_s") or 0.0)
             for key in ("prompt", "completion"):
                 usage[key] += int(tokens.get(key) or 0)
-    labels = _human_labels(path / "labels.jsonl", problems)
+    labels = _human_labels(path / HUMAN, problems)
     problems.settle()
     if not judges and manifest.get("judge"):
         judges.add(str(manifest["judge"]))
@@ -308,7 +308,9 @@ def read_run(path: Path, name: str = "", *, rows: Table | None = None, shown: fr
     )
 
 
-_LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
+HUMAN = "labels.jsonl"
+"""In a run folder: what people said of its answers."""
+LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
 
 
 def _human_labels(path: Path, problems: Problems) -> dict[str, Outcome]:
@@ -318,12 +320,12 @@ def _human_labels(path: Path, problems: Problems) -> dict[str, Outcome]:
         return found
     for place, row in read_jsonl(path, problems):
         ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
-        if label not in _LABELS or not ask:
-            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(_LABELS)}")
+        if label not in LABELS or not ask:
+            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(LABELS)}")
         elif ask in found:
             problems.add(f"{place} ({ask})", "labelled twice")
         else:
-            found[ask] = _LABELS[label]
+            found[ask] = LABELS[label]
     return found
 
 

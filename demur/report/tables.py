@@ -363,7 +363,7 @@ _FORMULA = re.compile(r"(^|;)(\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
 """Where a spreadsheet could begin a cell with a formula: at the start, and behind what half the world separates by."""
 
 
-def _field(cell: str) -> str:
+def harmless_field(cell: str) -> str:
     """Text that no spreadsheet takes for a formula: an apostrophe stands before its sign (OWASP, CSV injection)."""
     return _FORMULA.sub(r"\1\2'", plain(cell))
 
@@ -386,7 +386,7 @@ def to_csv(table: Table) -> str:
     draws = any(isinstance(c, Count) or (isinstance(c, Measure) and c.draws) for row in table.rows for c in row)
     heads: list[str] = []
     for column, is_rate, is_count in zip(table.columns, rated, counts, strict=True):
-        head = _field(" ".join(p for p in (plain(column.group), plain(column.title)) if p))
+        head = harmless_field(" ".join(p for p in (plain(column.group), plain(column.title)) if p))
         heads.append(head)
         if is_rate:
             parts = ("low", "high", "n", *(["draws"] if draws else []), "ungraded", "failed")
@@ -406,7 +406,7 @@ def to_csv(table: Table) -> str:
                 cells += ["" if v is None else (_plainly(v) if isinstance(v, float) else str(v)) for v in values]
                 continue
             text = "" if cell is None else _plainly(cell) if isinstance(cell, float) else str(cell)
-            cells.append(_field(text) if isinstance(cell, str) else text)
+            cells.append(harmless_field(text) if isinstance(cell, str) else text)
             cells += [""] * (5 + draws) if is_rate else [text] if is_count else []
         writer.writerow(cells)
     return stream.getvalue()
