@@ -10,7 +10,8 @@ from demur.records import Sample
 from demur.store import digest
 
 BANDS = 5
-"""The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them."""
+"""The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them, those of a
+re-encoded or resized copy nearly always."""
 
 
 class Twin(NamedTuple):
@@ -61,7 +62,7 @@ def accepted(sample: Sample) -> frozenset[str]:
 def _bands(looks: tuple[Look, ...]) -> list[tuple[str, ...]]:
     if not looks:
         return [()]
-    first = looks[0]
+    first = looks[0].whole
     if first.spread < 1:
         return [("flat",)]
     width = -(-64 // BANDS)
