@@ -23,8 +23,8 @@ The folder holds samples.jsonl (with their distractors), drops.jsonl (what was l
 recipe builds from it as from any source: {name: pool, path: mined}; what was mined is kept, nothing is mined again."""
 
 SHARED = (
-    "text", "lexical", "visual", "per_page", "own_page", "answer_pages", "diversity", "range_min", "range_max",
-    "max_score", "min_score", "absolute_margin", "relative_margin", "sampling", "cross_encoder",
+    "text", "lexical", "visual", "per_page", "own_page", "answer_pages", "same_image", "diversity", "range_min",
+    "range_max", "max_score", "min_score", "absolute_margin", "relative_margin", "sampling", "cross_encoder",
 )  # fmt: skip
 """Arguments that are `demur.curation.mining_options.MiningOptions` by the same name, which holds their defaults."""
 
@@ -50,6 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="other passages of gold's own page, the hardest distractors (default: keep)")  # fmt: skip
     parser.add_argument("--answer-pages", choices=("keep", "drop"),
                         help="pictures of a page whose passages hold the answer (default: drop)")  # fmt: skip
+    parser.add_argument("--same-image", choices=("look", "bytes"),
+                        help="what makes two pictures the same (default: look)")  # fmt: skip
     parser.add_argument("--diversity", type=float, metavar="LAMBDA",
                         help="pick by maximal marginal relevance: 1 is the plain order, 0.5 usual")  # fmt: skip
     parser.add_argument("--rows", choices=("triplet", "n-tuple", "labeled-pair", "labeled-list"),

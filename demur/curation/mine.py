@@ -88,6 +88,7 @@ def mine_text(
     shelf: Shelf | None = None,
     own_page: PageRule = "keep",
     answer_pages: PageRule = "drop",
+    image_near: int = IMAGE_NEAR,
 ) -> Mined:
     """Text distractors from hits on passages, best first.
 
@@ -113,9 +114,12 @@ def mine_text(
         own_page: whether other passages of a page that gold evidence lies on may be distractors. They are the hardest
             (VLM-DeflectionBench keeps them: equation 2 takes gold alone away), and may say the answer in other words.
         answer_pages: whether a picture may be one, though a passage of its page holds the answer.
+        image_near: ``near`` of `mine_visual`, for passages that carry a picture.
     """
     gold = gold or Gold(sample.gold, documents)
-    leaks = Leaks(sample, looks or (lambda image: None), answers=answers, text_near=near, gold=gold)
+    leaks = Leaks(
+        sample, looks or (lambda image: None), answers=answers, text_near=near, image_near=image_near, gold=gold
+    )
     holding = _holding(leaks, shelf if answer_pages == "drop" else None)
     known = _known(sample, gold)
     gold_texts = [e.text for e in sample.gold if e.text]
@@ -301,6 +305,7 @@ def mine(
     shelf: Shelf | None = None,
     own_page: PageRule = "keep",
     answer_pages: PageRule = "drop",
+    image_near: int = IMAGE_NEAR,
 ) -> Mined:
     """Distractors of several kinds for one sample, each kind up to its quota, none twice.
 
@@ -320,6 +325,7 @@ def mine(
         shelf: as for `mine_text`.
         own_page: as for `mine_text`.
         answer_pages: as for `mine_text`.
+        image_near: ``near`` of `mine_visual`.
 
     Returns:
         Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
@@ -344,6 +350,7 @@ def mine(
                 found,
                 documents,
                 looks=looks,
+                near=image_near,
                 selection=chosen,
                 gold_score=gold_score,
                 per_page=per_page,
@@ -368,6 +375,7 @@ def mine(
                 shelf=shelf,
                 own_page=own_page,
                 answer_pages=answer_pages,
+                image_near=image_near,
             )
         negatives += mined.negatives
         drops += mined.drops

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from demur.curation.diversity import Diversity
 from demur.curation.mine import PageRule, Pool
+from demur.curation.near import SameImage
 from demur.curation.select import Selection
 from demur.errors import UsageError
 from demur.records import Record
@@ -41,6 +42,9 @@ class MiningOptions(Record):
     """Other passages of a page that gold evidence lies on: ``drop`` leaves them out. Pictures of it always are."""
     answer_pages: PageRule = "drop"
     """Pictures of a page one of whose passages holds the answer; ``keep`` judges a picture by its caption alone."""
+    same_image: SameImage = "look"
+    """What makes two pictures the same: their ``look`` (`demur.curation.near`), or nothing but their ``bytes``:
+    for bases whose pictures differ in so little that looks take one for another."""
     diversity: float | None = None
     """Weight of relevance in maximal marginal relevance, 0 to 1 (0.5 is usual); None picks by rank."""
     range_min: int = Field(default=0, ge=0)

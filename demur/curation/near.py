@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -308,6 +308,10 @@ def _widened(values: np.ndarray, extreme: Callable[..., np.ndarray]) -> np.ndarr
     return found
 
 
+SameImage = Literal["look", "bytes"]
+"""What makes two images the same."""
+NEAR_OF: dict[SameImage, int] = {"look": IMAGE_NEAR, "bytes": -1}
+"""The same as a threshold of `showing`."""
 REMEMBERED = 1 << 15
 """Looks remembered where images may be any number, some 50 MB of drawings, 150 MB of photographs."""
 

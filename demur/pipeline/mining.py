@@ -17,14 +17,14 @@ from pathlib import Path
 from demur.curation.diversity import Diversity
 from demur.curation.leaks import STAGE, Leaks, adopted
 from demur.curation.mine import Mined, Pool, mine
-from demur.curation.near import REMEMBERED, Look, Looks
+from demur.curation.near import NEAR_OF, REMEMBERED, Look, Looks
 from demur.errors import UsageError
 from demur.lineage import Gold
 from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.queries import READ, Unasked, blocks_of, embedded, picture_of, shown_of
 from demur.pipeline.routes import Routes, can_score
 from demur.pipeline.steps import QUIET, Steps
-from demur.records import Drop, Hit, ImageRef, Sample
+from demur.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.retrieval.search import Query, Searcher
 
 
@@ -59,6 +59,7 @@ def mine_samples(
     can_score(plan, searcher)
     looks = looks or Looks(root, most=REMEMBERED)
     diversity = _diversity(plan, searcher)
+    near, alike = NEAR_OF[plan.same_image], _Alike(searcher)
     done = 0
     for block in blocks_of(samples, searcher, plan):
         cases = _cases(block, searcher, root, plan, routes)
@@ -70,7 +71,7 @@ def mine_samples(
         for case in _with_hits(cases, searcher, plan, routes):
             sample = case.sample
             base, gone = (
-                adopted(sample, Leaks(sample, looks))
+                adopted(sample, Leaks(sample, looks, image_near=near))
                 if plan.adopts
                 else (sample.model_copy(update={"negatives": ()}), [])
             )
@@ -90,7 +91,9 @@ def mine_samples(
                 shelf=searcher,
                 own_page=plan.own_page,
                 answer_pages=plan.answer_pages,
+                image_near=near,
             )
+            alike.see(mined, case.gold)
             if gone:  # each is told once, though a search may have found it again
                 known = {drop.evidence for drop in gone}
                 mined = mined._replace(drops=(*gone, *(drop for drop in mined.drops if drop.evidence not in known)))
@@ -105,6 +108,45 @@ def mine_samples(
             if done % READ == 0:
                 steps.count("samples mined", done, 0)
     steps.count("samples mined", done, 0)
+    if alike.warning:
+        steps.warn(alike.warning)
+
+
+class _Alike:
+    """Counts the pictures met as distractors that were left out because they look the same as another.
+
+    Those of gold's own page are none of them: they should look like what is asked about.
+    """
+
+    MOST = 0.05
+    """Share of them from which it is worth a look whether they are."""
+    FEWEST = 20
+
+    def __init__(self, searcher: Searcher) -> None:
+        self._documents = searcher.documents
+        self._met: set[str] = set()
+        self._same: set[str] = set()
+
+    def see(self, mined: Mined, gold: Gold) -> None:
+        """What was mined for one sample of that gold evidence."""
+        self._met.update(e.id for e in mined.negatives if e.image is not None)
+        for drop in mined.drops:
+            if drop.reason in ("near-duplicate of query", "near-duplicate of gold", "repeated"):
+                document = self._documents.get(drop.evidence)
+                if document is not None and document.modality is Modality.IMAGE and not gold.relation(document):
+                    self._same.add(drop.evidence)
+
+    @property
+    def warning(self) -> str:
+        """What is to be said of them; "" of few."""
+        met = len(self._met | self._same)
+        if len(self._same) < self.MOST * met or met < self.FEWEST:
+            return ""
+        return (
+            f"{len(self._same):,} of {met:,} pictures met as distractors were left out for one that they look the "
+            "same as (drops.jsonl names them); where they differ, compare bytes alone: same_image: bytes, or "
+            "--same-image bytes"
+        )
 
 
 def _diversity(plan: MiningPlan, searcher: Searcher) -> dict[Pool, Diversity]:

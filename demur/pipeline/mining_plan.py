@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from demur.curation.mine import CrossEncoder, PageRule, Pool
 from demur.curation.mining_options import MiningOptions
+from demur.curation.near import SameImage
 from demur.curation.select import Selection
 from demur.errors import MissingExtra, StorageError, UsageError
 from demur.retrieval.search import canonical_mode
@@ -43,6 +44,8 @@ class MiningPlan:
     """Other passages of a page that gold evidence lies on."""
     answer_pages: PageRule = "drop"
     """Pictures of a page one of whose passages holds the answer."""
+    same_image: SameImage = "look"
+    """What makes two pictures the same."""
 
     @classmethod
     def of(
@@ -77,6 +80,7 @@ class MiningPlan:
             diversity=options.diversity,
             own_page=options.own_page,
             answer_pages=options.answer_pages,
+            same_image=options.same_image,
         )
 
     def __post_init__(self) -> None:

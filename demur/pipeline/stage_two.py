@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from demur.curation.draw import Drawn
 from demur.curation.leaks import Leaks, adopted
+from demur.curation.near import NEAR_OF
 from demur.curation.recipe import BuildRecipe
 from demur.errors import UsageError
 from demur.pipeline.bases import Base
@@ -50,7 +51,7 @@ def mine_pool(
         if base.searcher is None:
             for sample in todo:
                 own = sample if base.how.adopts else sample.model_copy(update={"negatives": ()})
-                mined[sample.id], gone = adopted(own, Leaks(own, pool.looks))
+                mined[sample.id], gone = adopted(own, Leaks(own, pool.looks, image_near=NEAR_OF[base.how.same_image]))
                 drops += gone
             continue
         asked_of = [s for s in pool.samples if s.source == source]

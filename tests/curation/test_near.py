@@ -160,3 +160,54 @@ def test_an_image_within_a_frame_has_a_second_view():
     inner = look(pictures.png(framed)).views[1]
     assert np.isclose(inner.shape, look(photo).whole.shape, atol=0.001)
     assert same_look(look(photo), look(pictures.png(framed)))
+
+
+def test_a_base_whose_pictures_collide_is_warned_of():
+    """More than one in twenty of the pictures met; those of gold's own page do not count."""
+    from demur.curation.mine import Mined
+    from demur.lineage import Gold
+    from demur.pipeline.mining import _Alike
+    from demur.records import Document, Drop, Evidence, Role
+
+    ref = image_ref(pictures.chart(1), "c.png")
+    documents = {f"i{n}": Document(id=f"i{n}", title="", image=ref, page=f"p{n}") for n in range(40)}
+    gold = Gold((Evidence.of(documents["i0"], Role.GOLD),), documents)
+
+    class Searcher:
+        pass
+
+    Searcher.documents = documents
+
+    def after(same: int, reason: str = "repeated", first: int = 10) -> str:
+        counted = _Alike(Searcher())
+        taken = tuple(Evidence.of(documents[f"i{n}"], Role.DISTRACTOR) for n in range(first, 40))
+        drops = tuple(Drop(sample="s", evidence=f"i{n}", stage="mine", reason=reason) for n in range(same))
+        counted.see(Mined("s", taken, drops), gold)
+        counted.see(Mined("s", taken, drops), gold)  # the same pictures again count once
+        return counted.warning
+
+    assert after(1) == ""  # i0 lies on gold's page
+    assert after(2) == ""  # 1 of 31
+    assert after(6).startswith("5 of 35 pictures met as distractors were left out for one that they look the same as")
+    assert "--same-image bytes" in after(6)
+    assert after(6, "near-duplicate of query")
+    assert after(6, "rank") == ""
+    assert after(6, first=35) == ""  # ten pictures prove nothing
+
+
+def test_a_release_is_verified_by_what_its_recipe_calls_the_same_image():
+    from demur.curation.near import IMAGE_NEAR
+    from demur.curation.release.verify import _same_image
+
+    class Release:
+        manifest = {  # noqa: RUF012
+            "recipe": {
+                "retrieval": {"same_image": "bytes"},
+                "sources": [{"name": "a"}, {"name": "b", "retrieval": {"same_image": "look"}}],
+            }
+        }
+
+    near = _same_image(Release())
+    assert (near("a"), near("b"), near("unknown")) == (-1, IMAGE_NEAR, -1)
+    Release.manifest = {}
+    assert _same_image(Release())("a") == IMAGE_NEAR

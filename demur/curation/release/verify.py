@@ -53,7 +53,7 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str, str], bool]) -
     for check in (_id_faults, _sample_faults):
         found += _lines(check(release, samples), "data")
     found += _lines(_image_faults(release, looks), "data")
-    found += _lines(_leak_faults(samples, looks, holds), "data")
+    found += _lines(_leak_faults(samples, looks, holds, _same_image(release)), "data")
     found += _lines(_funnel_faults(release, samples), "funnel.json")
     found += _lines(_gate_faults(release, samples), "gates.jsonl")
     derived = counts(samples, documents)
@@ -129,7 +129,10 @@ def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
 
 
 def _leak_faults(
-    samples: Sequence[Sample], looks: dict[str, Look | None], holds: Callable[[AnswerSpec, str, str], bool]
+    samples: Sequence[Sample],
+    looks: dict[str, Look | None],
+    holds: Callable[[AnswerSpec, str, str], bool],
+    same_image: Callable[[str], int],
 ) -> Iterator[str]:
     """Questions that say their answer, evidence that shows the query image, distractors that are gold once more."""
     from demur.curation.leaks import IS, Leaks
@@ -140,7 +143,7 @@ def _leak_faults(
     for s in samples:
         if not s.answers.choices and holds(s.answers, s.question, s.question):
             yield f"{s.id}: the answer stands in the question"
-        leaks = Leaks(s, lambda image: looks.get(image.sha256))
+        leaks = Leaks(s, lambda image: looks.get(image.sha256), image_near=same_image(s.source))
         gold = {content(e): e.id for e in s.gold}
         for e in s.negatives:
             if part := leaks.part(e):
@@ -155,6 +158,18 @@ def _leak_faults(
             for e in evidence:
                 if e.image and (why := leaks.query(e)):
                     yield f"{s.id}: {role} {e.id} {IS[why]} (image {e.image.sha256[:16]})"
+
+
+def _same_image(release: Release) -> Callable[[str], int]:
+    """How near two images of a source's samples may be: as the recipe says that the release was built by."""
+    from demur.curation.near import IMAGE_NEAR, NEAR_OF
+
+    recipe = release.manifest.get("recipe") or {}
+    common = (recipe.get("retrieval") or {}).get("same_image", "look")
+    own = {
+        s.get("name"): (s.get("retrieval") or {}).get("same_image", common) for s in recipe.get("sources") or ()
+    }  # fmt: skip
+    return lambda source: NEAR_OF.get(own.get(source, common), IMAGE_NEAR)
 
 
 def _image_faults(release: Release, looks: dict[str, Look | None]) -> Iterator[str]:
