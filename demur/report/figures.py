@@ -90,9 +90,9 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     """
     row_height, top = 64.0, 26.0
     height = top + row_height * len(rows) + 18
-    out = [svg.patterns(key), svg.text(0, 14, title, size=14, bold=True)]
+    out = [svg.patterns(key), svg.title(title)]
     if ideal:
-        out.append(svg.text(WIDTH, 14, ideal, size=11.5, anchor="end", faint=True))
+        out.append(svg.text(WIDTH, 14, svg.fit(ideal, WIDTH * 0.72, 11.5), size=11.5, anchor="end", faint=True))
     bar_w = WIDTH
     bottom = top + row_height * len(rows)
     for number, row in enumerate(rows):
@@ -185,9 +185,9 @@ def curves(
     height = 210.0 + bottom
     wide, high = WIDTH - left - right, height - top - bottom
     points = [p for c in series for p in c.points if p.y is not None]
-    out = [svg.text(0, 14, title, size=14, bold=True)]
+    out = [svg.title(title)]
     if y_label:
-        out.append(svg.text(WIDTH, 14, y_label, size=11.5, anchor="end", faint=True))
+        out.append(svg.text(WIDTH, 14, svg.fit(y_label, WIDTH / 2, 11.5), size=11.5, anchor="end", faint=True))
     if not points:
         out.append(svg.text(left, top + high / 2, "no data", faint=True))
         return Panel(title, "".join(out), height, alt=f"{title}: no data")
@@ -222,7 +222,9 @@ def curves(
     if counts:
         out.append(svg.text(left - 16, top + high + 28, "n", size=9, anchor="end", faint=True))
     out.append(svg.line(left, top + high, left + wide, top + high, kind="axis"))
-    out.append(svg.text(left + wide / 2, height - 6, x_label, size=11.5, anchor="middle", faint=True))
+    out.append(
+        svg.text(left + wide / 2, height - 6, svg.fit(x_label, wide, 11.5), size=11.5, anchor="middle", faint=True)
+    )
     for curve in series:
         for run in _runs(curve.points):
             band = [p for p in run if p.low is not None and p.high is not None]
@@ -332,7 +334,7 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequen
     """
     label_w, top, cell_h = 122.0, 50.0, 38.0
     cell_w = (WIDTH - label_w) / max(len(columns), 1)
-    out = [svg.text(0, 14, svg.fit(title, WIDTH * 0.92, 14), size=14, bold=True)]
+    out = [svg.title(title)]
     for place, label in enumerate(columns):
         lines = svg.wrapped(label, cell_w - 4, 11)
         for line, words in enumerate(lines):
@@ -369,7 +371,7 @@ def funnel(title: str, stages: Sequence[tuple[str, int, int]]) -> Panel:
     """What each curation stage let through: (stage, entered, kept), all bars on the scale of the first."""
     row_height, top = 38.0, 26.0
     full = max((entered for _, entered, _ in stages), default=0) or 1
-    out = [svg.text(0, 14, title, size=14, bold=True)]
+    out = [svg.title(title)]
     for number, (stage, entered, kept) in enumerate(stages):
         y = top + row_height * number
         share = f" ({100 * kept / entered:.0f} %)" if entered else ""
@@ -401,11 +403,11 @@ def paired_bars(title: str, rows: Sequence[tuple[str, float, float]], *, first: 
     hollow = f'stroke="{SERIES[0]}" stroke-width="1.5"'
     full = max((max(a, b) for _, a, b in rows), default=0) or 1.0
     out = [
-        svg.text(0, 14, title, size=14, bold=True),
+        svg.title(title),
         svg.rect(0, 24, 14, 9, "l-0 hollow", "none", hollow),
-        svg.text(20, 33, first, size=11.5),
+        svg.text(20, 33, svg.fit(first, WIDTH / 2 - 24, 11.5), size=11.5),
         svg.rect(WIDTH / 2, 24, 14, 9, "f-0", SERIES[0]),
-        svg.text(WIDTH / 2 + 20, 33, second, size=11.5),
+        svg.text(WIDTH / 2 + 20, 33, svg.fit(second, WIDTH / 2 - 24, 11.5), size=11.5),
     ]
     for number, (label, before, after) in enumerate(rows):
         y = top + row_height * number

@@ -52,8 +52,8 @@ def absences(cells: Sequence[Cell]) -> list[str]:
     ungraded, failed = sum(c.accuracy.ungraded for c in cells), sum(c.accuracy.failed for c in cells)
     methods = sorted({m.interval for c in cells for m in c} - {""})
     notes = [
-        f"Per cent of the graded answers; n counts them. In no rate: {ungraded:,} ungraded (the judge could not tell), "
-        f"{failed:,} failed (the system gave no usable answer)."
+        f"Per cent of the graded answers; n counts them. In no rate: {ungraded:,} ungraded (the judge could not "
+        f"decide), {failed:,} failed (the system gave no usable answer)."
     ]
     return notes + ([f"Intervals: {', '.join(methods)}."] if methods else [])
 

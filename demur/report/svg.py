@@ -119,6 +119,11 @@ def text(
     )
 
 
+def title(words: str) -> str:
+    """What a panel shows, above it."""
+    return text(0, 14, fit(words, WIDTH * 0.92, 14), size=14, bold=True)
+
+
 def rect(x: float, y: float, width: float, height: float, cls: str, fill: str, extra: str = "") -> str:
     """A box of a class and its colour."""
     return (
@@ -133,8 +138,8 @@ def mark(told: str, *shapes: str) -> str:
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, kind: str = "grid", width: float = 1) -> str:
-    """A line of the grid, an axis or a whisker."""
-    colour = {"grid": GRID, "axis": FAINT, "whisker": INK}[kind]
+    """A line of the grid or an axis."""
+    colour = {"grid": GRID, "axis": FAINT}[kind]
     return (
         f'<line x1="{num(x1)}" y1="{num(y1)}" x2="{num(x2)}" y2="{num(y2)}" class="{kind}" '
         f'stroke="{colour}" stroke-width="{num(width)}"/>'

@@ -240,6 +240,61 @@ def test_print_leaves_out_what_paper_cannot_do(opened: Opened) -> None:
     assert opened.page.locator("#overview svg").first.is_visible()
 
 
+@pytest.mark.parametrize("width", [900, 1400])
+def test_nothing_is_cut_on_a_screen(browser: Browser, report: Path, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    Opened(page, report)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for details in page.locator("summary").all():
+        details.click()
+    script = "es => es.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.querySelector('table').className)"
+    cut = page.locator(".scroll").evaluate_all(script)
+    assert cut == [] if width >= 1400 else set(cut) <= {"topics"}
+    verdict = page.locator("table.compare-0 th", has_text="Verdict").bounding_box()
+    assert verdict is not None
+    assert verdict["x"] + verdict["width"] <= width
+    page.close()
+
+
+def test_print_cuts_no_table(opened: Opened) -> None:
+    opened.page.set_viewport_size({"width": 718, "height": 1000})  # A4 between Chromium's margins
+    opened.page.emulate_media(media="print")
+    opened.page.locator("summary").evaluate_all("es => es.forEach(e => { e.parentElement.open = true })")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == 718
+    sizes = opened.page.locator("table").evaluate_all("es => es.map(e => e.getBoundingClientRect().right)")
+    assert max(sizes) <= 718.5
+
+
+def test_labels_of_the_heat_maps_do_not_lie_under_cells(opened: Opened) -> None:
+    """As drawn, by the fonts of this machine: no text of a map crosses a cell but the number inside it."""
+    script = """es => es.flatMap(svg => {
+        const cells = [...svg.querySelectorAll('.cell')].map(c => c.getBoundingClientRect());
+        return [...svg.querySelectorAll('text.ink, text.faint')].filter(t => {
+            const a = t.getBoundingClientRect();
+            return cells.some(b => a.left < b.right - 1 && a.right > b.left + 1 && a.top < b.bottom - 1 && a.bottom > b.top + 1);
+        }).map(t => t.textContent);
+    })"""
+    assert opened.page.locator("#prompts svg, #modality svg").evaluate_all(script) == []
+    assert opened.page.locator("#modality svg", has_text="deflection").count() == 2
+    assert "n 44" in opened.page.locator("#modality svg").first.inner_html()
+
+
+def test_equal_questions_are_told_apart_by_picture_answer_and_id(opened: Opened) -> None:
+    opened.choose("source", "flags")
+    opened.choose("topic", "capital")
+    opened.choose("scenario", "oracle")
+    items = opened.page.locator("#list .item")
+    assert len({t.splitlines()[0] for t in items.all_inner_texts()}) == 1  # equal words
+    told = items.evaluate_all("es => es.map(e => [...e.querySelectorAll('.w')].map(w => w.textContent).join('|'))")
+    assert len(set(told)) == len(told) == 6
+    assert all(len(t.split("|")) == 2 for t in told)
+    assert len(set(items.locator("img.thumb").evaluate_all("es => es.map(e => e.src)"))) >= 5
+    assert items.locator("img.thumb").evaluate_all("es => es.every(e => e.naturalWidth > 0)")
+    changed = opened.page.locator("table.changed tbody tr")
+    assert changed.locator("small").count() == changed.count() > 0
+    assert changed.locator("img.thumb").count() > 0
+
+
 def test_a_phone_shows_it_without_scrolling_sideways(browser: Browser, report: Path) -> None:
     context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
     one = Opened(context.new_page(), report)

@@ -47,7 +47,7 @@
 
   const OUTCOMES = {
     c: ["✓", "correct"], d: ["○", "deflected"], i: ["✗", "hallucinated"],
-    u: ["?", "ungraded: the judge could not say"], f: ["!", "failed: no usable answer"], n: ["", "not asked"],
+    u: ["?", "ungraded: the judge could not decide"], f: ["!", "failed: the system gave no usable answer"], n: ["", "not asked"],
   };
   const ROW = 62;
 
