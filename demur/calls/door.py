@@ -19,14 +19,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from time import time
+from time import monotonic, time
 from typing import Protocol
 
 from demur.calls import wire
 from demur.calls.budget import Budget
 from demur.calls.fleet import Fleet, Lane
 from demur.calls.identity import request_key
-from demur.calls.ledger import Entry, Kept, Ledger
+from demur.calls.ledger import WAIT_S, Entry, Kept, Ledger
 from demur.calls.prices import Price, price_at_most
 from demur.calls.wire import Fault
 from demur.errors import CallError, ItemError, PermanentError, StorageError, TransientError, UsageError
@@ -307,9 +307,9 @@ class Door:
                     answer = wire.response(raw, served_by=lane.backend.name, latency_s=latency)
                 except ItemError:  # a content filter's empty reply was paid for too: it is kept and not asked again
                     answer = Response(finish_reason="content_filter", usage=wire.usage_of(raw))
-                    cost = self._keep(key, request, raw, answer, lane, attempts, faults, latency)
+                    cost = await self._keep(key, request, raw, answer, lane, attempts, faults, latency)
                     raise
-                cost = self._keep(key, request, raw, answer, lane, attempts, faults, latency)
+                cost = await self._keep(key, request, raw, answer, lane, attempts, faults, latency)
                 lane.worked()
                 return answer
             except TransientError as error:
@@ -340,7 +340,7 @@ class Door:
             if wait:
                 await asyncio.sleep(wait)
 
-    def _keep(
+    async def _keep(
         self,
         key: bytes | None,
         request: Request,
@@ -361,25 +361,28 @@ class Door:
         counts.prefix_cached += usage.cached
         counts.money += cost or 0.0
         if key is not None and self.ledger is not None:
-            self.ledger.put(
-                Entry(
-                    key=key,
-                    model=self.id,
-                    item=request.item,
-                    raw=raw,
-                    served_by=lane.backend.name,
-                    finish=answer.finish_reason,
-                    attempts=attempts,
-                    faults=json.dumps(faults, sort_keys=True) if faults else "{}",
-                    latency_s=latency,
-                    prompt=usage.prompt,
-                    completion=usage.completion,
-                    cached=usage.cached,
-                    reasoning=usage.reasoning,
-                    price=cost,
-                    created=time(),
-                )
+            entry = Entry(
+                key=key,
+                model=self.id,
+                item=request.item,
+                raw=raw,
+                served_by=lane.backend.name,
+                finish=answer.finish_reason,
+                attempts=attempts,
+                faults=json.dumps(faults, sort_keys=True) if faults else "{}",
+                latency_s=latency,
+                prompt=usage.prompt,
+                completion=usage.completion,
+                cached=usage.cached,
+                reasoning=usage.reasoning,
+                price=cost,
+                created=time(),
             )
+            until = monotonic() + WAIT_S
+            written = self.ledger.offer(entry)
+            while not written:  # another process writes: nobody else's reply waits for that
+                await asyncio.sleep(0.02)
+                written = self.ledger.saved(last=monotonic() > until)
         return cost or 0.0
 
     async def close(self) -> None:

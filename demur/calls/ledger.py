@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS reply (
   reasoning INTEGER NOT NULL, price REAL, created REAL NOT NULL
 )
 """
-_WAIT_S = 60.0
+WAIT_S = 60.0
 """Seconds to wait for another process's commit."""
 
 
@@ -115,7 +115,7 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     frozen = not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists()
     with sqlite_errors(path):
         uri = f"{path.resolve().as_uri()}?{'immutable=1' if frozen else 'mode=ro'}"
-        db = sqlite3.connect(uri, uri=True, timeout=_WAIT_S, isolation_level=None)
+        db = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
         try:
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name='reply'").fetchone():
                 raise StorageError("this SQLite file is not a ledger", item=str(path), cure="choose another path")
@@ -152,7 +152,7 @@ class Ledger:
                 f"the ledger's folder cannot be made: {error.strerror}", item=str(path), cure="choose another folder"
             ) from error
         with sqlite_errors(path):
-            self._db = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare()
             except BaseException:
@@ -230,6 +230,31 @@ class Ledger:
         """
         self.unsaved.append(entry)
         self._save()
+
+    def offer(self, entry: Entry) -> bool:
+        """Keep a reply if nobody else is writing just now: whoever asks on an event loop must not wait in it.
+
+        Returns:
+            False while another process writes; the reply is in ``unsaved``, for `saved` to try again.
+
+        Raises:
+            StorageError: as `put`.
+        """
+        self.unsaved.append(entry)
+        return self.saved()
+
+    def saved(self, *, last: bool = False) -> bool:
+        """Whether nothing is ``unsaved`` any more, after another try that does not wait; the last one raises."""
+        self._db.execute("PRAGMA busy_timeout=0")
+        try:
+            self._save()
+        except StorageError as error:
+            if not last and isinstance(error.__cause__, sqlite3.OperationalError) and "locked" in str(error.__cause__):
+                return False
+            raise
+        finally:
+            self._db.execute(f"PRAGMA busy_timeout={WAIT_S * 1000:.0f}")
+        return True
 
     def _save(self) -> None:
         marks = ",".join("?" * 16)
@@ -399,7 +424,7 @@ def _readable(source: Path) -> Iterator[Entry | None]:
     """Entries of a damaged ledger by row number, None for each that cannot be read."""
     columns = ", ".join(Entry._fields)
     with sqlite_errors(source):
-        db = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_S)
+        db = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
         try:
             last = db.execute("SELECT max(rowid) FROM reply").fetchone()[0] or 0
         except sqlite3.DatabaseError as error:
