@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
+from demur.answers.text import stream_safe
 from demur.errors import DataError
 from demur.formats import inside
 
@@ -182,7 +183,7 @@ class CommonsFiles:
 
 
 def _comparable(name: str) -> str:
-    return unicodedata.normalize("NFC", unquote(name)).replace(" ", "_")
+    return unicodedata.normalize("NFC", stream_safe(unquote(name))).replace(" ", "_")
 
 
 # --- BEIR ----------------------------------------------------------------------------------------

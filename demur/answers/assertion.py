@@ -10,8 +10,10 @@ from demur.answers.spans import Span
 from demur.answers.text import normalise, readable
 
 _FINAL = re.compile(
-    r"(?:^|\n|[.!?]\s)\W*(?:final answer|short answer|answer)\s*(?:\**\s*[:=]\**|\bis\b:?)\s*", re.IGNORECASE
+    r"(?:^|(?<=\w))(?P<gap>\W*+)(?:final answer|short answer|answer)\s*+(?:(?:\*++\s*+)?+[:=]\**+|\bis\b:?)\s*+",
+    re.IGNORECASE,
 )
+_NEW_SENTENCE = re.compile(r"\n|[.!?]\s")
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 
 
@@ -24,9 +26,9 @@ def final_part(answer: str) -> str:
     boxed = _BOXED.findall(answer)
     if boxed and normalise(boxed[-1]):
         return str(boxed[-1])
-    marks = list(_FINAL.finditer(answer))
-    while marks:
-        after = answer[marks.pop().end() :].strip().lstrip("*").strip()
+    marks = [m for m in _FINAL.finditer(answer) if m.start() == 0 or _NEW_SENTENCE.search(m["gap"])]
+    for mark in marks[:-3:-1]:  # what follows the last but one holds the words of the last
+        after = answer[mark.end() :].strip().lstrip("*").strip()
         if normalise(after):
             return after
     return answer
@@ -36,7 +38,7 @@ _DENIAL = re.compile(
     r"(?:\b(?:not|never|neither|nor|without|except|excluding|unlike)|n't|\b(?:rather than|instead of|"
     r"other than|no longer|apart from|as opposed to))"
     r"(?:\s+(?:in|at|on|by|from|the|a|an|really|actually|necessarily|to|be|called|located|named|it|"
-    r"is))*\s*[\"'(*]*\s*$",
+    r"is))*\s*+(?:[\"'(*]++\s*+)?+$",
     re.IGNORECASE,
 )
 _DENIED_AFTER = re.compile(
@@ -54,15 +56,17 @@ def denied(text: str, span: Span) -> bool:
 
 
 _OR_AFTER = re.compile(
-    r"^[\"'*)]*(?:(?:\s*,\s*(?!or\b)[^,.;\n]{1,40})*),?\s+or\s+(?:maybe|possibly|perhaps|even|else|"
-    r"alternatively|it could be|it is)?\s*(?P<rival>[^,.;?!\n]{1,80})",
+    r"[\"'*)]*+(?:\s*+,\s*+(?!or\b)[^,.;\n]{0,40}+(?=\s*+,))*(?:\s*+,\s*+(?!or\b)[^,.;\n]{1,40})?,?\s++or\s++"
+    r"(?:maybe|possibly|perhaps|even|else|alternatively|it could be|it is)?\s*+(?P<rival>[^,.;?!\n]{1,80})",
     re.IGNORECASE,
 )
+"""Items between commas, then "or": every item but the last ends before a comma, so that each is read in one way."""
 _OR_BEFORE = re.compile(
-    r"(?:^|[.;:?!\n,]|\b(?:either|is|was|be|are|were|in|perhaps|maybe|possibly|likely|"
-    r"probably))\s*(?P<rival>[^,.;:?!\n]{1,60}?)(?:,[^,.;\n]{1,40})*,?\s+or\s+(?:maybe|possibly|perhaps|in|"
-    r"on|at|the|a|an|it is|it's)?\s*(?:the|a|an)?\s*[\"'*(]*$",
+    r"(?<!\s)\s++or\s++(?:maybe|possibly|perhaps|in|on|at|the|a|an|it is|it's)?\s*+(?:the|a|an)?\s*+[\"'(*]*+$",
     re.IGNORECASE,
+)
+_OPENS_RIVAL = re.compile(
+    r"[:?!]|\b(?:either|is|was|be|are|were|in|perhaps|maybe|possibly|likely|probably)", re.IGNORECASE
 )
 _OR_NOT_RIVAL = re.compile(
     r"^(?:so|more|less|thereabouts|not|even|rather|simply|just|another|other|something|similar|fewer|later|"
@@ -80,16 +84,31 @@ def rival(text: str, span: Span, is_right: Callable[[str], bool]) -> str:
     """Another candidate, one that ``is_right`` does not know, offered by "or" beside the one at ``span``; else ""."""
     text = readable(text)
     after = _OR_AFTER.match(text[span[1] : span[1] + 240])
-    before = _OR_BEFORE.search(text[max(0, span[0] - 160) : span[0]])
-    for found in (after, before):
-        if not found:
-            continue
-        other = found["rival"].strip(" \"'*()")
+    for found in (after["rival"] if after else "", _rival_before(text[max(0, span[0] - 160) : span[0]])):
+        other = found.strip(" \"'*()")
         if not normalise(other) or _OR_NOT_RIVAL.match(other) or _NAMED_ALSO.search(other) or is_right(other):
             continue
         if _same_amount(text[span[0] : span[1]], other):
             continue
         return " ".join(other.split()[:6])
+    return ""
+
+
+def _rival_before(text: str) -> str:
+    """The first candidate that "or" joins to what follows ``text``: "Lyon" of "Lyon, Nice or "."""
+    joint = _OR_BEFORE.search(text)
+    if not joint:
+        return ""
+    head = text[: joint.start()].removesuffix(",")
+    candidates = head[max(head.rfind(c) for c in ".;\n") + 1 :].split(",")
+    first = len(candidates) - 1
+    while first > 0 and 1 <= len(candidates[first]) <= 40:
+        first -= 1
+    for candidate in candidates[first:]:
+        for start in (0, *(m.end() for m in _OPENS_RIVAL.finditer(candidate))):
+            offered = candidate[start:].lstrip()
+            if 1 <= len(offered) <= 60 and not any(c in offered for c in ":?!"):
+                return offered
     return ""
 
 
@@ -103,13 +122,20 @@ def _same_amount(one: str, other: str) -> bool:
 
 
 _TAKEN_BACK = re.compile(
-    r"(?:^|[.!?;\n-])\s*(?:(?:no|oh|hmm|sorry)[,.]\s*)?(?:wait|correction|scratch that|on second thought|"
-    r"actually,? no|let me correct)\b[^\w]*(.*)",
-    re.IGNORECASE | re.DOTALL,
+    r"(?:^|[.!?;-]|(?<!\s)[^\S\n]*+\n)\s*+(?:(?:no|oh|hmm|sorry)[,.]\s*+)?(?:wait|correction|scratch that|"
+    r"on second thought|actually,? no|let me correct)\b",
+    re.IGNORECASE,
 )
 
 
 def withdrawn(text: str, last: Span) -> str:
     """The beginning of what takes back, after ``last``, what was said; "" when nothing does."""
-    found = _TAKEN_BACK.search(readable(text)[last[1] :])
-    return " ".join(found[0].strip(" .;-").split()[:8]) if found and normalise(found[1]) else ""
+    after = readable(text)[last[1] :]
+    found = _TAKEN_BACK.search(after)
+    if not found or not normalise(after[found.end() :]):
+        return ""
+    return " ".join(after[found.start() :][:_SHOWN].strip(" .;-").split()[:8])
+
+
+_SHOWN = 300
+"""Characters that the beginning of a withdrawal is shown from."""

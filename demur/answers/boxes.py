@@ -9,7 +9,7 @@ from demur.answers.text import readable
 Box = tuple[float, ...]
 """(x1, y1, x2, y2)."""
 
-_BOX = re.compile(r"[\[(]?\s*" + r"\s*,\s*".join([r"(-?\d+(?:\.\d+)?)"] * 4) + r"\s*[\])]?")
+_BOX = re.compile(r"\s*+,\s*+".join([r"(-?(?<!\d)\d++(?:\.\d++)?+)"] * 4))
 
 
 def boxes(text: str) -> list[Box]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 
 from demur.answers.assertion import denied
 from demur.answers.spans import Span, spans
@@ -38,9 +40,12 @@ def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
         if places:
             texts[label] = places
     for label, places in texts.items():  # "red fox" states one option, not also "fox"
-        if any(
-            not any(o != label and a <= s[0] and s[1] <= b and (a, b) != s for o in texts for a, b in texts[o])
-            for s in places
-        ):
-            said.setdefault(label, "text")
+        others = sorted(s for o in texts if o != label for s in texts[o])
+        starts = [start for start, _ in others]
+        reach = list(accumulate((end for _, end in others), max))
+        for start, end in places:
+            before, upto = bisect_left(starts, start), bisect_right(starts, start)
+            if not (before and reach[before - 1] >= end) and not (upto > before and others[upto - 1][1] > end):
+                said.setdefault(label, "text")
+                break
     return said

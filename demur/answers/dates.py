@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 from demur.answers.numbers import quantities
-from demur.answers.text import readable
+from demur.answers.text import Places, readable, remembered
 
 
 class Date(NamedTuple):
@@ -67,7 +66,7 @@ _FORMS = [
 ]
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def dates(text: str) -> tuple[Date, ...]:
     """Every date of ``readable(text)``, left to right, years that stand alone included.
 
@@ -80,15 +79,15 @@ def dates(text: str) -> tuple[Date, ...]:
     """
     text = readable(text)
     found: list[Date] = []
-    taken: list[tuple[int, int]] = []
+    taken = Places(text)
     for pattern in _FORMS:
         for match in pattern.finditer(text):
             start, end = match.span()
-            if any(start < b and a < end for a, b in taken):
+            if taken.meet(start, end):
                 continue
             read = _read(match.groupdict())
             if read:
-                taken.append((start, end))
+                taken.add(start, end)
                 found += [Date(*d, start, end) for d in read]
     for quantity in quantities(text):
         lonely = quantity.plain and not quantity.unit and quantity.end - quantity.start == 4
@@ -99,7 +98,7 @@ def dates(text: str) -> tuple[Date, ...]:
                 (int(m.group()), quantity.start + m.start()) for m in re.finditer(r"(?<![\d,.])\d{4}(?![\d,.])", span)
             ]
         for year, start in years:
-            if 1000 <= year < 2200 and not any(start < b and a < start + 4 for a, b in taken):
+            if 1000 <= year < 2200 and not taken.meet(start, start + 4):
                 found.append(Date(year, 0, 0, start, start + 4))
     return tuple(sorted(found, key=lambda d: (d.start, d)))
 
@@ -122,7 +121,7 @@ def _read(said: dict[str, str | None]) -> list[tuple[int, int, int]]:
     return [(year, month, day)] if month <= 12 and day <= 31 else []
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def whole_date(text: str) -> Date | None:
     """The one date that a whole text is; None when there is more to it, or the figures allow two readings.
 

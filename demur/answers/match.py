@@ -13,7 +13,7 @@ from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import whole_date
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
-from demur.answers.text import normalise, readable, words
+from demur.answers.text import both_ends, normalise, readable, words
 from demur.answers.yes_no import SIDES, polarities, polarity
 from demur.records import AnswerSpec
 
@@ -105,8 +105,7 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
     >>> matches(AnswerSpec(accepted=(("Paris",),)), "Paris or Lyon").why
     "offers 'Lyon' beside 'Paris'"
     """
-    if len(answer) > _LONGEST:
-        answer = f"{answer[: _LONGEST // 2]}\n{answer[-_LONGEST // 2 :]}"
+    answer = both_ends(answer)
     if not normalise(answer):
         return Match(False, "", "no words in the answer")
     text = final_part(answer)
@@ -127,8 +126,6 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
     return first or Match(False, "", "no accepted form is stated")
 
 
-_LONGEST = 20_000
-"""Characters of a candidate answer that are read, half from its beginning and half from its end."""
 _MENTIONS = 50
 """Mentions of a form that are looked at for how they are stated."""
 
@@ -181,7 +178,7 @@ def _nearly(part: str, text: str) -> Match:
 
 
 def _inside(some: list[str], all_: list[str]) -> bool:
-    return any(all_[i : i + len(some)] == some for i in range(len(all_)))
+    return f" {' '.join(some)} " in f" {' '.join(all_)} "
 
 
 def _one_slip(a: str, b: str) -> bool:
@@ -208,7 +205,8 @@ def _shown_range(spec: AnswerSpec) -> str:
 
 def _surplus(spec: AnswerSpec, form: tuple[str, ...], text: str) -> str:
     """Why a bare list is no answer: parts that nobody asked for, or a shot in the dark."""
-    items = [i.strip() for i in re.split(r"[,;\n]|\s+and\s+|\s&\s", readable(text)) if normalise(i)]
+    lines = (f" {' '.join(line.split())} " for line in readable(text).split("\n"))
+    items = [i.strip() for line in lines for i in re.split("[,;]| and ", line) if normalise(i)]
     if len(items) < 2 or any(len(words(i)) > 4 for i in items) or not form:
         return ""
     every = {p for f in spec.accepted for p in f}

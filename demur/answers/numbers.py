@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
-from demur.answers.text import readable
+from demur.answers.text import Places, readable, remembered
 
 
 class Quantity(NamedTuple):
@@ -207,7 +207,7 @@ _BETWEEN = re.compile(r"\bbetween\s+[$€£]?$", re.IGNORECASE)
 _TO = re.compile(r"\s*(?:-|to|and|up to)\s*[$€£]?", re.IGNORECASE)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def quantities(text: str) -> tuple[Quantity, ...]:
     """Every number of ``readable(text)``, left to right; identifiers (A380, F-16), versions and clock times are none.
 
@@ -216,7 +216,10 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     """
     text = readable(text)
     digits = _in_digits(text)
-    spelt = [w for w in _in_words(text) if not any(q.start < w.end and w.start < q.end for q in digits)]
+    taken = Places(text)
+    for quantity in digits:
+        taken.add(quantity.start, quantity.end)
+    spelt = [w for w in _in_words(text) if not taken.meet(w.start, w.end)]
     return tuple(_ranges(sorted([*digits, *spelt], key=lambda q: q.start), text))
 
 
@@ -248,6 +251,8 @@ def _in_digits(text: str) -> list[Quantity]:
         value, decimals = float(digits), len(digits.partition(".")[2])
         if match["exp"]:
             value, decimals = value * 10.0 ** int(match["exp"]), decimals - int(match["exp"])
+            if not math.isfinite(value):
+                continue
         lead = text[max(0, start - 8) : start]
         money = next((s for s in ("US$", *_BEFORE) if lead.rstrip(" ").endswith(s)), "")
         sign = lead.rstrip(" ").removesuffix(money) if money else lead
@@ -297,6 +302,8 @@ def _in_words(text: str) -> list[Quantity]:
         for value, ordinal, start, end in _spell(run):
             if found and start < found[-1].end:
                 continue  # the zero of "thirty below zero"
+            if value > _LARGEST:
+                continue
             if (value == 1 and not ordinal and _PRONOUN.match(text, end)) or text[end : end + 1] == "_":
                 continue
             if alone and text[max(0, start - 9) : start].rstrip().endswith(("per", "a", "/")):
@@ -305,6 +312,11 @@ def _in_words(text: str) -> list[Quantity]:
             if made:
                 found.append(made)
     return found
+
+
+_VALUES = _ONES | _TENS | _ORDINALS
+_LARGEST = 10**18
+"""Beyond it a run of number words ("hundred hundred ...") is no number."""
 
 
 def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
@@ -317,7 +329,7 @@ def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
         if word in ("a", "and"):
             continue
         ordinal = word in _ORDINALS
-        value = (_ONES | _TENS | _ORDINALS).get(word)
+        value = _VALUES.get(word)
         if value is not None:
             fits = start < 0 or (last >= 100) or (last >= 20 and 0 < value < 10)
             if not fits:
@@ -327,9 +339,9 @@ def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
         else:
             size = _MULTIPLES[word]
             if start >= 0 and size == 100:
-                part *= 100
+                part = min(part * 100, 10 * _LARGEST)
             elif start >= 0:
-                total, part = total + part * size, 0
+                total, part = min(total + part * size, 10 * _LARGEST), 0
             else:
                 total, part = (0, size) if size == 100 else (size, 0)
             last = size
@@ -396,7 +408,7 @@ _ABOUT = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def whole_quantity(text: str) -> tuple[Quantity, str] | None:
     """The quantity that a whole text is, and the counted noun after it; None when the text is anything else.
 

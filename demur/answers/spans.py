@@ -10,7 +10,7 @@ from typing import NamedTuple
 from demur.answers import numbers
 from demur.answers.dates import Date, dates, whole_date
 from demur.answers.numbers import Quantity, in_unit, quantities, unit_named, whole_quantity
-from demur.answers.text import ARTICLES, Word, fold, readable, words
+from demur.answers.text import ARTICLES, Places, Word, fold, readable, remembered, words
 from demur.records import AnswerSpec
 
 Span = tuple[int, int]
@@ -43,7 +43,7 @@ def _part(text: str, kind: str) -> _Part:
 _OWNING = re.compile(r"(?<=[^\W_])'s(?![^\W_])", re.IGNORECASE)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def content(text: str) -> tuple[Word, ...]:
     """Words without articles and endings of possession; a capital A in the middle is a letter, not an article."""
     found = words(text)
@@ -102,7 +102,7 @@ def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
         yield word.start, said[i + len(wanted) - 1].end
 
 
-@lru_cache(maxsize=512)
+@remembered
 def _said(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
     """The words of a text to look for forms in, and where each key of them stands.
 
@@ -213,7 +213,7 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
     if plain_year:
         yield from ((d.start, d.end) for d in dates(text) if d.year == gold.low)
     for said in quantities(text):
-        if any(a < said.end and said.start < b for a, b in days):
+        if days.meet(said.start, said.end):
             continue
         if gold.ordinal != said.ordinal and not whole:
             continue  # "the 5th" does not state that there are 5
@@ -232,9 +232,14 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
             yield said.start, said.end
 
 
-def _days(text: str) -> list[Span]:
+def _days(text: str) -> Places:
     """Where dates are written that are more than the figures of a year."""
-    return [(d.start, d.end) for d in dates(text) if d.month or not readable(text)[d.start : d.end].isdigit()]
+    plain = readable(text)
+    days = Places(plain)
+    for d in dates(text):
+        if d.month or not plain[d.start : d.end].isdigit():
+            days.add(d.start, d.end)
+    return days
 
 
 def _slack(spec: AnswerSpec, gold: Quantity, has_unit: bool, *, converted: bool) -> float:
@@ -264,7 +269,7 @@ def range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:
     days = _days(text)
     whole = whole_quantity(text) is not None
     for said in quantities(text):
-        if any(a < said.end and said.start < b for a, b in days) or (said.ordinal and not whole):
+        if days.meet(said.start, said.end) or (said.ordinal and not whole):
             continue
         if unit and not said.unit and not bare:
             continue

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _SPACELESS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _INDIC = "\u0900-\u0963\u0966-\u0dff"  # their vowel signs are marks, which \w leaves out
 _LETTER = rf"(?:(?![{_SPACELESS}])[^\W_]|[{_INDIC}])"
 _WORD = re.compile(
-    rf"(?P<initials>(?<![^\W_])[^\W\d_](?:\.[^\W\d_])+(?![^\W_])\.?|(?<![^\W_])(?:[A-Z]\.[ ]?){{2,}}(?=[A-Z][^\W\d_]))"
+    rf"(?P<initials>(?<![^\W_])[^\W\d_](?:\.[^\W\d_])+(?![^\W_])\.?|(?<![^\W_])(?:[A-Z]\.[ ]?){{2,8}}(?=[A-Z][^\W\d_]))"
     rf"|(?P<grouped>(?<![\d,.])\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?{_LETTER}*)"
     rf"|[{_SPACELESS}]"
     rf"|{_LETTER}+(?:(?<=\d)\.(?=\d){_LETTER}+)*(?:(?<=[^\W\d_])[+\#]{{1,2}}(?![^\W_]))?",
@@ -50,6 +54,69 @@ def plain(text: str) -> str:
     return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")).split())
 
 
+def stream_safe(text: str) -> str:
+    """At most thirty combining marks in a row (Unicode, UAX 15, section 13): normalising sorts them, in squared time.
+
+    >>> len(stream_safe("e" + 1000 * "\u0301\u0327"))
+    31
+    """
+    return text if text.isascii() else _MANY_MARKS.sub(_thirty, text)
+
+
+_MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{31,}+")  # marks are among these
+
+
+def _thirty(found: re.Match[str]) -> str:
+    kept, run = [], 0
+    for character in found.group():
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run <= 30:
+            kept.append(character)
+    return "".join(kept)
+
+
+def remembered(function: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+    """A cache for a function of a text: of many short texts and of a few long ones, so that its memory is bounded."""
+    short, long = lru_cache(2048)(function), lru_cache(8)(function)
+
+    @wraps(function)
+    def call(text: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return (short if len(text) <= _SHORT else long)(text, *args, **kwargs)
+
+    return call
+
+
+_SHORT = 2_000
+"""Characters of a passage, or of a long answer."""
+
+
+def both_ends(answer: str) -> str:
+    """A reply of any length as it is judged: 20,000 characters of it, half from its beginning and half from its end."""
+    return answer if len(answer) <= 2 * _END else f"{answer[:_END]}\n{answer[-_END:]}"
+
+
+_END = 10_000
+
+
+class Places:
+    """Which places of a text are taken, so that asking does not go through all that was found before.
+
+    Args:
+        text: the text; only its length counts.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._taken = bytearray(len(text))
+
+    def add(self, start: int, end: int) -> None:
+        """Take a span."""
+        self._taken[start:end] = b"\1" * (end - start)
+
+    def meet(self, start: int, end: int) -> bool:
+        """Whether any place of a span is taken."""
+        return self._taken.find(1, start, end) >= 0
+
+
 class Word(NamedTuple):
     """One word of a text: its folded form, as it was written, and where it stands in the readable text."""
 
@@ -59,26 +126,31 @@ class Word(NamedTuple):
     end: int
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def readable(text: str) -> str:
     """The text with its characters made uniform (NFKC, one kind of dash and quote, digit groups by commas alone)."""
     text = _POINTED.sub(lambda match: match.group().replace(".", ","), _FINE_SPACE.sub(",", text))
     text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", text)
-    return _DECADE.sub("s", unicodedata.normalize("NFKC", text.translate(_SIGNS)).translate(_SIGNS))
+    return _DECADE.sub("s", unicodedata.normalize("NFKC", stream_safe(text.translate(_SIGNS))).translate(_SIGNS))
 
 
-@lru_cache(maxsize=65536)
 def fold(word: str) -> str:
     """One word without case, accents or abbreviation points: ``Łódź`` -> ``lodz``."""
     if word.isascii():
         return word.lower()
+    return _folded(word) if len(word) <= 40 else _folded.__wrapped__(word)
+
+
+@lru_cache(maxsize=65536)
+def _folded(word: str) -> str:
+    word = stream_safe(word)
     for _ in range(3):  # a case fold can undo a composition and the other way round; three rounds always settle
         word = unicodedata.normalize("NFKD", word.casefold()).translate(_PLAIN)
         word = unicodedata.normalize("NFKC", _MARKS.sub("", word))
     return word
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def words(text: str) -> tuple[Word, ...]:
     """The words of ``readable(text)`` in order; punctuation separates, thousands separators do not.
 
@@ -109,6 +181,5 @@ def normalise(text: str) -> str:
     """
     found = [w.norm for w in words(text)]
     kept = [w for w in found if w not in ARTICLES]
-    while len(kept) > 1 and kept[0] == "a":
-        kept = kept[1:]
-    return " ".join(kept or found)
+    lead = next((i for i, word in enumerate(kept) if word != "a"), len(kept) - 1)
+    return " ".join(kept[max(lead, 0) :] or found)

@@ -8,8 +8,8 @@ from demur.answers.text import normalise, readable
 from demur.records import AnswerSpec
 
 _YES_NO = re.compile(
-    r"(?:^|[.!?:\n]\s*|\bis\s+)[\"'*]*(yes|no|true|false|yeah|nope)\b(?![ -](?:one|longer|data|information|"
-    r"evidence|mention|other|such|more|way))",
+    r"(?:^|[.!?:]\s*+|(?<!\s)[^\S\n]*+\n\s*+|\bis\s++)[\"'*]*+(yes|no|true|false|yeah|nope)\b"
+    r"(?![ -](?:one|longer|data|information|evidence|mention|other|such|more|way))",
     re.IGNORECASE,
 )
 SIDES = {"yes": "yes", "yeah": "yes", "true": "yes", "no": "no", "nope": "no", "false": "no"}

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from demur.answers.text import stream_safe
 from demur.errors import DataError, StorageError
 from demur.records import ImageRef
 from demur.store import IMAGE_HEADER, MAX_PIXELS, Problems, canonical, read_image, read_jsonl, readable_formats
@@ -61,7 +62,7 @@ COLOUR_NEAR = 48
 @lru_cache(maxsize=65_536)
 def shingles(text: str) -> frozenset[int]:
     """Hashes of the word five-grams of a text, case and punctuation aside (all its words when it has fewer)."""
-    words = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
+    words = re.findall(r"\w+", unicodedata.normalize("NFKC", stream_safe(text)).casefold())
     if not words:
         return frozenset()
     return frozenset(hash(tuple(words[i : i + SHINGLE])) for i in range(max(1, len(words) - SHINGLE + 1)))

@@ -34,6 +34,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from demur.answers.text import stream_safe
 from demur.errors import IndexFileError, UsageError
 from demur.indexing.exact import MARGIN, Found
 from demur.indexing.memory import give_back
@@ -62,7 +63,7 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         return _PLAIN.findall(text.lower())
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("i\u0307", "i")
+    folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold().replace("i\u0307", "i")
     return _word().findall(unicodedata.normalize("NFKC", folded))
 
 

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from demur.answers import normalise
+from demur.answers.text import both_ends
 
 
 class Reading(NamedTuple):
@@ -95,11 +96,14 @@ _QUOTED = re.compile(
     "\"[^\"\n]{1,200}\"|\u201c[^\u201d\n]{1,200}\u201d|(?<![\\w])'[^'\n]{2,200}'(?![\\w])"
     "|\u2018[^\u2019\n]{1,200}\u2019|\\*[^*\n]{1,80}\\*(?!\\*)"
 )
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[^a-z\s])|\n+|\s*[;]\s*|\s+[-\u2013\u2014]\s+|\u2014")
+_SENTENCE = re.compile(r"(?<=[.!?])[\"')*]*+\s++(?=[^a-z])|\n|;|(?<=\s)[-\u2013\u2014]\s|\u2014")
 _TURN = re.compile(
-    r",?\s+(?:but|however|yet|nevertheless|nonetheless)\b,?\s*|,\s+(?:and )?(?:so|therefore|thus|hence|"
-    r"which means)\b,?\s*"
-    r"|^\W*(?:but|however|yet|nevertheless|nonetheless|still|that said|even so|having said that)\b,?\s*",
+    r"(?:,|(?<![\s,]))\s++(?:but|however|yet|nevertheless|nonetheless)\b,?\s*+|,\s++(?:and )?(?:so|therefore|thus|"
+    r"hence|which means)\b,?\s*+",
+    re.IGNORECASE,
+)
+_TURN_AT_START = re.compile(
+    r"\W*+(?:but|however|yet|nevertheless|nonetheless|still|that said|even so|having said that)\b,?\s*+",
     re.IGNORECASE,
 )
 _CONCEDING = re.compile(
@@ -118,11 +122,9 @@ _PLACE = re.compile(
 _VERIFY = re.compile(
     r"\b(?:verify|confirm|be (?:\w+ )?(?:sure|certain|positive)|prove|guarantee|100 ?%|double-check)\b", re.IGNORECASE
 )
-_STILL_NOT = re.compile(
-    r"\b(?:i|we)\b.*(?:\bnot\b|n't\b|\bcannot\b|\bno\b|\bunable\b)|\bno answer\b|\b(?:left|leave) (?:out|"
-    r"it|open)\b|\bsorry\b",
-    re.IGNORECASE,
-)
+_SPEAKER = re.compile(r"\b(?:i|we)\b", re.IGNORECASE)
+_NOT = re.compile(r"\bnot\b|n't\b|\bcannot\b|\bno\b|\bunable\b", re.IGNORECASE)
+_STILL_NOT = re.compile(r"\bno answer\b|\b(?:left|leave) (?:out|it|open)\b|\bsorry\b", re.IGNORECASE)
 _FILLERS = frozenset(
     [
         "sorry",
@@ -147,15 +149,14 @@ _FILLERS = frozenset(
         "picture",
     ]
 )
-_CONCEDES = re.compile(r",?\s+(?:though|although|even though|albeit|while|despite)\b", re.IGNORECASE)
+_CONCEDES = re.compile(r"(?:,|(?<![\s,]))\s++(?:though|although|even though|albeit|while|despite)\b", re.IGNORECASE)
 _MORE = re.compile(
     r"\b(?:other|others|further|additional|anything else|beyond that|more (?:detail|specific|precise|"
     r"about)|exact|precise|why|the rest|how (?:it|this)|that fact|source for|independently|in more)\b",
     re.IGNORECASE,
 )
-_MARKED = re.compile(
-    r"(?:^|\n|[.!?]\s)\W*(?:final answer|short answer|answer)\W*[:=]\W*(.+)", re.IGNORECASE | re.DOTALL
-)
+_MARK = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)(?:final answer|short answer|answer)(?=(?P<sign>\W*+))", re.IGNORECASE)
+_NEW_SENTENCE = re.compile(r"\n|[.!?]\s")
 
 
 def read(text: str) -> Reading:
@@ -174,11 +175,25 @@ def read(text: str) -> Reading:
     >>> read('The display reads "no data".').deflects
     False
     """
-    text = text.replace("\u2019", "'").replace("\u02bc", "'").strip()
-    marked = list(_MARKED.finditer(text))
-    if marked and normalise(marked[-1][1]):
-        inner = read(marked[-1][1])
-        return inner if inner.deflects or len(marked[-1][1].split()) <= 60 else Reading(False, "")
+    text = both_ends(text).replace("\u2019", "'").replace("\u02bc", "'").strip()
+    marked = _marked(text)
+    if marked:
+        inner = _read(marked)
+        return inner if inner.deflects or len(marked.split()) <= 60 else Reading(False, "")
+    return _read(text)
+
+
+def _marked(text: str) -> str:
+    """What follows the last "Answer:" that anything follows; "" without one."""
+    marks, follows = [], 0  # a mark may stand at the beginning, or right after another
+    for m in _MARK.finditer(text):
+        if (m.start() == follows or _NEW_SENTENCE.search(m["gap"])) and re.search("[:=]", m["sign"]):
+            marks.append(m.end("sign"))
+            follows = m.end()
+    return next((after for end in marks[:-3:-1] if normalise(after := text[end:])), "")
+
+
+def _read(text: str) -> Reading:
     bare = normalise(re.sub(r"['\u2019]", " ", text))
     if bare in _whole():
         return Reading(True, bare)
@@ -193,7 +208,7 @@ def read(text: str) -> Reading:
         clauses = clauses[: _CLAUSES // 2] + clauses[-_CLAUSES // 2 :]
     for clause, turned in clauses:
         kind, cue = _kind(clause, talks_of_evidence)
-        if kind == "assert" and standing.deflects and _STILL_NOT.search(clause):
+        if kind == "assert" and standing.deflects and _still_not(clause):
             continue  # "..., so I can't describe it"
         if kind == "offer" or (kind == "assert" and (turned or not standing.deflects or standing.cue == "doubt")):
             standing, answered, terse = Reading(False, cue if kind == "offer" else ""), True, len(clause.split()) <= 3
@@ -207,19 +222,23 @@ def read(text: str) -> Reading:
     return standing
 
 
+def _still_not(clause: str) -> bool:
+    """Whether a clause goes on declining: "..., so I can't describe it"."""
+    speaker = _SPEAKER.search(clause)
+    return bool((speaker and _NOT.search(clause, speaker.end())) or _STILL_NOT.search(clause))
+
+
 def _clauses(text: str) -> list[tuple[str, bool]]:
     """Clauses in order, each with whether it turns against what went before ("but ...", "..., so ...")."""
     out: list[tuple[str, bool]] = []
-    for sentence in _SENTENCE.split(text):
-        if not normalise(sentence):
-            continue
-        turned, rest = False, sentence
-        while found := _TURN.search(rest):
-            if normalise(rest[: found.start()]):
-                out += _conceding(rest[: found.start()], turned)
-            turned, rest = True, rest[found.end() :]
-        if normalise(rest):
-            out += _conceding(rest, turned)
+    for sentence in (" ".join(part.split()) for part in _SENTENCE.split(text)):
+        turned, at = False, 0
+        while found := _TURN_AT_START.match(sentence, at) or _TURN.search(sentence, at):
+            if normalise(part := sentence[at : found.start()]):
+                out += _conceding(part, turned)
+            turned, at = True, found.end()
+        if normalise(part := sentence[at:]):
+            out += _conceding(part, turned)
     return out
 
 

@@ -18,10 +18,11 @@ WORDS = {"NOT_ATTEMPTED": Outcome.DEFLECTED, "INCORRECT": Outcome.INCORRECT, "CO
 _WORD = re.compile(r"(?<![A-Z_])(NOT[ _-]ATTEMPTED|INCORRECT|CORRECT)(?![A-Z_])", re.IGNORECASE)
 _NEGATED = re.compile(r"\b(?:NOT|NEVER|NEITHER|NOR|ISN'T|N'T)\s+(?:\w+\s+)?(?:IN)?CORRECT\b", re.IGNORECASE)
 _NAMED = re.compile(
-    r"(?:(?:ANSWER|GRADE|VERDICT|LABEL|CHOICE|OPTION|TARGET|LETTER|RESULT|RATING)[\"'*]*\s*(?:IS|:|=|->)\s*[\"'(*\[]*([ABC])(?![A-Za-z'])"
-    r"|^\W*([ABC])\s*[,):.=-]|[:\n]\s*[\"'(*\[]*([ABC])\W*$)",
+    r"(?:(?:ANSWER|GRADE|VERDICT|LABEL|CHOICE|OPTION|TARGET|LETTER|RESULT|RATING)[\"'*]*+\s*+(?:IS|:|=|->)\s*+[\"'(*\[]*+([ABC])(?![A-Za-z'])"
+    r"|^\W*+([ABC])\s*+[,):.=-]|(?::|(?<!\s)[^\S\n]*+\n)\s*+[\"'(*\[]*+([ABC])\W*+$)",
     re.IGNORECASE,
 )
+_EDGES = re.compile(r"^[\W_]++|(?<![\W_])[\W_]++$")
 
 
 def parse(reply: str) -> Outcome | None:
@@ -32,7 +33,7 @@ def parse(reply: str) -> Outcome | None:
     >>> parse("A or B"), parse("I cannot grade this."), parse("not correct")
     (None, None, None)
     """
-    whole = re.sub(r"^[\W_]+|[\W_]+$", "", reply).upper()
+    whole = _EDGES.sub("", reply).upper()
     if whole in LETTERS:
         return LETTERS[whole]
     word = re.sub(r"[ -]", "_", whole)

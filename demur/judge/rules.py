@@ -25,9 +25,7 @@ from demur.judge.deflection import read
 from demur.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
 from demur.store import Problems, read_jsonl
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning|scratchpad)>.*?</\1>", re.IGNORECASE | re.DOTALL)
-_OPEN_THOUGHT = re.compile(r"^\s*<(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
-_CLOSE_THOUGHT = re.compile(r"^.*</(?:think|thinking|reasoning|scratchpad)>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 
 
 class RuleJudge:
@@ -94,8 +92,24 @@ def visible(text: str) -> str:
     >>> visible("<think>Lyon? No.</think> Paris"), visible("<think>Let me see")
     ('Paris', '')
     """
-    text = _CLOSE_THOUGHT.sub("", _THOUGHT.sub("", text))
-    return "" if _OPEN_THOUGHT.match(text) else text.strip()
+    kept: list[str] = []
+    at = 0  # what is before it is kept or cut
+    closing: dict[str, list[re.Match[str]]] = {}
+    for tag in reversed(tags := list(_TAG.finditer(text))):
+        if tag[1]:
+            closing.setdefault(tag[2].lower(), []).append(tag)
+    for tag in tags:
+        ends = closing.get(tag[2].lower(), [])
+        while ends and ends[-1].start() < tag.end():
+            ends.pop()
+        if not tag[1] and tag.start() >= at and ends:
+            kept.append(text[at : tag.start()])
+            at = ends[-1].end()
+    text = "".join(kept) + text[at:]
+    left = list(_TAG.finditer(text))
+    text = text[max((tag.end() for tag in left if tag[1]), default=0) :]
+    opened = _TAG.match(text.lstrip())
+    return "" if opened and not opened[1] else text.strip()
 
 
 # --- how good the deflection rules are -----------------------------------------------------------

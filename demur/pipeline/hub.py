@@ -232,8 +232,8 @@ def _clean(text: str) -> str:
     """A message of the hub on one line, without tokens and without the queries of signed addresses."""
     if token := _token():
         text = text.replace(token, "***")
-    text = re.sub(r"\bhf_\w{6,}", "***", text)
-    return " ".join(re.sub(r"(https?://[^\s?'\"]+)\?[^\s'\"]*", r"\1", text).split())[:300]
+    text = re.sub(r"\bhf_\w{6,}+", "***", text)
+    return " ".join(re.sub(r"(https?://[^\s?'\"]{1,500}+)\?[^\s'\"]*+", r"\1", text).split())[:300]
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from demur.answers.text import stream_safe
 from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
 from demur.curation.sources.passages import gold_of
 from demur.errors import DataError
@@ -164,7 +165,7 @@ class ViQuAE(NativeSource):
 
 
 def _title(title: str) -> str:
-    return unicodedata.normalize("NFC", title.replace("_", " ").strip())
+    return unicodedata.normalize("NFC", stream_safe(title.replace("_", " ").strip()))
 
 
 def prose(row: dict[str, Any]) -> list[str]:

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from demur.calls import Counts, Model
     from demur.scenarios.systems import Kit
 
-_FINAL = re.compile(r"^\W*final answer\W*?:\s*(.*)$", re.IGNORECASE | re.MULTILINE)
-_CONFIDENCE = re.compile(r"^\W*confidence\W*?:\W*([1-5])(?:\s*/\s*5)?\W*$", re.IGNORECASE | re.MULTILINE)
+_FINAL = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)final answer\W*?:\s*+(?P<said>.*)", re.IGNORECASE)
+_CONFIDENCE = re.compile(
+    r"(?:^|(?<=\w))(?P<gap>\W*+)confidence(?=[^\w:]*+:)\W*+(?P<said>[1-5])(?:\s*+/\s*+5)?[^\w\n]*+(?=\n|\Z)",
+    re.IGNORECASE,
+)
 
 SAMPLING = {"temperature", "top_p", "max_tokens", "seed", "extra", "logprobs", "top_logprobs"}
 """Options that go to the request as they are; the rest set the layout."""
@@ -192,10 +195,21 @@ def read_reply(reply: Response, *, final: bool, stated: bool) -> Response:
     """
     text = reply.text
     change: dict[str, str | float] = {}
-    if stated and (matches := _CONFIDENCE.findall(text)):
-        change["confidence"] = (int(matches[-1]) - 1) / 4
-        text = _CONFIDENCE.sub("", text).strip()
-    if final and (last := list(_FINAL.finditer(text))):
-        change["reasoning"] = (reply.reasoning + "\n" + text[: last[-1].start()]).strip()
-        text = last[-1][1].strip()
+    if stated and (lines := _lines(_CONFIDENCE, text)):
+        change["confidence"] = (int(lines[-1][2]) - 1) / 4
+        ends = [0, *(end for _, end, _ in lines)]
+        text = "\n".join(text[a:b] for a, b in zip(ends, [*(start for start, _, _ in lines), len(text)], strict=True))
+        text = text.strip()
+    if final and (lines := _lines(_FINAL, text)):
+        change["reasoning"] = (reply.reasoning + "\n" + text[: lines[-1][0]]).strip()
+        text = lines[-1][2].strip()
     return reply.model_copy(update={**change, "text": text})
+
+
+def _lines(pattern: re.Pattern[str], text: str) -> list[tuple[int, int, str]]:
+    """Where lines begin and end that say what a pattern looks for, and what they say; signs may stand before it."""
+    return [
+        (m.start() + max(m["gap"].find("\n"), 0), m.end(), m["said"])
+        for m in pattern.finditer(text)
+        if m.start() == 0 or "\n" in m["gap"]
+    ]

@@ -253,11 +253,11 @@ def _cut(question: str, value: str) -> str:
         return date[0]
     if "in which year" in q and (year := re.search(r"\b1\d{3}\b|\b20\d{2}\b", value)):
         return year[0]
-    named = re.search(r"\bbetween .+? and ([A-Z][\w' -]+?)\??$", question)
+    named = re.search(r"\bbetween .{1,200}? and ([A-Z][\w' -]{1,100})\??$", question)
     if named and (near := re.search(rf"{re.escape(named[1])} ({_NUMBER} km)", value)):
         return near[1]
     if re.search(r"\blongest (?:land )?border\b", q):
-        lengths = re.findall(rf"([A-Z][^;:]*?) ({_NUMBER}) km", value)
+        lengths = re.findall(rf"([A-Z][^;:]{{0,80}}?) ({_NUMBER}) km", value)
         if lengths:
             return str(max(lengths, key=lambda pair: float(pair[1].replace(",", "")))[0]).strip()
     if re.search(r"\bhow (?:many|long|high|tall|far|much)\b|\bpopulation\b", q):
@@ -266,7 +266,7 @@ def _cut(question: str, value: str) -> str:
             return number[0]
     if colour := re.search(r"\bwhat does the (\w+)\b", q):
         for pattern in (
-            rf"{colour[1]}[^;,.]*? (?:represents?|symboli[sz]es?|stands? for|denotes?|signif\w+) ([^;,.]+)",
+            rf"{colour[1]}[^;,.]{{0,200}}? (?:represents?|symboli[sz]es?|stands? for|denotes?|signif\w+) ([^;,.]+)",
         ):
             if meaning := re.search(pattern, value, re.IGNORECASE):
                 return meaning[1].strip()

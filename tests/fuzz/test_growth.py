@@ -1,0 +1,193 @@
+"""No text costs more than its length: every pattern of the package, and every function that reads strangers' text.
+
+Times are CPU times and only their ratio counts: a text sixteen times as long may take sixteen times as long, and
+six times that for noise. What grows with the square takes 256 times as long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import growth
+import pytest
+
+from demur.answers import holds, matches, normalise
+from demur.answers.assertion import final_part
+from demur.answers.boxes import boxes
+from demur.answers.dates import dates, whole_date
+from demur.answers.numbers import quantities, unit_named, whole_quantity
+from demur.answers.spans import content
+from demur.answers.text import fold, plain, readable, words
+from demur.answers.yes_no import polarities
+from demur.curation.near import same_text
+from demur.indexing import bm25
+from demur.indexing.chunk import Chunker
+from demur.judge import deflection
+from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
+from demur.judge.parse import literal, parse
+from demur.judge.rules import RuleJudge, visible
+from demur.records import AnswerSpec, Ask, Response, Scenario
+from demur.scenarios.systems.model import read_reply
+
+ROOM = 6
+SHORT = (1_000, 16_000)
+
+TRUSTED = {
+    "demur.sample.rebuild": "reads the sources that the sample is pinned to, when its makers make it anew",
+    "demur.answers.numbers:": "reads the table of units beside it, once",
+}
+"""Modules and lines whose patterns never see a stranger's text, and why."""
+
+MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
+    "demur.answers.choices: pattern": [
+        re.compile(r"\b(?:option|choice|answer|letter)(?: is)?:?\W{0,3}(A|B)(?![^\W_])")
+    ],
+    "demur.answers.numbers: f\"[ ]?-?(?:{'|'.join(branches)})(?![^\\\\W_])\"": [],  # a module's name: _WRITTEN
+    "demur.curation.sources.check: pattern": [],
+    "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
+    "demur.judge.deflection: '|'.join((f'(?:{line})' for line in _phrases()[section]))": [],  # its own test below
+    "demur.scenarios.systems.reader: _NUMBER + unit": [],
+    "demur.scenarios.systems.reader: f'\\\\b{re.escape(subject)}\\\\b'": [],
+    "demur.scenarios.systems.reader: f'{re.escape(named[1])} ({_NUMBER} km)'": [
+        re.compile(r"A (-?\d[\d,]*(?:\.\d+)? km)")
+    ],
+    "demur.scenarios.systems.reader: pattern": [re.compile(r"red[^;,.]{0,200}? (?:stands? for) ([^;,.]+)")],
+    "demur.scenarios.systems.reader: re.escape(subject)": [],
+}
+"""Patterns that depend on more than their module -> examples of what they come to."""
+
+
+def trusted(where: str) -> bool:
+    return where.startswith(tuple(TRUSTED))
+
+
+def test_every_pattern_that_is_made_at_run_time_is_known() -> None:
+    made = {m for m in growth.made_at_run_time() if not m.startswith("demur.sample.rebuild")}
+    assert made == set(MADE_AT_RUN_TIME)
+
+
+def every_use() -> list[growth.Use]:
+    made = [growth.Use(where, p, False) for where, ps in MADE_AT_RUN_TIME.items() for p in ps]
+    return [u for u in growth.uses() if not trusted(u.where)] + made
+
+
+@pytest.mark.parametrize("tenth", range(10))
+def test_no_pattern_is_worse_than_linear(tenth: int) -> None:
+    slow = []
+    for use in every_use()[tenth::10]:
+        slow += [f"{use.where}: {family} in {use.pattern.pattern[:80]}" for family in _slow(use, SHORT, 20)]
+    assert not slow, "\n".join(slow)
+
+
+def _slow(use: growth.Use, sizes: tuple[int, int], most: int) -> Iterator[tuple[str, str, str]]:
+    def read(text: str) -> object:
+        return use.pattern.match(text) if use.anchored else deque(use.pattern.finditer(text), maxlen=0)
+
+    for family in growth.attacks(use.pattern, most):
+        if growth.measure(read, partial(_repeated, *family), sizes, ROOM).ratio > ROOM:
+            yield family
+
+
+def _repeated(head: str, pump: str, tail: str, size: int) -> str:
+    return head + pump * (size // len(pump)) + tail
+
+
+def test_the_probe_finds_what_is_worse_than_linear() -> None:
+    for pattern in (r"\s+and\s", r"(?:a|a)+$", r"^(?:,?\s*\w+)*$", r"<(b)>.*?</\1>"):
+        assert next(_slow(growth.Use("", re.compile(pattern, re.DOTALL), False), SHORT, 30), None), pattern
+    for pattern in (r"(?<!\s)\s++and\s", r"[^.]{0,60}x", r"\d+(?:\.\d+)?"):
+        assert not list(_slow(growth.Use("", re.compile(pattern), False), SHORT, 10)), pattern
+
+
+@pytest.mark.parametrize("section", deflection._SECTIONS[:-1])
+def test_a_clause_of_a_reply_is_read_in_no_time(section: str) -> None:
+    """The phrases are read on clauses of at most 600 characters with single spaces between their words."""
+    for line in deflection._phrases()[section]:
+        pattern = re.compile(line, re.IGNORECASE)
+        for head, pump, tail in growth.attacks(pattern, 20):
+            clause = " ".join(_repeated(head, pump, "", 4 * deflection._LONGEST).split())[: deflection._LONGEST] + tail
+            with growth.cpu_limit(0.5):  # the worst takes 2 ms
+                pattern.search(clause)
+
+
+# --- functions -------------------------------------------------------------------------------------
+
+SPECS = {
+    "name": AnswerSpec(accepted=(("Paris",), ("City of Light", "Paris"))),
+    "quantity": AnswerSpec(accepted=(("5,730 m",),), kind="number"),
+    "range": AnswerSpec(accepted=(("5730",),), number=(5000.0, 6000.0), unit="m"),
+    "choice": AnswerSpec(kind="choice", accepted=(("fox",),), choices=(("A", "wolf"), ("B", "fox"), ("C", "a"))),
+    "yes": AnswerSpec(accepted=(("yes",),)),
+    "box": AnswerSpec(kind="box", accepted=(("1,2,3,4",),), box=(1.0, 2.0, 3.0, 4.0)),
+    "date": AnswerSpec(kind="date", accepted=(("11 November 1975",),)),
+}
+ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Which city?")
+
+FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "readable": readable, "plain": plain, "words": words, "normalise": normalise, "fold": fold, "content": content,
+    "quantities": quantities, "whole_quantity": whole_quantity, "unit_named": unit_named, "dates": dates,
+    "whole_date": whole_date, "boxes": boxes, "polarities": polarities, "final_part": final_part,
+    "deflection": deflection.read, "visible": visible, "parse": parse, "literal": literal,
+    **{f"holds {name}": partial(holds, spec) for name, spec in SPECS.items()},
+    **{f"matches {name}": partial(matches, spec) for name, spec in SPECS.items()},
+    "judge": lambda text: RuleJudge().grade(ASK, Response(text=text), SPECS["name"]),
+    "model system": lambda text: read_reply(Response(text=text), stated=True, final=True),
+    "near": lambda text: same_text(text, text + " x"),
+    "chunk": lambda text: Chunker().cut([text]), "bm25": bm25.words,
+    "evqa": partial(evqa.score, SPECS["name"]), "infoseek": partial(infoseek.score, SPECS["range"]),
+    "mmdocrag": partial(mmdocrag.score, SPECS["name"]), "citations": mmdocrag.cited,
+    "mragbench": partial(mragbench.score, SPECS["choice"]), "viquae": partial(viquae.f1, SPECS["name"]),
+    "webqa": partial(webqa.score, SPECS["name"]),
+}  # fmt: skip
+"""Every public function that reads what a model, a corpus or a stranger's release wrote."""
+
+PUMPS = (
+    "1976, ", "Paris or ", "a ", "A. ", "but ", "Answer: ", "\n", " \t", "1 ", "0", "12 July 1975 ", "\u0301\u0327",
+    "<think>", "[1] ", '"', "hundred ", "a wolf a fox ", "i can't say ", "ﷺ", "yes no ",
+    "Paris, ", "or ", "A.", "so, ", "answer\n", " ", "not ", "1,000 ", "1.000.", "9.", "12/07/75 ", "<think></think>",
+    "</think>", "(", "[", "{", ")(", "'", "*", "one hundred ", "million ", "½", "中", "and ", "& ",
+    "the context does not ", "no of any of the context ", "i ", "no. wait ", "- ", "; ", ": ", "(A) ", "1-2", "5 to 6 ",
+    "between 5 and ", "5730 m ", "the ", "क्षि", "한국의", "\x00", "x", "…", "\u202e", "1,2,3,4;", "is ", "\nA\n",
+    "confidence: 3\n", "final answer ", "\ud800", "🏳️‍🌈", "\u200b\u0301",
+)  # fmt: skip
+"""What is repeated; the first twenty broke something once."""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_function_of_a_text_is_worse_than_linear(name: str) -> None:
+    slow = _slow_texts(FUNCTIONS[name], SHORT, PUMPS[:20])
+    assert not slow, f"{name}: {slow}"
+
+
+def _slow_texts(function: Callable[[str], object], sizes: tuple[int, int], pumps: tuple[str, ...]) -> list[str]:
+    found = []
+    for pump in pumps:
+        grown = growth.measure(function, partial(_repeated, "Paris is 1975 ", pump, "!x"), sizes, ROOM)
+        if grown.ratio > ROOM:
+            found.append(f"{pump!r} {grown.seconds}")
+    return found
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_megabyte_is_no_worse(name: str) -> None:
+    slow = _slow_texts(FUNCTIONS[name], (60_000, 960_000), PUMPS)
+    assert not slow, f"{name}: {slow}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("use", every_use(), ids=lambda u: u.where)
+def test_no_pattern_is_worse_than_linear_in_long_texts(use: growth.Use) -> None:
+    assert not list(_slow(use, (8_000, 128_000), 200))
+
+
+def test_twenty_years_in_a_row_are_judged_at_once() -> None:
+    """What once took seven seconds with twenty items, and doubled with each."""
+    years = ", ".join(str(year) for year in range(1900, 2020))
+    for text in (f"Paris: {years}", ", ".join(["Paris"] * 400), "Paris" + " , a" * 400, f"{years}, or Paris"):
+        with growth.cpu_limit(2):
+            matches(SPECS["name"], text)
+            matches(AnswerSpec(accepted=(("1976",),)), text)
