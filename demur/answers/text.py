@@ -11,9 +11,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _SPACELESS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
@@ -75,13 +74,13 @@ def _thirty(found: re.Match[str]) -> str:
     return "".join(kept)
 
 
-def remembered(function: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+def remembered(function: Callable[[str], T]) -> Callable[[str], T]:
     """A cache for a function of a text: of many short texts and of a few long ones, so that its memory is bounded."""
     short, long = lru_cache(2048)(function), lru_cache(8)(function)
 
     @wraps(function)
-    def call(text: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return (short if len(text) <= _SHORT else long)(text, *args, **kwargs)
+    def call(text: str) -> T:
+        return (short if len(text) <= _SHORT else long)(text)
 
     return call
 

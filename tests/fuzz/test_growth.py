@@ -56,6 +56,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     ],
     "demur.scenarios.systems.reader: pattern": [re.compile(r"red[^;,.]{0,200}? (?:stands? for) ([^;,.]+)")],
     "demur.scenarios.systems.reader: re.escape(subject)": [],
+    "demur.suites.vb.items: f'\\\\b{re.escape(a)}\\\\b'": [],  # words of the text, as they are
 }
 """Patterns that depend on more than their module -> examples of what they come to."""
 
