@@ -41,7 +41,7 @@ _LINKS = frozenset({
 """Nothing but these, and nouns of the question, may stand between a noun and the number behind it."""
 _OF_THEM = re.compile(r" (?:of (?:them|these|those|which|it)|in all|in total|altogether)(?![^\W_])", re.IGNORECASE)
 _TIED = re.compile(r"-(?=[^\W\d_])")
-_TIED_COMPOUND = re.compile(r"\d+(?:,\d+)*[-–]\w+")
+_TIED_COMPOUND = re.compile(r"(?<!\d)(?<!\d,)\d++(?:,\d++)*+[-–]\w++")
 
 
 class Asked(NamedTuple):
