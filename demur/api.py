@@ -588,18 +588,25 @@ def build_release(
         ).release
 
 
-def report(runs: StrPath | Evaluation | Sequence[StrPath | Evaluation], out: StrPath = "report.html") -> Path:
+def report(
+    runs: StrPath | Evaluation | Sequence[StrPath | Evaluation],
+    out: StrPath = "report.html",
+    *,
+    groups: Mapping[str, str] | None = None,
+) -> Path:
     """One self-contained HTML file of some runs; returns its path.
 
     Args:
         runs: evaluations, run folders, or folders that hold runs.
         out: the file to write.
+        groups: run name -> ``open``, ``closed`` or words of your own: the section of Table 4 that it belongs in.
     """
     from demur.report.html import render_report
 
     several = [runs] if isinstance(runs, str | Path | Evaluation) else list(runs)
     release = next((r.release for r in several if isinstance(r, Evaluation) and r.release is not None), None)
-    return render_report(release, [r.folder if isinstance(r, Evaluation) else Path(r) for r in several], Path(out))
+    folders = [r.folder if isinstance(r, Evaluation) else Path(r) for r in several]
+    return render_report(release, folders, Path(out), groups=groups)
 
 
 def suite(name: str) -> Suite[Any, Any]:

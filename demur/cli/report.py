@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 
@@ -24,6 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tables", type=Path, metavar="DIR", help="also write tables (.txt .md .tex .csv) and figures (.svg) there"
     )
     parser.add_argument(
+        "--group", action="append", default=[], metavar="RUN=TEXT",
+        help="the section of Table 4 that a run belongs in (open, closed, or words of your own; default: by its name)",
+    )  # fmt: skip
+    parser.add_argument(
         "--image-budget", type=float, default=12.0, metavar="MB", help="most that pictures may take in the page"
     )
     parser.add_argument("--json", action="store_true", help="print the numbers and the files written as JSON")
@@ -33,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the report; exit code 0."""
     from demur.errors import UsageError
     from demur.report.data import load
+    from demur.report.groups import stated
     from demur.report.html import page
     from demur.report.paper import write_tables
     from demur.report.terminal import print_data, summarised
@@ -43,6 +49,10 @@ def run(args: argparse.Namespace) -> int:
     if args.out.is_dir():
         raise UsageError("is a folder", item=str(args.out), cure="name the file, such as report.html")
     data = load(args.runs, args.release)
+    if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
+        raise UsageError(f"--group {bad[0]!r}", cure="write RUN=open, RUN=closed or RUN=TEXT")
+    said = {name: text for name, _, text in (pair.rpartition("=") for pair in args.group)}
+    data = replace(data, groups=stated(said, data.runs))
     write_atomic(args.out, page(data, image_budget=int(args.image_budget * 1_000_000)))
     written = write_tables(data, args.tables) if args.tables else []
     if args.json:

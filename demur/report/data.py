@@ -118,6 +118,8 @@ class ReportData:
     """Sample id -> sample, of the release; empty without one."""
     shown: frozenset[str] | None = None
     """Samples that are shown one by one; None: all."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Run name -> the section of Table 4 that it belongs in, where the user says so (`demur.report.groups`)."""
 
     @property
     def gates(self) -> dict[str, str]:

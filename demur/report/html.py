@@ -29,6 +29,7 @@ from demur.report.browse import payload
 from demur.report.cells import SCENARIOS, Headline, headline, position_cells, sweep_cells
 from demur.report.data import ReportData, load
 from demur.report.figures import funnel, heat
+from demur.report.groups import stated
 from demur.report.release import caveats, funnel_table, recall_table
 from demur.report.svg import OUTCOMES, Panel
 from demur.report.tables import Column, Table, plain, shown, spans
@@ -41,7 +42,14 @@ IMAGE_BUDGET = 12_000_000
 """Bytes that thumbnails may take in the page."""
 
 
-def render_report(release: Path | None, runs: Sequence[Path], out: Path, *, image_budget: int = IMAGE_BUDGET) -> Path:
+def render_report(
+    release: Path | None,
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    image_budget: int = IMAGE_BUDGET,
+    groups: Mapping[str, str] | None = None,
+) -> Path:
     """Write the HTML report of some runs.
 
     Args:
@@ -49,6 +57,7 @@ def render_report(release: Path | None, runs: Sequence[Path], out: Path, *, imag
         runs: run folders, or folders that hold runs.
         out: the file to write.
         image_budget: bytes of base64 that thumbnails may take.
+        groups: run name -> ``open``, ``closed`` or words of one's own: the section of Table 4 that it belongs in.
 
     Returns:
         ``out``.
@@ -58,7 +67,9 @@ def render_report(release: Path | None, runs: Sequence[Path], out: Path, *, imag
         DataError: a file is broken.
         StorageError: ``out`` cannot be written.
     """
-    write_atomic(out, page(load(runs, release), image_budget=image_budget))
+    data = load(runs, release)
+    data = replace(data, groups=stated(groups or {}, data.runs))
+    write_atomic(out, page(data, image_budget=image_budget))
     return out
 
 

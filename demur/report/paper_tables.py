@@ -26,6 +26,7 @@ from demur.report.cells import (
     strictness_cells,
 )
 from demur.report.data import ReportData, Run
+from demur.report.groups import CLOSED, OPEN, OTHER, sections
 from demur.report.tables import Column, Table, counted
 from demur.scenarios.conditions import STRICTNESS
 
@@ -137,12 +138,14 @@ def table3(data: ReportData) -> Table:
 
 
 def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
-    """System x scenario: accuracy, deflection, hallucination."""
+    """System x scenario: accuracy, deflection, hallucination; open and closed weights apart, where both are there."""
     cells = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
+    section = sections(data)
+    order = list(section) or [run.name for run in data.runs]
     rows = []
-    for run in data.runs:
-        line: list[Any] = [data.starred(run)]
+    for run in sorted(data.runs, key=lambda run: order.index(run.name)):
+        line: list[Any] = [data.starred(run), *([section[run.name]] if section else [])]
         for scenario in scenarios:
             one = cells.get((run.name, scenario))
             line += [*three(one), one.counted if one else None]
@@ -151,8 +154,17 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     return Table(
         "table4",
         "Accuracy, deflection and hallucination by scenario",
-        (Column("System", align="left"), *_rate_columns(scenarios, interval=interval, n=True)),
+        (
+            Column("System", align="left"),
+            *(
+                [Column("Weights" if set(section.values()) <= {OPEN, CLOSED, OTHER} else "Group", align="left")]
+                if section
+                else []
+            ),
+            *_rate_columns(scenarios, interval=interval, n=True),
+        ),
         tuple(rows),
+        frozenset(i for i in range(1, len(order)) if section and section[order[i]] != section[order[i - 1]]),
         notes=tuple(notes),
     )
 
