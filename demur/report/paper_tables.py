@@ -142,6 +142,7 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     cells = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     section = sections(data)
+    title = "Weights" if set(section.values()) <= {OPEN, CLOSED, OTHER} else "Group"
     order = list(section) or [run.name for run in data.runs]
     rows = []
     for run in sorted(data.runs, key=lambda run: order.index(run.name)):
@@ -156,11 +157,7 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         "Accuracy, deflection and hallucination by scenario",
         (
             Column("System", align="left"),
-            *(
-                [Column("Weights" if set(section.values()) <= {OPEN, CLOSED, OTHER} else "Group", align="left")]
-                if section
-                else []
-            ),
+            *([Column(title, align="left")] if section else []),
             *_rate_columns(scenarios, interval=interval, n=True),
         ),
         tuple(rows),
