@@ -34,7 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def common(parser: argparse.ArgumentParser) -> None:
     """What `demur build` and `demur rebuild` share."""
-    parser.add_argument("--out", type=Path, help="folder of the build; one that was stopped goes on")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER",
+        help="of the build (default: NAME-VERSION, as the recipe says); one that was stopped goes on. The release goes "
+        "to FOLDER/release, each source's index to FOLDER/index/SOURCE: what 'demur index build' made there is used",
+    )  # fmt: skip
     parser.add_argument("--exhaustive", action="store_true", help="ask every gate everything; the release is the same")
     parser.add_argument(
         "--hurry", action="store_true", help="keep every endpoint busy, for a few per cent more calls; the same release"

@@ -159,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
                 at_the_cut(sample, searcher, Leaks(sample, looks), shown)
                 for sample in islice(source.samples(), args.limit)
             )
-            for sample, mined in mine_samples(samples, searcher, source.root, plan, routes, steps, looks):
+            for sample, mined in mine_samples(samples, searcher, source.root, plan, routes, steps, looks, routes.asked):
                 kept.append(sample)
                 if rows is not None:
                     for row in rows_of(sample, mined, args.rows, wanted=options.text + options.lexical):

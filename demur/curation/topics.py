@@ -15,11 +15,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.answers.text import plain
 from demur.errors import MissingExtra
 from demur.records import Record
+from demur.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
     import numpy as np
@@ -252,17 +253,36 @@ def _named(labels: Sequence[int], questions: Sequence[str]) -> dict[int, str]:
     return names
 
 
-def bertopics(questions: Sequence[str], vectors: npt.NDArray[np.float32], *, seed: int = 0) -> list[str]:
-    """A topic for each question, by BERTopic (UMAP, HDBSCAN, class-based tf-idf) over the given embeddings.
+BERTOPIC_LEAST = 16
+"""Different questions that BERTopic finds topics among: UMAP looks at fifteen neighbours of each."""
+
+
+def need_bertopic() -> tuple[Any, Any]:
+    """The classes BERTopic and UMAP; asked for before a build's first call, which should not be paid for in vain.
 
     Raises:
-        MissingExtra: BERTopic is not installed.
+        MissingExtra: they are not installed.
     """
     try:
+        ensure_torchvision()  # bertopic imports sentence-transformers where that is installed, and that torchvision
         from bertopic import BERTopic
         from umap import UMAP
     except ModuleNotFoundError as error:
         raise MissingExtra("topics by BERTopic", extra="topics", module=error.name or "bertopic") from error
+    return BERTopic, UMAP
+
+
+def bertopics(questions: Sequence[str], vectors: npt.NDArray[np.float32], *, seed: int = 0) -> list[str]:
+    """A topic for each question, by BERTopic (UMAP, HDBSCAN, class-based tf-idf) over the given embeddings.
+
+    Of fewer than `BERTOPIC_LEAST` different ones all are one topic.
+
+    Raises:
+        MissingExtra: BERTopic is not installed.
+    """
+    BERTopic, UMAP = need_bertopic()
+    if len(set(questions)) < BERTOPIC_LEAST:
+        return ["all"] * len(questions)
     model = BERTopic(umap_model=UMAP(random_state=seed, metric="cosine"), calculate_probabilities=False)
     labels, _ = model.fit_transform(list(questions), embeddings=vectors)
     names = {int(row.Topic): str(row.Name) for row in model.get_topic_info().itertuples()}

@@ -20,7 +20,7 @@ from typing import Any
 from demur.answers import holds
 from demur.curation.draw import Drawn
 from demur.curation.leaks import Leaks
-from demur.curation.mine import SUBJECTS
+from demur.curation.mine import SUBJECTS, CrossEncoder
 from demur.curation.pool import ALL
 from demur.curation.recipe import BuildRecipe, RetrievalSpec
 from demur.documents import Documents
@@ -30,6 +30,7 @@ from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.lineage import Gold, Shelf, document_of, page_of, unprefixed
+from demur.pipeline.mining_plan import open_cross_encoder
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Document, Evidence, ImageRef, Role, Sample
 from demur.retrieval.search import Searcher
@@ -54,6 +55,7 @@ class Base:
     """None where nothing is mined."""
     text_encoder: Encoder | None = None
     chunker: Chunker | None = None
+    cross_encoder: CrossEncoder | None = None
     searcher: Searcher | None = None
     """Once there is an index."""
     gold: Counter[str] = field(default_factory=Counter)
@@ -90,6 +92,7 @@ def open_bases(plan: BuildRecipe, pool: Drawn, *, base: Path, encoder: Encoder |
         UsageError: an encoder or tokenizer cannot be had, or an index does not fit; MissingExtra, its packages are not
             installed; IndexFileError, the folder is no index, or one by another encoder.
     """
+    judges: dict[str, CrossEncoder] = {}
     known: dict[str, Encoder] = {} if encoder is None else {plan.retrieval.encoder: encoder}
 
     def opened(name: str) -> Encoder:
@@ -110,6 +113,10 @@ def open_bases(plan: BuildRecipe, pool: Drawn, *, base: Path, encoder: Encoder |
             )  # fmt: skip
         one.encoder = opened(how.encoder)
         one.text_encoder = opened(how.text_encoder) if how.text_encoder else None
+        if how.cross_encoder:
+            if how.cross_encoder not in judges:
+                judges[how.cross_encoder] = open_cross_encoder(how.cross_encoder)
+            one.cross_encoder = judges[how.cross_encoder]
         if how.chunk:
             one.chunker = open_chunker(how.chunk, how.tokenizer, base)
         if how.index:

@@ -30,6 +30,7 @@ from demur.curation.funnel import HELD, Fate, Gate, Life, Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.release import FunnelStep, Release, freeze, verify
+from demur.curation.topics import need_bertopic
 from demur.errors import ReleaseError, UsageError
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.pipeline.askable import all_can_be_asked
@@ -194,9 +195,11 @@ async def opened(
     steps.stage("read the sources")
     folder = out / "build"
     note(plan, out, base=base, skip_bad=skip_bad)
+    if plan.topics == "bertopic":  # what is missing is told before the sources are read
+        need_bertopic()
+    encoder = encoder or open_encoder(plan.retrieval.encoder)
     pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad, for_build=True)
     judge = open_judge(plan.judge)
-    encoder = encoder or open_encoder(plan.retrieval.encoder)
     bases = open_bases(plan, pool, base=base, encoder=encoder)
     enough_candidates(plan, pool)
     pool = gold_at_the_cut(pool, bases, steps)

@@ -36,6 +36,7 @@ def mine_samples(
     routes: Routes,
     steps: Steps = QUIET,
     looks: Callable[[ImageRef], Look | None] | None = None,
+    total: int = 0,
 ) -> Iterator[tuple[Sample, Mined]]:
     """Each sample with its distractors, and what was mined for it.
 
@@ -47,6 +48,7 @@ def mine_samples(
         routes: from `choose_routes`.
         steps: told how far it is.
         looks: as for `choose_routes`.
+        total: how many samples there are, for `steps`; 0 where that is not known.
 
     Yields:
         (sample with native negatives, where they stay, then mined ones; what was mined). A native negative that leaks
@@ -106,8 +108,8 @@ def mine_samples(
             yield base.model_copy(update={"negatives": (*base.negatives, *mined.negatives)}), mined
             done += 1
             if done % READ == 0:
-                steps.count("samples mined", done, 0)
-    steps.count("samples mined", done, 0)
+                steps.count("samples mined", done, total)
+    steps.count("samples mined", done, total)
     if alike.warning:
         steps.warn(alike.warning)
 

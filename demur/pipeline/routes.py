@@ -43,6 +43,8 @@ class Routes:
     """Source -> how its images find pages."""
     passages: Mapping[str, Choice]
     """Source -> how its questions find passages."""
+    asked: int = 0
+    """Samples that they were chosen by."""
 
     @property
     def choices(self) -> list[Choice]:
@@ -175,6 +177,7 @@ def choose_routes(
     plan: MiningPlan,
     steps: Steps = QUIET,
     looks: Callable[[ImageRef], Look | None] | None = None,
+    total: int = 0,
 ) -> Routes:
     """Recall of gold for every mode, source by source, and the best of them.
 
@@ -191,6 +194,7 @@ def choose_routes(
         plan: its modes are compared, as far as the index can be asked in them.
         steps: told how far it is.
         looks: what is known of images already; a new `Looks` of ``root`` when None.
+        total: how many samples there are, for `steps`; 0 where that is not known.
 
     Raises:
         UsageError: the plan has limits of score for texts, and the index has no dense vectors that give scores.
@@ -222,14 +226,14 @@ def choose_routes(
                     found_itself[kind, sample.source, mode] += itself
                     found.setdefault((kind, sample.source), {}).setdefault(mode, Recall()).add(ids, right)
         done += len(block)
-        steps.count("questions asked in every mode", done, 0)
+        steps.count("questions asked in every mode", done, total)
     chosen: dict[str, dict[str, Choice]] = {"pages": {}, "passages": {}}
     for (kind, source), by_mode in found.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
         at = plan.pages_for(source) if kind == "pages" else PASSAGES
         own_found = max(found_itself[kind, source, mode] for mode in by_mode)
         chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own_found)
-    return Routes(chosen["pages"], chosen["passages"])
+    return Routes(chosen["pages"], chosen["passages"], done)
 
 
 def _pages_by_look(

@@ -15,7 +15,7 @@ from demur.curation.recipe import BuildRecipe
 from demur.errors import UsageError
 from demur.pipeline.bases import Base
 from demur.pipeline.mining import mine_samples
-from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
+from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.routes import choose_routes, told, try_images, tune_probes
 from demur.pipeline.steps import Steps
 from demur.records import Drop, Sample
@@ -44,8 +44,6 @@ def mine_pool(
     choices: list[Choice] = []
     mined: dict[str, Sample] = {}
     drops: list[Drop] = []
-    names = {base.how.cross_encoder for base in bases.values() if base.how.mines}
-    asked = {name: open_cross_encoder(name) for name in names if name}
     for source, base in bases.items():
         todo = [s for s in survivors if s.source == source]
         if base.searcher is None:
@@ -55,7 +53,7 @@ def mine_pool(
                 drops += gone
             continue
         asked_of = [s for s in pool.samples if s.source == source]
-        wanted = MiningPlan.of(base.how, seed=plan.seed, cross_encoder=asked.get(base.how.cross_encoder or ""))
+        wanted = MiningPlan.of(base.how, seed=plan.seed, cross_encoder=base.cross_encoder)
         how, lacking = wanted.within(base.searcher.modes, pictured=any(s.images for s in asked_of))
         base.notes[:] = lacking
         if lacking and not any(how.quotas.values()) and not (how.adopts and any(s.negatives for s in todo)):
@@ -71,12 +69,13 @@ def mine_pool(
                 f"{source}: {unread.total():,} of {tried:,} images that were tried cannot be read: {told(unread)}"
             )
         tune_probes(asked_of, base.searcher, pool.root, [how], steps)
-        routes = choose_routes(asked_of, base.searcher, pool.root, how, steps, pool.looks)
+        routes = choose_routes(asked_of, base.searcher, pool.root, how, steps, pool.looks, len(asked_of))
         choices += routes.choices
         for choice in routes.choices:
             if choice.warning:
                 steps.warn(choice.warning)
-        for sample, found in mine_samples(todo, base.searcher, pool.root, how, routes, steps, pool.looks):
+        found_for = mine_samples(todo, base.searcher, pool.root, how, routes, steps, pool.looks, len(todo))
+        for sample, found in found_for:
             mined[sample.id] = base.placed(sample)
             drops += found.drops
     return choices, mined, drops

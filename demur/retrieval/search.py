@@ -373,6 +373,16 @@ class Searcher:
         return found
 
     @cached_property
+    def _with_text(self) -> NDArray[np.bool_]:
+        """(pages,) whether some passage lies on each: only then there is something to open it for."""
+        part = next((part for part in ("passages", "lexical") if part in self.manifest["parts"]), "")
+        there = np.zeros(len(self.pages) + 1, np.bool_)  # the last is of documents that lie on none (-1)
+        if part:
+            there[np.asarray(self._page_of[np.asarray(self.rows(part))])] = True
+            there[-1] = False
+        return there
+
+    @cached_property
     def _first_images(self) -> NDArray[np.bool_]:
         """(documents,) whether each is the first of its page's images, in the order of the knowledge base."""
         rows = np.asarray(self.rows("looks"))
@@ -503,10 +513,12 @@ class Searcher:
         finds = WAYS[FUSED[0] if mode == "fused" else mode].finds
         table = self.pages if finds == "pages" else self.documents
         found: list[list[int]] = [[] for _ in queries]
+        with_text = self._with_text
 
         def short(n: int, ids: list[str]) -> bool:
             rows = [row for row in table.rows(ids) if row is not None]
             own = [row if finds == "pages" else int(self._page_of[row]) for row in rows]
+            own = [page for page in own if with_text[page]]
             found[n] = list(dict.fromkeys(own))[:pages]
             return len(found[n]) < pages
 
