@@ -234,7 +234,8 @@ class Documents(Mapping[str, Document]):
     def _load(self, name: str) -> NDArray[np.int64]:
         with storage_errors(self.folder / name):
             try:
-                return np.load(self.folder / name, mmap_mode="r")  # type: ignore[no-any-return]
+                mapped: NDArray[np.int64] = np.load(self.folder / name, mmap_mode="r")
+                return mapped.view(np.ndarray)  # mapped still; a number is read in a third of the time
             except ValueError as error:
                 raise self._broken(name) from error
 
@@ -268,7 +269,7 @@ class Documents(Mapping[str, Document]):
         return document.model_copy(update={name: self._told(id) for name, id in ids.items() if id})
 
     def _told(self, id: str) -> str:
-        return self._prefix + id.removeprefix(self._stored)
+        return id if self._prefix == self._stored else self._prefix + id.removeprefix(self._stored)
 
     def raw(self, row: int) -> dict[str, object]:
         """The fields of the document in a row, without checking them again: several times faster than `at`."""
@@ -287,7 +288,7 @@ class Documents(Mapping[str, Document]):
             return None
         stored = self._stored + id.removeprefix(self._prefix)
         key = np.uint64(key_of(stored))
-        at = int(np.searchsorted(self._keys, key))
+        at = int(self._keys.searchsorted(key))
         while at < len(self._keys) and self._keys[at] == key:
             row = int(self._key_rows[at])
             if self.id(row) == id:

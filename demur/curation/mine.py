@@ -399,9 +399,9 @@ def _mine(
         return Mined(sample.id, (), ())
     if diversity is not None and selection.sampling != "top":
         raise UsageError("distractors are picked at random or for diversity, not both", cure="leave one out")
-    scores = {hit.document: hit.score for hit in reversed(hits)} if dense_scores is None else dense_scores
     positive = gold_score
     if positive is None and selection.by_margin:
+        scores = {hit.document: hit.score for hit in reversed(hits)} if dense_scores is None else dense_scores
         positive = lowest_gold(gold, scores, documents)
     most = selection.range_max
     if (
@@ -422,7 +422,7 @@ def _mine(
         seen.add(hit.document)
         document = documents.get(hit.document)
         reason, detail = objection(hit, document)
-        score = scores.get(hit.document)
+        score = hit.score if dense_scores is None else dense_scores.get(hit.document)
         if not reason and score is None:
             reason = "no dense score"
         elif not reason and score is not None:
@@ -457,7 +457,7 @@ def _mine(
             index_id=hit.index_id,
             mode=hit.mode if diversity is None else f"{hit.mode} {diversity}",
             rank=hit.rank,
-            score=scores[hit.document],
+            score=hit.score if dense_scores is None else dense_scores[hit.document],
         )
         for hit, document in picked
     )

@@ -59,13 +59,41 @@ COLOUR_NEAR = 48
 """Greatest difference in any channel of any field of the grids, of 255, at which two images are the same."""
 
 
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", unicodedata.normalize("NFKC", stream_safe(text)).casefold())
+
+
 @lru_cache(maxsize=65_536)
 def shingles(text: str) -> frozenset[int]:
     """Hashes of the word five-grams of a text, case and punctuation aside (all its words when it has fewer)."""
-    words = re.findall(r"\w+", unicodedata.normalize("NFKC", stream_safe(text)).casefold())
+    words = _words(text)
     if not words:
         return frozenset()
     return frozenset(hash(tuple(words[i : i + SHINGLE])) for i in range(max(1, len(words) - SHINGLE + 1)))
+
+
+@lru_cache(maxsize=65_536)
+def _sketch(text: str) -> tuple[int, int]:
+    """(a set of the words of a text in 1024 bits, how many words it has)."""
+    words, bits = _words(text), 0
+    for word in set(words):
+        bits |= 1 << (hash(word) & 1023)
+    return bits, len(words)
+
+
+def _may_repeat(one: str, other: str, threshold: float) -> bool:
+    """Whether two texts have words enough in common for `same_text`; never False where that is True.
+
+    A word of the shorter text that the other lacks takes a five-gram with it, the one that begins with it, unless it
+    stands among the last four alone. So at most 4 and as many as five-grams may be missing are lacking.
+    """
+    (a, n), (b, m) = _sketch(one), _sketch(other)
+    if n < SHINGLE or m < SHINGLE:
+        return True
+    both, least, spare = a & b, SHINGLE - 1, 1 - threshold if threshold < 1 else 0.0
+    if (a ^ both).bit_count() <= least + spare * (n - least):
+        return True
+    return (b ^ both).bit_count() <= least + spare * (m - least)
 
 
 def same_text(one: str, other: str, threshold: float = TEXT_NEAR) -> bool:
@@ -74,6 +102,8 @@ def same_text(one: str, other: str, threshold: float = TEXT_NEAR) -> bool:
     >>> same_text("The tower is 330 metres high, built in 1889.", "the tower is 330 metres high - built in 1889")
     True
     """
+    if not _may_repeat(one, other, threshold):
+        return False
     a, b = shingles(one), shingles(other)
     return bool(a and b) and len(a & b) >= threshold * min(len(a), len(b))
 

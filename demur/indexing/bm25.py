@@ -25,6 +25,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from itertools import chain
@@ -210,6 +211,14 @@ def first_among(
     return found
 
 
+def _keep_compiled() -> None:
+    """Let numba keep on disk what it compiles for bm25s: that takes 6 s of CPU, in every process that searches."""
+    with suppress(ImportError, AttributeError, RuntimeError):  # another bm25s; no folder that can be written
+        from bm25s.numba import retrieve_utils
+
+        retrieve_utils._retrieve_internal_jitted_serial.enable_caching()
+
+
 class BM25:
     """A BM25 index on disk, opened with its arrays mapped.
 
@@ -249,7 +258,10 @@ class BM25:
         return cls(folder, part)
 
     def _backend(self) -> str:
-        return "numba" if self.count >= NUMBA_FROM and find_spec("numba") is not None else "numpy"
+        if self.count < NUMBA_FROM or find_spec("numba") is None:
+            return "numpy"
+        _keep_compiled()
+        return "numba"
 
     def scores(self, text: str) -> NDArray[np.floating[Any]]:
         """(n,) scores of all passages for one query: the sum over its words, in the order they stand."""

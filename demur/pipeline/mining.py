@@ -181,7 +181,7 @@ class _Case:
     """None where it cannot be asked."""
     shown: Query | None = None
     """What neighbours of its image are sought with: that image, or that of its gold evidence."""
-    found: dict[Pool, Iterator[list[Hit]]] = field(default_factory=dict)
+    found: dict[Pool, Iterator[Sequence[Hit]]] = field(default_factory=dict)
     """What gives its hits next, after those of the cases before it."""
     hits: dict[Pool, Sequence[Hit]] = field(default_factory=dict)
     golds: dict[Pool, float] = field(default_factory=dict)

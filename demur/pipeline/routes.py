@@ -216,15 +216,21 @@ def choose_routes(
                 own = Gold(sample.gold, searcher.documents)
                 ids = own.pages_in(searcher) if kind == "pages" else own.parts_in(searcher)
                 gold.append(searcher.reached(ids, here, pages=kind == "pages"))
-            for mode in here if asked else ():
-                if mode in LOOK_MODES:
-                    lines = iter(_pages_by_look(asked, searcher, looks, depth, mode))
-                else:
-                    hits = searcher.each([query for _, query in asked], mode, depth)
-                    lines = (([hit.document for hit in line], False) for line in hits)
-                for (sample, _), right, (ids, itself) in zip(asked, gold, lines, strict=True):
+            if not asked:
+                continue
+            for source in {sample.source for sample, _ in asked}:
+                for mode in here:  # in their order, which decides where no gold does
+                    found.setdefault((kind, source), {}).setdefault(mode, Recall())
+            others = [mode for mode in here if mode not in LOOK_MODES]
+            ranks = searcher.first_ranks([query for _, query in asked], others, depth, gold)
+            for mode, line in ranks.items():
+                for (sample, _), right, rank in zip(asked, gold, line, strict=True):
+                    found[kind, sample.source][mode].count(rank, known=bool(right))
+            for mode in (one for one in here if one in LOOK_MODES):
+                pages = _pages_by_look(asked, searcher, looks, depth, mode)
+                for (sample, _), right, (ids, itself) in zip(asked, gold, pages, strict=True):
                     found_itself[kind, sample.source, mode] += itself
-                    found.setdefault((kind, sample.source), {}).setdefault(mode, Recall()).add(ids, right)
+                    found[kind, sample.source][mode].add(ids, right)
         done += len(block)
         steps.count("questions asked in every mode", done, total)
     chosen: dict[str, dict[str, Choice]] = {"pages": {}, "passages": {}}

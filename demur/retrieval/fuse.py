@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 RRF_K = 60
 """The constant of the paper; it damps the first ranks."""
@@ -24,11 +27,16 @@ def reciprocal_ranks(lists: Sequence[Sequence[str]], k: int = RRF_K, depth: int 
     >>> [id for id, _ in reciprocal_ranks([["a", "b"], ["b", "c"]])]
     ['b', 'a', 'c']
     """
-    scores: dict[str, float] = {}
+    return sorted(reciprocal_scores(lists, k, depth).items(), key=lambda item: (-item[1], item[0]))
+
+
+def reciprocal_scores(lists: Sequence[Sequence[T]], k: int = RRF_K, depth: int = DEPTH) -> dict[T, float]:
+    """The scores of `reciprocal_ranks`, without an order; of ids, or of whatever stands for them."""
+    scores: dict[T, float] = {}
     for ids in lists:
         for rank, id in enumerate(ids[:depth], 1):
             scores[id] = scores.get(id, 0.0) + 1.0 / (k + rank)
     for ids in lists:
         for rank, id in enumerate(ids[depth:], depth + 1):
             scores[id] = max(scores.get(id, 0.0), 1.0 / (k + rank))
-    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return scores

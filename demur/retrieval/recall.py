@@ -77,13 +77,16 @@ class Recall:
             ids: what it found, by rank.
             gold: what it should find, any of it; without any it is in no denominator.
         """
-        if not gold:
+        self.count(next((rank for rank, id in enumerate(ids, 1) if id in gold), None), known=bool(gold))
+
+    def count(self, rank: int | None, *, known: bool) -> None:
+        """Count one question by the first rank at which it found gold; where gold is not ``known``, as lacking it."""
+        if not known:
             self.lacking += 1
-        else:
-            self._asked += 1
-            first = next((rank for rank, id in enumerate(ids, 1) if id in gold), None)
-            if first is not None:
-                self._ranks[first] += 1
+            return
+        self._asked += 1
+        if rank is not None:
+            self._ranks[rank] += 1
 
     def at(self, k: int) -> Measure:
         """Share of the questions with gold among the first k, with Wilson's 95 % interval."""

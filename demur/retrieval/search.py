@@ -21,13 +21,13 @@ that rank in both comes after them (`demur.retrieval.fuse`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from demur.documents import Documents
 from demur.errors import IndexFileError, UnknownPart, UsageError
 from demur.index_folder import checked_manifest
 from demur.records import Hit
-from demur.retrieval.fuse import DEPTH, reciprocal_ranks
+from demur.retrieval.fuse import DEPTH, reciprocal_ranks, reciprocal_scores
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -111,6 +111,36 @@ MODES = (*WAYS, "fused")
 FUSED = ("text->text", "lexical")
 RANKED = 64
 """Queries whose own candidates are ranked at once: the passages of their pages may be many."""
+
+
+class _Line(Sequence[Hit]):
+    """The hits of one query, made when they are looked at."""
+
+    def __init__(
+        self, rows: NDArray[np.int64], scores: NDArray[np.float32], name: Callable[[int], str], index_id: str, mode: str
+    ) -> None:
+        count = int(np.count_nonzero(rows >= 0))  # the places past the last hit stand at the end
+        self._rows, self._scores = rows[:count].tolist(), scores[:count].tolist()
+        self._name, self._index_id, self._mode = name, index_id, mode
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return (self[at] for at in range(len(self._rows)))
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Hit]: ...
+    def __getitem__(self, place: int | slice) -> Hit | list[Hit]:
+        if isinstance(place, slice):
+            return [self[at] for at in range(*place.indices(len(self)))]
+        at = range(len(self))[place]
+        return Hit(
+            document=self._name(self._rows[at]), score=self._scores[at], rank=at + 1, index_id=self._index_id,
+            mode=self._mode,
+        )  # fmt: skip
 
 
 class Probes(NamedTuple):
@@ -315,10 +345,10 @@ class Searcher:
             UnknownPart: no such mode.
             UsageError: k is below 1, the index lacks that part, or a query lacks the text or image that the mode needs.
         """
-        return list(self.each(queries, mode, k, pages=pages))
+        return [list(line) for line in self.each(queries, mode, k, pages=pages)]
 
-    def each(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> Iterator[list[Hit]]:
-        """As `search`; all are searched together and at once, but hits of few of them are made and held at a time."""
+    def each(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> Iterator[Sequence[Hit]]:
+        """As `search`; all are searched together and at once, but a hit is made when it is looked at."""
         mode = canonical_mode(mode)
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one hit or more")
@@ -327,6 +357,9 @@ class Searcher:
         k, pages = min(k, max(1, len(self.documents))), min(pages, max(1, len(self.pages)))  # room is made for each
         first, slash, then = mode.partition("/")
         if not slash:
+            if mode in WAYS:
+                found, name = self._found(queries, mode, k), partial(self._name, mode)
+                return (_Line(*line, name, self.id, mode) for line in zip(found.rows, found.scores, strict=True))
             return (self._hits(line, mode) for line in self._scored(queries, mode, k))
         self._complete(queries, WAYS[then])
         queries = self.embedded(queries, [mode])
@@ -350,13 +383,64 @@ class Searcher:
             )
         if mode == "image->first-image":
             return iter(self._by_first_images(queries, k))
-        way = WAYS[mode]
-        found = self._part(way.part).search(self._asked(queries, way), k)
-        rows, table = self._rows[way.part], self.documents if way.finds == "documents" else self.pages
+        found = self._found(queries, mode, k)
         return (
-            [(table.id(int(rows[row])), float(score)) for row, score in zip(line, scores, strict=True) if row >= 0]
+            [(self._name(mode, row), float(score)) for row, score in zip(line, scores, strict=True) if row >= 0]
             for line, scores in zip(found.rows, found.scores, strict=True)
         )
+
+    def _found(self, queries: Sequence[Query], mode: str, k: int) -> Any:
+        """What a part finds in one of `WAYS`: ``rows`` of the part, -1 past the last, and ``scores``, (queries, k)."""
+        way = WAYS[mode]
+        return self._part(way.part).search(self._asked(queries, way), k)
+
+    def _name(self, mode: str, row: int) -> str:
+        """The id of what stands in a row of the part that a mode asks."""
+        way = WAYS[mode]
+        return (self.documents if way.finds == "documents" else self.pages).id(int(self._rows[way.part][row]))
+
+    def first_ranks(
+        self, queries: Sequence[Query], modes: Sequence[str], k: int, wanted: Sequence[Collection[str]]
+    ) -> dict[str, list[int | None]]:
+        """The rank at which each query first finds what is wanted of it, in several modes; None where it is not found.
+
+        As by `each`, without making a hit of what is not wanted, and with each part searched once.
+
+        Args:
+            queries: any number.
+            modes: of `WAYS`, or ``fused``.
+            k: hits that count.
+            wanted: of each query, the ids of documents, or of pages where the modes find pages.
+        """
+        lists: dict[str, Any] = {}
+        searched = dict.fromkeys(one for mode in modes for one in (FUSED if mode == "fused" else (mode,)))
+        for one in searched:
+            deep = max(k, DEPTH) if "fused" in modes and one in FUSED else k
+            found = self._found(queries, one, min(deep, max(1, len(self.documents))))
+            rows = np.asarray(self._rows[WAYS[one].part])
+            lists[one] = np.where(found.rows >= 0, rows[np.maximum(found.rows, 0)], -1) if len(rows) else found.rows
+        ranks: dict[str, list[int | None]] = {mode: [] for mode in modes}
+        for place, ids in enumerate(wanted):
+            for mode in modes:
+                table = self.table(mode)
+                right = {row for row in table.rows(list(ids)) if row is not None}
+                if mode == "fused":
+                    both = [[row for row in lists[one][place].tolist() if row >= 0] for one in FUSED]
+                    first = self._fused_rank(reciprocal_scores(both), right)
+                else:
+                    line = lists[mode][place, :k].tolist()
+                    first = next((rank for rank, row in enumerate(line, 1) if row in right), None)
+                ranks[mode].append(first if first is not None and first <= k else None)
+        return ranks
+
+    def _fused_rank(self, scores: Mapping[int, float], right: Collection[int]) -> int | None:
+        """The first rank of some rows when all are in the order of their scores, ties by their ids."""
+        best = max((scores[row] for row in right if row in scores), default=None)
+        if best is None:
+            return None
+        alike = sorted((self.documents.id(row), row) for row, score in scores.items() if score == best)
+        before = next(place for place, (_, row) in enumerate(alike) if row in right)
+        return 1 + before + sum(score > best for score in scores.values())
 
     def _by_first_images(self, queries: Sequence[Query], k: int) -> list[list[tuple[str, float]]]:
         """As `_scored` by looks, of images that are the first of their page alone: more are searched until k are."""
