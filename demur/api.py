@@ -385,6 +385,7 @@ def evaluate(
     from demur.pipeline.steps import QUIET, Shown
     from demur.scenarios.conditions import condition
     from demur.scenarios.contexts import recipe
+    from demur.scenarios.systems import beside
     from demur.scenarios.systems.function import Function
 
     opened = release if isinstance(release, Release) else open_release(release)
@@ -399,7 +400,7 @@ def evaluate(
     elif hasattr(system, "takes") and hasattr(system, "answer"):
         ready: Any = system
         text = str(ready.id)
-        made[text] = lambda kit: ready
+        made[text] = partial(beside, ready)
     elif callable(system):
         text = name or Function.name_of(system)
         made[text] = partial(Function, system, name=name)

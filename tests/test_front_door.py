@@ -226,3 +226,28 @@ def test_the_notebook_runs_in_a_real_kernel(small_demo, tmp_path):
     assert sum("text/html" in o.get("data", {}) for o in shown) == 3  # rates, comparison, rows: once each
     assert all(o.output_type == "execute_result" for o in shown)
     assert (tmp_path / "notebook-report.html").is_file()
+
+
+def test_a_system_object_of_ones_own_needs_no_revision_and_no_thread_of_its_own(release, tmp_path):
+    """Its class may be two methods long; it computes beside the loop, and its answers hold for its code."""
+    import threading
+
+    threads = set()
+
+    class Mine:
+        id, note = "mine", ""
+
+        def takes(self, ask):
+            return ""
+
+        async def answer(self, ask):
+            threads.add(threading.get_ident())
+            return Response(text="I cannot tell.")
+
+        async def close(self):
+            pass
+
+    run = demur.evaluate(release, Mine(), scenarios=["oracle"], out=tmp_path / "runs", progress=False)
+    assert len(run.manifest["revision"]) == 16
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads

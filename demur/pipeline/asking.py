@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.calls.run import run_sync
 from demur.curation.release import Release
 from demur.errors import UsageError
 from demur.indexing.encoders import open_encoder
 from demur.pipeline.evaluate import ALONGSIDE, Task, known_answers, plan, run
 from demur.pipeline.parts import Embedder, Recogniser, open_judge
-from demur.pipeline.preflight import preflight
+from demur.pipeline.preflight import see_ready
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import ImageRef, Sample
 from demur.scenarios.conditions import Condition, Prompts
@@ -185,7 +184,7 @@ def ask(
         budget = (budget or Budget(None)).noted(out / "spent.log")
         for _, kit, _, label in opened:  # all of them before the first is asked: they share the money
             kit.budget = budget.purse(folder_name(label))
-    for line in run_sync(_ready({label: system for _, _, system, label in opened}, tasks)):
+    for line in see_ready({label: system for _, _, system, label in opened}, [t.ask for t in tasks]):
         steps.warn(line)
     folders = []
     for name, _, system, label in opened:
@@ -205,16 +204,6 @@ def ask(
             )
         )
     return folders
-
-
-async def _ready(systems: Mapping[str, System], tasks: Sequence[Task]) -> list[str]:
-    """`preflight`, with everybody closed again where somebody is not ready."""
-    try:
-        return await preflight(systems, [t.ask for t in tasks])
-    except BaseException:
-        for system in systems.values():
-            await system.close()
-        raise
 
 
 def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import copy
 from collections.abc import Mapping, Sequence
 
+from demur.calls.run import run_sync
 from demur.errors import DemurError
 from demur.records import Ask
 from demur.scenarios.systems import System
@@ -43,3 +44,17 @@ async def preflight(systems: Mapping[str, System], asks: Sequence[Ask] = ()) -> 
         told.item = f"{name}: {first.item}" if first.item and first.item not in name else name
         raise told
     return [line for lines in found if not isinstance(lines, DemurError) for line in lines]
+
+
+def see_ready(systems: Mapping[str, System], asks: Sequence[Ask]) -> list[str]:
+    """`preflight` from ordinary code; where somebody cannot be asked, everybody is closed."""
+
+    async def work() -> list[str]:
+        try:
+            return await preflight(systems, asks)
+        except BaseException:
+            for system in systems.values():
+                await system.close()
+            raise
+
+    return run_sync(work())

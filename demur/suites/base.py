@@ -28,6 +28,7 @@ from demur.judge.measures.intervals import wilson
 from demur.pipeline.asking import folder_name
 from demur.pipeline.evaluate import Task
 from demur.pipeline.evaluate import run as run_tasks
+from demur.pipeline.preflight import see_ready
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import AnswerSpec, Ask, ContextSet, Measure, Outcome, Response, Sample, Scenario, Status, Verdict
 from demur.scenarios.conditions import Condition, Prompts
@@ -212,7 +213,7 @@ class Suite(ABC, Generic[I, S]):
         limit: int | None = None,
         skip_bad: bool = False,
         sampling: Mapping[str, Any] | None = None,
-        concurrency: int = 8,
+        concurrency: int | None = None,
         budget: Budget | None = None,
         prices: Path | None = None,
         steps: Steps = QUIET,
@@ -226,7 +227,7 @@ class Suite(ABC, Generic[I, S]):
             limit: ask the questions of the first so many items.
             skip_bad: leave bad items out and count them.
             sampling: temperature, max_tokens ... of models.
-            concurrency: calls in flight per endpoint.
+            concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
             budget: stops the run, resumable, before its money is passed.
             prices: price table that overlays the shipped one.
             steps: told what happens.
@@ -261,6 +262,8 @@ class Suite(ABC, Generic[I, S]):
             shared = (budget or Budget(None)).noted(out / "spent.log")
             for kit, system in opened:
                 kit.budget = shared.purse(folder_name(system.id))
+        for line in see_ready({system.id: system for _, system in opened}, [t.ask for t in tasks]):
+            steps.warn(line)
         folders = []
         for _, system in opened:
             label = system.id
@@ -270,7 +273,13 @@ class Suite(ABC, Generic[I, S]):
 
             folders.append(
                 run_tasks(
-                    out / folder_name(label), system=system, judge=judge, tasks=tasks, about=about, progress=progress
+                    out / folder_name(label),
+                    system=system,
+                    judge=judge,
+                    tasks=tasks,
+                    about=about,
+                    progress=progress,
+                    note=steps.note,
                 )
             )
         return folders

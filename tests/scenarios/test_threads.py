@@ -176,9 +176,10 @@ async def test_a_judge():
 async def test_a_worker_is_cancelled_and_ends():
     from demur.worker import Worker
 
-    worker, cancelled = Worker("test"), threading.Event()
+    worker, began, cancelled = Worker("test"), threading.Event(), threading.Event()
 
     async def work():
+        began.set()
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -186,7 +187,8 @@ async def test_a_worker_is_cancelled_and_ends():
             raise
 
     task = asyncio.create_task(worker.run(work()))
-    await asyncio.sleep(0.05)
+    while not began.is_set():
+        await asyncio.sleep(0.002)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -150,15 +150,25 @@ def open_system(text: str, kit: Kit) -> System:
         UnknownPart: no system has that name; lists those that exist.
         UsageError: it cannot be opened like this.
     """
+    factory, argument = plugins.find("systems", text)
+    return beside(factory(argument, kit), kit, code_digest(factory))
+
+
+def beside(system: Any, kit: Kit, code: str = "") -> System:
+    """A system as it is asked: on a thread of its own where it computes, with a revision where it has none.
+
+    Args:
+        system: of a user, or demur's own.
+        kit: what it was made with.
+        code: digest of what made it; of its class when empty.
+    """
     from demur.scenarios.systems.function import Function
     from demur.scenarios.systems.model import ModelSystem
 
-    factory, argument = plugins.find("systems", text)
-    system: Any = factory(argument, kit)
-    if isinstance(system, ModelSystem | Function):  # these see to their threads themselves
+    if isinstance(system, ModelSystem | Function | Aside):  # these see to their threads themselves
         return system
     revision = getattr(system, "revision", None)
     if revision is None:
         options = canonical({k: repr(v) for k, v in kit.options.items()})
-        return Aside(system, digest([code_digest(factory), options, kit.of_pool()], 16))
+        return Aside(system, digest([code or code_digest(system), options, kit.of_pool()], 16))
     return Aside(system, revision) if getattr(system, "aside", True) else system
