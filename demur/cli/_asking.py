@@ -129,7 +129,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs"), help="folder of the run folders (default: %(default)s)"
     )
-    parser.add_argument("--judge", default="rules", help="who grades: rules, or module:Class (default: %(default)s)")
+    parser.add_argument(
+        "--judge",
+        default="rules",
+        help="who grades: rules, cascade:MODEL (rules where they can prove, the model for the rest), model:MODEL, "
+        "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ... (default: %(default)s)",
+    )
     parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
     in_flight(parser)
     parser.add_argument(

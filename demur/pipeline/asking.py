@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from demur.curation.release import Release
 from demur.errors import UsageError
 from demur.indexing.encoders import open_encoder
+from demur.judge.kit import JudgeKit
 from demur.pipeline.evaluate import ALONGSIDE, Task, known_answers, plan, run
 from demur.pipeline.parts import Embedder, Recogniser, open_judge
 from demur.pipeline.preflight import see_ready
@@ -154,7 +155,8 @@ def ask(
         The run folders, in the order of ``systems``.
     """
     prompts = prompts or Prompts()
-    grader = open_judge(judge)
+    of_judge = JudgeKit(ledger or out / "calls.sqlite", concurrency, prices=prices)
+    grader = open_judge(judge, of_judge)
     everything = list(release.samples())
     tasks = tasks_of(drawn(everything, limit, seed, text_only=text_only), recipes, conditions, prompts, seed, repeat)
     if encoder is None and any(s.partition(":")[0] in NEEDS_ENCODER for s in systems):
@@ -178,12 +180,13 @@ def ask(
         )  # fmt: skip
         system = made[name](kit) if made and name in made else open_system(name, kit)
         opened.append((name, kit, system, str(given.get("name") or system.id)))
-    if any(isinstance(system, ModelSystem) for _, _, system, _ in opened):
+    if getattr(grader, "asks_models", False) or any(isinstance(system, ModelSystem) for _, _, system, _ in opened):
         from demur.calls import Budget
 
         budget = (budget or Budget(None)).noted(out / "spent.log")
         for _, kit, _, label in opened:  # all of them before the first is asked: they share the money
             kit.budget = budget.purse(folder_name(label))
+        of_judge.budget = budget.purse("judge")
     for line in see_ready({label: system for _, _, system, label in opened}, [t.ask for t in tasks]):
         steps.warn(line)
     folders = []

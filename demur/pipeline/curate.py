@@ -33,6 +33,7 @@ from demur.curation.release import FunnelStep, Release, freeze, verify
 from demur.curation.topics import need_bertopic
 from demur.errors import ReleaseError, UsageError
 from demur.indexing.encoders import Encoder, open_encoder
+from demur.judge.kit import JudgeKit
 from demur.pipeline.askable import all_can_be_asked
 from demur.pipeline.bases import Base, gold_at_the_cut, index_bases, open_bases, settled
 from demur.pipeline.decisions import FILE as DECISIONS
@@ -199,7 +200,8 @@ async def opened(
         need_bertopic()
     encoder = encoder or open_encoder(plan.retrieval.encoder)
     pool = draw(plan.sources, folder / "pool", base=base, seed=plan.seed, skip_bad=skip_bad, for_build=True)
-    judge = open_judge(plan.judge)
+    of_judge = JudgeKit(folder / "calls.sqlite", concurrency, prices=prices)
+    judge = open_judge(plan.judge, of_judge)
     bases = open_bases(plan, pool, base=base, encoder=encoder)
     enough_candidates(plan, pool)
     pool = gold_at_the_cut(pool, bases, steps)
@@ -212,6 +214,7 @@ async def opened(
     from demur.calls import Budget
 
     budget = (budget or Budget(None)).noted(folder / "spent.log")
+    of_judge.budget = budget
     kit = Kit(
         read_image=read, embed=embed, recognise=Recogniser(encoder, captioned(pool.documents), read), pool=pool.samples,
         prompts=prompts, ledger=folder / "calls.sqlite", concurrency=concurrency, budget=budget, prices=prices,

@@ -302,8 +302,11 @@ def run(
                 return await grade_all(taken, system, judge, known=known, on_answer=on_answer, alongside=alongside)
             finally:
                 await system.close()
+                await close_judge(judge)
 
         graded = run_sync(work())
+        if told := str(getattr(judge, "told", "")):
+            note(told)
     files = {
         "contexts.jsonl": write_records(out / "contexts.jsonl", _once(g.task.context for g in graded)),
         "responses.jsonl": write_records(
@@ -426,6 +429,12 @@ def commonest(errors: Iterable[str], most: int = 3) -> dict[str, int]:
             first.setdefault(alike, told)
             times[alike] += 1
     return {first[alike]: n for alike, n in times.most_common(most)}
+
+
+async def close_judge(judge: Judge) -> None:
+    """Let a judge that asks a model go of its connection; the next run has another event loop."""
+    if hasattr(judge, "close"):
+        await judge.close()
 
 
 def judge_code(judge: Judge) -> str:

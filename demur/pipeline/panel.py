@@ -22,7 +22,7 @@ from demur.curation.funnel import Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import GateSpec
 from demur.errors import DemurError, TransientError, UsageError
-from demur.pipeline.evaluate import Judge, judge_code
+from demur.pipeline.evaluate import Judge, close_judge, judge_code
 from demur.records import Ask, Response, Sample, Status, Verdict
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe, single
@@ -204,6 +204,7 @@ class Panel:
         self._grading.shutdown(wait=False, cancel_futures=True)
         for system in self._systems.values():
             await system.close()
+        await close_judge(self._judge)
 
     async def label(self, sample: Sample, probe: Probe, draw: int = 0) -> Label:
         """One gate's label for one probe; asked at most once in the life of a journal."""

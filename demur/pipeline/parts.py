@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from demur.indexing.encoders import Encoder
+    from demur.judge.kit import JudgeKit
 
 
 REMEMBERED = 50_000
@@ -132,12 +133,20 @@ def captioned(documents: Iterable[Document]) -> list[tuple[str, ImageRef]]:
     return [(d.title, d.image) for d in documents if d.image is not None and d.text is None]
 
 
-def open_judge(text: str) -> Judge:
+def open_judge(text: str, kit: JudgeKit | None = None) -> Judge:
     """The judge that a name stands for.
+
+    Args:
+        text: ``rules``, ``model:openai/gpt-4o``, ``cascade:MODEL``, ``module:Class``.
+        kit: what one that asks a model needs: ledger, budget.
 
     Raises:
         UnknownPart: no judge has that name; lists those that exist.
     """
     factory, argument = plugins.find("judges", text)
-    judge: Judge = factory(argument) if argument else factory()
+    judge: Judge
+    if getattr(factory, "asks_models", False):
+        judge = factory(argument, kit)
+    else:
+        judge = factory(argument) if argument else factory()
     return judge

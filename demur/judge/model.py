@@ -1,0 +1,207 @@
+"""A model as a judge: ``--judge model:openai/gpt-4o``; three labels, read strictly (SimpleQA's grader, mended).
+
+What cannot be read as one label is *ungraded*, never a grade; so is a call that failed. Empty, failed and starved
+answers are never sent. The answer is data: see `demur.judge.candidate`. ``paper:MODEL`` is the published grader as it
+was: its letters, read by its rule (the first A, B or C anywhere, C when there is none), for reproducing printed numbers
+only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from demur.answers import normalise
+from demur.errors import ItemError, PermanentError, TransientError, UsageError
+from demur.judge.candidate import candidate
+from demur.judge.kit import JudgeKit
+from demur.judge.parse import WORDS, literal, parse
+from demur.judge.rules import visible
+from demur.records import AnswerSpec, Ask, Message, Outcome, Request, Response, Status, TextPart, Verdict
+from demur.store import digest
+
+if TYPE_CHECKING:
+    from demur.calls import Model
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"label": {"type": "string", "enum": sorted(WORDS)}},
+    "required": ["label"],
+    "additionalProperties": False,
+}
+"""Of the reply, where the endpoint takes one."""
+MOST_TOKENS = 512
+"""Of a reply: room for a model that thinks aloud before its label."""
+
+
+class ModelJudge:
+    """Grades by asking a model; every call is kept in the ledger and never paid twice.
+
+    Args:
+        argument: a model string of `demur.calls`, or several of one model joined by commas.
+        kit: ledger, budget, prices.
+
+    Attributes:
+        counts: what happened: graded, ungraded, ``forged`` answers, calls that failed.
+    """
+
+    asks_models = True
+    prompt_name = "three-labels.v2.md"
+
+    def __init__(self, argument: str, kit: JudgeKit | None = None) -> None:
+        if not argument:
+            raise UsageError("no model named", item="model:", cure="write --judge model:openai/gpt-4o")
+        from demur.calls import model_id, parse_model
+
+        self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
+        for address in self.addresses:
+            parse_model(address)
+        self.model = model_id(self.addresses[0])
+        self.prompt = files("demur.judge").joinpath("prompts", self.prompt_name).read_text(encoding="utf-8").strip()
+        self.prompt_sha256 = digest(self.prompt.encode())
+        self.id = f"{self.kind}:{self.model}"
+        self.counts: Counter[str] = Counter()
+        self._kit = kit or JudgeKit()
+        self._opened: Model | None = None
+        self._closing: Any = None
+        self._opening = asyncio.Lock()
+        self._schema = self.kind == "model"
+
+    kind = "model"
+
+    # --- one verdict -----------------------------------------------------------------------------
+
+    async def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+        """One verdict; what is no usable answer fails without being sent.
+
+        Raises:
+            PermanentError: the model cannot be asked at all (a wrong key, no server).
+            BudgetReached: the budget leaves no room for another call.
+        """
+        unusable = no_answer(response)
+        if unusable:
+            return self._verdict(ask, Status.FAILED, None, unusable)
+        shown = candidate(ask.question, visible(response.text))
+        forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
+        self.counts["forged"] += bool(shown.forged)
+        text = Template(self.prompt).substitute(
+            question=_question(ask), target=target(answers), answer=shown.text, mark=shown.mark
+        )
+        try:
+            reply = await self._ask(ask, text)
+        except (ItemError, TransientError) as error:  # this verdict's failure; one of all answers is raised
+            return self._ungraded(ask, f"the judge's call failed: {error.message}")
+        outcome, why = self.read(reply.text)
+        if outcome is None:
+            return self._ungraded(ask, why + forged, reply)
+        self.counts["graded"] += 1
+        return self._verdict(ask, Status.GRADED, outcome, why + forged, reply)
+
+    def read(self, reply: str) -> tuple[Outcome | None, str]:
+        """(label, how it was read) of a reply; None where it states none, or more than one."""
+        text = visible(reply)
+        try:
+            given = json.loads(text)
+            label = given.get("label") if isinstance(given, dict) else None
+        except (ValueError, RecursionError):
+            label = None
+        outcome = WORDS.get(label) if isinstance(label, str) else parse(text)
+        return outcome, "the judge's label" if outcome else "the judge's reply states no single label"
+
+    async def _ask(self, ask: Ask, text: str) -> Response:
+        model = await self._model()
+        request = Request(
+            model=self.model, messages=(Message(role="user", parts=(TextPart(text=text),)),), temperature=0.0,
+            max_tokens=MOST_TOKENS, item=ask.id, json_schema=SCHEMA if self._schema else None,
+        )  # fmt: skip
+        try:
+            return await model.complete(request)
+        except PermanentError:
+            if not self._schema:
+                raise
+        self._schema = False  # the endpoint may not know schemas: words are asked for from here on
+        return await model.complete(request.model_copy(update={"json_schema": None}))
+
+    async def _model(self) -> Model:
+        async with self._opening:
+            if self._opened is None:
+                from demur.calls import open_model
+
+                self._closing = open_model(
+                    self.addresses, ledger=self._kit.ledger, concurrency=self._kit.concurrency, budget=self._kit.budget,
+                    prices=self._kit.prices,
+                )  # fmt: skip
+                self._opened = await self._closing.__aenter__()
+            return self._opened
+
+    async def close(self) -> None:
+        """Close the connection and the ledger; the next verdict opens them again (another run has another loop)."""
+        if self._closing is not None:
+            await self._closing.__aexit__(None, None, None)
+        self._closing = self._opened = None
+        self._opening = asyncio.Lock()
+
+    def _ungraded(self, ask: Ask, why: str, reply: Response | None = None) -> Verdict:
+        self.counts["ungraded"] += 1
+        return self._verdict(ask, Status.UNGRADED, None, why, reply)
+
+    def _verdict(
+        self, ask: Ask, status: Status, outcome: Outcome | None, why: str, reply: Response | None = None
+    ) -> Verdict:
+        return Verdict(
+            id=ask.id, status=status, outcome=outcome, reason=why[:300], judge=self.id, model=self.model,
+            prompt_sha256=self.prompt_sha256, raw="" if reply is None else reply.text[:2000],
+        )  # fmt: skip
+
+
+class PaperJudge(ModelJudge):
+    """``paper:MODEL``: the published grader, faults and all. Its own failures become deflections: it says so."""
+
+    kind = "paper"
+    prompt_name = "letters.v1.md"
+
+    def read(self, reply: str) -> tuple[Outcome | None, str]:
+        """The first capital A, B or C anywhere; C when there is none."""
+        outcome = literal(reply)
+        read = parse(reply)
+        return outcome, "the published parser" + ("" if read is outcome else ", where a strict one reads otherwise")
+
+
+def no_answer(response: Response) -> str:
+    """Why there is nothing to grade; "" when there is."""
+    if response.error:
+        return f"error: {response.error}"
+    if not normalise(visible(response.text)):
+        starved = response.finish_reason == "length"
+        return "starved: its tokens ended before an answer" if starved else "empty answer"
+    return ""
+
+
+def target(answers: AnswerSpec) -> str:
+    """What is right, in words: every accepted form, parts, option, range with unit, tolerance."""
+    if answers.kind == "choice" and answers.choices:
+        from demur.answers.choices import right_labels
+
+        right = right_labels(answers)
+        return "; or ".join(f"({label}) {text}" for label, text in answers.choices if label in right) or answers.shown
+    said = []
+    for form in answers.accepted:
+        said.append(form[0] if len(form) == 1 else "all of: " + ", ".join(form))
+    if answers.number is not None:
+        low, high = answers.number
+        unit = f" {answers.unit}" if answers.unit else ""
+        said.append(f"{low:g}{unit}" if low == high else f"any number from {low:g} to {high:g}{unit}")
+    words = "; or ".join(dict.fromkeys(said)) or answers.shown
+    within = f" (within {answers.tolerance:.0%})" if answers.tolerance and answers.kind == "number" else ""
+    kind = {"date": " (a date)", "number": " (a number)"}.get(answers.kind, "")
+    return words + kind + within
+
+
+def _question(ask: Ask) -> str:
+    options = "".join(f"\n({label}) {text}" for label, text in ask.choices)
+    return ask.question + options
