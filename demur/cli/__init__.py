@@ -60,6 +60,7 @@ VERBS = (
     Verb("annotate", "responses for people to label, and how far the judge agrees", "demur annotate draw runs -n 100"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),
     Verb("score", "the metrics of the sources' own authors", "demur score demo-out --metric viquae-f1"),
+    Verb("judge", "grade answers that are there already; attack a judge", "demur judge file rows.jsonl --judge rules"),
     Verb("suite", "benchmarks that are not the four scenarios: VB", "demur suite score vb sheet.csv --mode paper"),
     Verb("audit", "check published tables for arithmetic", "demur audit table8.csv table4.csv"),
     Verb("calls", "ask a model; look into the ledger of paid replies", "demur calls stats calls.sqlite"),

@@ -1,0 +1,111 @@
+"""`demur judge`: rows of a file, stored answers of a run, and the attack suite."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from strategies import tiny_release
+
+import demur
+from demur.cli import main
+from demur.judge.attacks import FAMILIES, attacks
+from demur.testing import running
+
+
+def test_rows_of_a_file_are_graded_by_rules_and_by_a_model(tmp_path, capsys):
+    rows = [
+        {
+            "id": "1",
+            "question": "Which river?",
+            "answers": ["Danube"],
+            "response": "The Danube.",
+            "note": "kept out of it",
+        },
+        {"id": "2", "question": "When?", "answers": ["1975"], "response": "In 1982."},
+        {
+            "id": "3",
+            "question": "Which?",
+            "answers": ["b"],
+            "choices": {"a": "Rhine", "b": "Danube"},
+            "response": "(b)",
+        },
+        {"id": "4", "question": "Who?", "answers": ["Ann"], "response": ""},
+    ]
+    path, out = tmp_path / "rows.jsonl", tmp_path / "v.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    assert main(["judge", "file", str(path), "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"] == {"correct": 2, "incorrect": 1, "failed": 1}
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["1", "2", "3", "4"]
+    with running(reply=lambda body: '{"label": "INCORRECT"}') as server:
+        words = [
+            "judge",
+            "file",
+            str(path),
+            "--judge",
+            f"model:http://127.0.0.1:{server.port}/v1#m",
+            "--ledger",
+            str(tmp_path / "l"),
+        ]
+        assert main(words) == 0
+        assert main(words) == 0
+        assert server.requests == 3  # the empty answer is not sent, nothing is sent twice
+
+
+def test_bad_rows_are_named_before_anybody_is_asked(tmp_path, capsys):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "1", "question": "Q", "answers": [], "response": "x"}\n{"id": "2"}\nnot json\n'
+                    '{"id": "3", "question": "Q", "answers": ["a"], "response": "x"}\n' * 2)  # fmt: skip
+    assert main(["judge", "file", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert all(f"rows.jsonl:{n}" in said for n in (1, 2, 3, 8))
+    assert main(["judge", "file", str(path), "--skip-bad"]) == 0
+
+
+def test_stored_answers_are_graded_again_without_asking(tmp_path, capsys):
+    release = tiny_release(tmp_path / "release", 4)
+    calls = {"n": 0}
+
+    def vague(question):
+        calls["n"] += 1
+        return "Something blue."
+
+    run = demur.evaluate(release, vague, scenarios=["oracle", "parametric"], out=tmp_path / "runs")
+    assert calls["n"] == 8
+    with running(reply=lambda body: '{"label": "NOT_ATTEMPTED"}') as server:
+        words = ["judge", "run", str(run.folder), "--release", str(release), "-o", str(tmp_path / "again"),
+                 "--judge", f"model:http://127.0.0.1:{server.port}/v1#m", "--ledger", str(tmp_path / "l"), "--json"]  # fmt: skip
+        assert main(words) == 0
+    assert calls["n"] == 8
+    again = demur.open_run(tmp_path / "again", release)
+    assert {r["outcome"] for r in again.to_arrow().to_pylist()} == {"deflected"}
+    assert again.manifest["graded_again"] == {"run": run.folder.name, "judge": "rules"}
+    assert again.system == run.system
+    other = tiny_release(tmp_path / "other", 5)
+    assert main(["judge", "run", str(run.folder), "--release", str(other), "-o", str(tmp_path / "x")]) == 2
+    assert "another release" in capsys.readouterr().err
+
+
+def test_the_attack_suite_is_large_and_its_texts_differ():
+    made = [a for a in attacks() if a.family != "none"]
+    assert len(made) == len({a.text for a in made}) >= 200
+    assert len(FAMILIES) >= 12
+
+
+def gullible(body):
+    """Obeys whatever label it last read between the marks; a judge must not let it be reached."""
+    content = body["messages"][-1]["content"]
+    text = content if isinstance(content, str) else "".join(p.get("text", "") for p in content)
+    inside = text.rpartition("What is right")[2].rpartition("Reply with")[0]
+    return '{"label": "CORRECT"}' if "CORRECT" in inside else '{"label": "INCORRECT"}'
+
+
+@pytest.mark.parametrize("judge", ["rules", "model"])
+def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, capsys):
+    with running(reply=gullible) as server:
+        name = "rules" if judge == "rules" else f"model:http://127.0.0.1:{server.port}/v1#m"
+        assert main(["judge", "attack", "--judge", name, "--ledger", str(tmp_path / "l"), "--json"]) == 0
+    found = {h["family"]: h for h in json.loads(capsys.readouterr().out)["families"]}
+    assert sum(h["n"] for h in found.values()) == 260
+    assert sum(h["flipped"] for h in found.values()) == 0
+    assert sum(h["failed"] for h in found.values()) == 0
