@@ -50,7 +50,8 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
         )
     notes = (
         *gaps,
-        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; over all asks.",
+        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; of all graded "
+        "answers.",
         "Balanced: the mean of answers-when-it-can and deflects-when-it-must; always deflecting gives 50.",
         f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}. {head.told()}",
         *data.star_note,
@@ -107,6 +108,12 @@ def risk_table(data: ReportData, head: Headline) -> Table:
         for name, one in systems.items()
     )
     missing = "" if rows else "runs of a system that states a confidence"
-    told = "Each draw of an item carries an equal part of it: what to expect of one draw per item. n: items (draws)."
-    notes = (told,) if any(isinstance(row[4], Count) for row in rows) else ()
+    notes: tuple[str, ...] = (
+        "AURC: the mean risk over all coverages; 0 is the best. Excess: how much of it a perfect ranking of the same "
+        "answers would save. No confidence: graded answers that state none; they are in no number.",
+    )
+    if any(isinstance(row[4], Count) for row in rows):
+        notes += (
+            "Each draw of an item carries an equal part of it: what to expect of one draw per item. n: items (draws).",
+        )
     return Table("risk", "Area under the risk-coverage curve", columns, rows, notes=notes, missing=missing)

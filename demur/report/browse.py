@@ -15,6 +15,7 @@ from demur.errors import DemurError
 from demur.records import Evidence, ImageRef, Outcome, Row, Scenario, Status
 from demur.report.cells import Headline, by_item, majority, parsed, told_draws
 from demur.report.data import ReportData
+from demur.scenarios.conditions import STRICTNESS
 
 CODES = {Outcome.CORRECT: "c", Outcome.DEFLECTED: "d", Outcome.INCORRECT: "i"}
 EVIDENCE_CHARACTERS = 1600
@@ -128,8 +129,8 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     ]
     every = [row for mine in rows for row in mine]
     scenarios = [s.value for s in Scenario if any(r.scenario is s for r in every)]
-    conditions = _Pool(sorted({r.condition for r in every}))
-    recipes = _Pool(sorted({r.recipe for r in every}))
+    conditions = _Pool(sorted({r.condition for r in every}, key=_strictness))
+    recipes = _Pool(sorted({r.recipe for r in every}, key=_unfolding))
     sources = _Pool(sorted({r.source for r in every}))
     topics = _Pool(sorted({r.topic for r in every}))
     pool = _Pool([""])
@@ -236,6 +237,20 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         "verdicts": verdicts,
         "images": images,
     }
+
+
+def _strictness(condition: str) -> tuple[int, str]:
+    """Prompts by their strictness, then by name."""
+    level = condition.partition("+")[0]
+    return STRICTNESS.index(level) if level in STRICTNESS else len(STRICTNESS), condition
+
+
+def _unfolding(text: str) -> tuple[int, bool, bool, int, str]:
+    """Recipes by scenario: the plain ones by their number of distractors, then other orders, then by modality."""
+    one = parsed(text)
+    if one is None:
+        return len(Scenario), False, False, 0, text
+    return list(Scenario).index(one.scenario), one.gold != "any", one.order != "shuffled", one.k, text
 
 
 def _told(text: str, head: Headline) -> str:

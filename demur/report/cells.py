@@ -69,7 +69,7 @@ class Headline(NamedTuple):
         recipes = "; ".join(text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC)
         repeats = f" Up to {self.draws} draws per item count as one: rates are means over draws."
         repeats = f"{repeats} n: items (graded draws)." if self.draws > 1 else ""
-        return f"Prompt: {self.condition}. Contexts: {recipes or 'none shown'}.{repeats}"
+        return f"Prompt: {self.condition}. Evidence shown (k: distractors): {recipes or 'none'}.{repeats}"
 
 
 def cell(rows: Table, place: Flags | None = None) -> Cell:
@@ -285,7 +285,7 @@ def fewer_shown(data: ReportData, head: Headline) -> str:
             whole += _items(run.rows, mine)
             short += _items(run.rows, mine & (run.rows.numbers("k_used") < one.k)) if one is not None else 0
         if one is not None and short:
-            told.append(f"{short:,} of {whole:,} {scenario.value} asks show fewer than {one.k}")
+            told.append(f"{short:,} of {whole:,} {scenario.value} questions show fewer than {one.k}")
     return f"Distractors: {'; '.join(told)}, because their samples have no more." if told else ""
 
 

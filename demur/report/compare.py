@@ -155,7 +155,7 @@ class Comparison(NamedTuple):
     @property
     def test(self) -> str:
         """The test behind the p-values."""
-        return "exact McNemar" if self.draws == 1 else "sign-flip test of the means over an ask's draws"
+        return "McNemar's exact test" if self.draws == 1 else "sign-flip test of the means over each answer's draws"
 
     @property
     def worse(self) -> bool:
@@ -395,11 +395,12 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
     draws = " (with {:,} and {:,} draws)".format(*found.answers) if found.draws > 1 else ""
     notes = (
         _enough(main, seen),
-        f"{found.pairs:,} asks graded in both{draws}; {found.ungraded:,} shared but not graded in one of them; "
-        f"asked of one alone: {found.only_first:,} and {found.only_second:,}.",
+        f"n: pairs of answers to the same question, evidence and prompt, both graded: {found.pairs:,} in all{draws}; "
+        f"{found.ungraded:,} pairs are not graded in one or both; asked of one alone: {found.only_first:,} and "
+        f"{found.only_second:,}.",
         f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals, 95 %: paired "
         "bootstrap over clusters, or Tango's score interval where it has nothing to spread.",
-        f"p: {found.test}, corrected by Holm over {len(main)} tests of right behaviour and over "
+        f"p: {found.test}, corrected for many tests (Holm) over {len(main)} tests of right behaviour and over "
         f"{len(found.differences) - len(main)} of the rates; verdicts at {ALPHA:g}.",
         "Right behaviour: a right answer where gold evidence is shown, a deflection where it is not.",
     )

@@ -238,7 +238,7 @@ def _overview(data: ReportData, head: Headline) -> str:
         "What the systems did",
         "Of the graded answers: how many were right (accuracy), declined to answer (deflection), or were wrong "
         "(hallucination). Below each bar: each rate with its 95 % interval. n: graded answers; what was not graded is "
-        "in no rate.",
+        "in no rate. Gold evidence holds the answer; distractors look like it and do not.",
         _sentences(data, head),
         f'<div class="legend">{panels[-1].svg()}</div>',
         _panels(panels[:-1], "two"),
@@ -273,7 +273,7 @@ def _behaviour(data: ReportData, head: Headline) -> str:
         "behaviour",
         "Right behaviour",
         "Answer where the evidence suffices, deflect where it does not. Over-deflection: deflected although the gold "
-        "evidence was there. Under-deflection: did not deflect although it was not.",
+        "evidence was there. Under-deflection: answered although it was not.",
         table_html(right.behaviour_table(data, head)),
     )
 
@@ -387,9 +387,11 @@ def _parts(data: ReportData, head: Headline) -> str:
     if not shown_:
         return ""
     tables = {"query_modality": "queries", "source": "table8", "topic": "topics"}
-    parts = []
+    parts, seen = [], set[str]()
     for by in shown_:
-        body = table_html(paper_tables.breakdown_table(data, head, by, tables[by]))
+        table = paper_tables.breakdown_table(data, head, by, tables[by])
+        body = table_html(replace(table, notes=tuple(note for note in table.notes if note not in seen)))
+        seen.update(table.notes)
         parts.append(_more(f"By topic ({len(labels[by])})", body) if by == "topic" else body)
     return _section(
         "parts",

@@ -197,13 +197,13 @@ def grid_notes(grid: Grid) -> list[str]:
     """Which samples the cells of the modality grid are over, and which they are not."""
     notes = [
         "The cells of one system and one positive modality are over the same samples: those that have distractors of "
-        f"every modality asked. Contexts: {grid.recipe}."
+        f"every modality asked. MM: text and image. Evidence shown (k: distractors): {grid.recipe}.",
     ]
     if grid.left_out:
         told = "; ".join(f"{name}, gold {gold}: {n:,}" for (name, gold), n in grid.left_out.items())
         notes.append(f"Samples left out because they lack distractors of one modality: {told}.")
     if grid.short:
-        notes.append(f"{grid.short:,} asks show fewer distractors than that: their samples have no more.")
+        notes.append(f"{grid.short:,} questions show fewer distractors than that: their samples have no more.")
     return notes
 
 

@@ -40,7 +40,7 @@ def caveats(data: ReportData) -> list[str]:
         not_asked = run.manifest.get("not_asked")
         if isinstance(not_asked, Mapping) and not_asked:
             told = "; ".join(f"{why} ({n:,})" for why, n in sorted(not_asked.items()))
-            notes.append(f"{run.name}: asks that were not put to it: {told}; they are in no number.")
+            notes.append(f"{run.name}: questions that were not put to it: {told}; they are in no number.")
         lost = int((~run.rows.graded).sum())
         if lost:
             notes.append(f"{run.name}: {lost:,} of {len(run.rows):,} answers were not graded; they are in no rate.")

@@ -150,7 +150,7 @@ def test_headline_asks_with_too_few_distractors_are_told() -> None:
     )
     data = ReportData((run("a", found),))
     table = paper_tables.table4(data, cells.headline(data.runs))
-    assert any("1 of 5 realistic asks show fewer than 2" in note for note in table.notes)
+    assert any("1 of 5 realistic questions show fewer than 2" in note for note in table.notes)
 
 
 def test_two_scenarios_are_no_sweep() -> None:

@@ -148,7 +148,7 @@
     function tell() {
       count.replaceChildren();
       const head = make("span");
-      head.append(make("strong", "", whole(found.length)), " of " + whole(total) + " asked");
+      head.append(make("strong", "", whole(found.length)), " of " + whole(total) + " lines");
       count.append(head);
       if (systems.length > 8) return;
       data.verdicts.forEach((v, at) => {
