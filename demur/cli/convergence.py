@@ -71,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
     monitors = sorted(found.rounds[0].monitors)
     whole = all(one.kept is not None for one in found.rounds[1:])
     table = Table(title="Gates added one by one", title_justify="left")
-    held = any(one.ungraded for one in found.rounds)
+    held = any(one.undecided for one in found.rounds)
     for head in (
         "last gate",
         "left",
-        *(["of these ungraded"] if held else []),
+        *(["undecided"] if held else []),
         "taken %",
         *(["kept in the end"] if whole else []),
         *(f"{m}: right / declines / wrong %" for m in monitors),
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     for one in found.rounds:
         cells = [one.monitors[m] for m in monitors]
         add_row(
-            table, one.gates[-1] if one.gates else "none", f"{one.size:,}", *([f"{one.ungraded:,}"] if held else []),
+            table, one.gates[-1] if one.gates else "none", f"{one.size:,}", *([f"{one.undecided:,}"] if held else []),
             percent(one.changed),
             *([] if not whole else ["-" if one.kept is None else f"{one.kept:,}"]),
             *(f"{percent(c.accuracy)} / {percent(c.deflection)} / {percent(c.hallucination)}" for c in cells),

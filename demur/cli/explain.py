@@ -35,13 +35,14 @@ def run(args: argparse.Namespace) -> int:
         console.print(words(life.question), highlight=False)
     fate = "kept" if life.kept else f"dropped: {life.why}" + (f" ({life.stage})" if life.stage else "")
     console.print(words(fate), style="bold", highlight=False)
-    table = Table(title="Gates", title_justify="left")
-    for head in ("stage", "gate", "label", "answer"):
-        table.add_column(head)
-    for stage, labels in (("parametric", life.parametric), ("solvable", life.solvable)):
-        for gate, label in labels.items():
-            add_row(table, stage, gate, label, life.answers.get(f"{stage}/{gate}", ""))
-    console.print(table)
+    if life.parametric or life.solvable:
+        table = Table(title="Gates", title_justify="left")
+        for head in ("stage", "gate", "label", "answer"):
+            table.add_column(head)
+        for stage, labels in (("parametric", life.parametric), ("solvable", life.solvable)):
+            for gate, label in labels.items():
+                add_row(table, stage, gate, label, life.answers.get(f"{stage}/{gate}", ""))
+        console.print(table)
     if life.distractors:
         table = Table(title="Distractors", title_justify="left")
         for head in ("id", "found by", "labels", "fate"):

@@ -63,8 +63,8 @@ class Round(Record):
     gates: tuple[str, ...]
     size: int
     """Samples left: all that no gate so far is known to take."""
-    ungraded: int = 0
-    """Of these, the ones that a build would hold out: for want of a verdict nobody knows whether they stay."""
+    undecided: int = 0
+    """Of these, the ones of which nobody knows: no verdict could be had, or no gate so far can be asked about them."""
     changed: float | None
     """Share of the samples left before that the last gate took, in [0, 1]; None before the first."""
     monitors: dict[str, Rates]
@@ -194,7 +194,7 @@ def converge(
         kept = whole(added[:i]) if whole is not None and i else None
         last = rounds[-1].kept if rounds else None
         rounds.append(Round(
-            gates=added[:i], size=len(left), ungraded=sum(stays[s] is None for s in left) if i else 0,
+            gates=added[:i], size=len(left), undecided=sum(stays[s] is None for s in left) if i else 0,
             changed=None if changed is None else round(changed, 6),
             monitors={m: _rates([table[s][m] for s in left]) for m in monitors},
             kept=None if kept is None else len(kept),

@@ -77,15 +77,20 @@ def decision(sample: Sample, life: Life, fate: Fate, panel: Panel) -> Decision:
 
 def left_before(left_out: Sequence[LeftOut]) -> list[Drop]:
     """Samples that never got into the pool; the reason is of a kind, the detail says it in full."""
-    kinds = Counter(row.reason.partition(": ")[0] for row in left_out)
+    kinds = Counter(map(_kind, left_out))
     named = {kind for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))[:REASONS]}
 
     def drop(row: LeftOut) -> Drop:
-        kind = row.reason.partition(": ")[0]
+        kind = _kind(row)
         reason = f"bad record: {kind if kind in named else 'other'}"
         return Drop(sample=row.sample, stage=SOURCES, reason=reason, detail=row.reason)
 
     return [drop(row) for row in left_out]
+
+
+def _kind(row: LeftOut) -> str:
+    """What is wrong with a record, without saying with which."""
+    return row.reason.removeprefix("record: ").partition(": ")[0]
 
 
 def all_drops(mined: Iterable[Drop], fates: Mapping[str, Fate], left_out: Sequence[LeftOut] = ()) -> list[Drop]:

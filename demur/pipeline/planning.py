@@ -208,6 +208,8 @@ def plan_build(
         naive: Counter[tuple[str, Stage]] = Counter()
         variance = kept = 0.0
         for (source, able), size in sizes.items():
+            if not able.parametric:  # they leave unasked
+                continue
             guesses: dict[Stage, Guess] = {}
             for stage, names in of_stage.items():
                 if stage in learnt:

@@ -31,7 +31,7 @@ def test_rounds_by_hand():
     found = converge(table, ["y", "x"], ["m"], draws=10)
     assert found.gates == ("x", "y")
     # d could not be graded: it is not taken, and told
-    assert [(r.size, r.ungraded) for r in found.rounds] == [(4, 0), (3, 0), (2, 1)]
+    assert [(r.size, r.undecided) for r in found.rounds] == [(4, 0), (3, 0), (2, 1)]
     assert [r.changed for r in found.rounds] == [None, 0.25, pytest.approx(1 / 3, abs=1e-6)]
     last = found.rounds[-1].monitors["m"]
     assert (last.accuracy, last.hallucination, last.n, last.ungraded) == (0, 1, 2, 0)
@@ -40,7 +40,7 @@ def test_rounds_by_hand():
     assert found.first_knew == {"x": 1, "y": 1, "": 2}
     assert first_to_know(table, ("y", "x")) == {"a": "y", "b": "y", "c": "", "d": ""}
     literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal", draws=10)
-    assert [(r.size, r.ungraded) for r in literal.rounds] == [(4, 0), (2, 0), (1, 1)]
+    assert [(r.size, r.undecided) for r in literal.rounds] == [(4, 0), (2, 0), (1, 1)]
     for bad in ({"order": ["x"]}, {"order": ["x", "x"]}):
         with pytest.raises(UsageError):
             converge(table, ["x", "y"], [], **bad)
