@@ -196,7 +196,7 @@ def _show(release: Release, *, as_json: bool) -> int:
     ):
         table = Table(title=title, title_justify="left")
         for column in columns:
-            table.add_column(column.replace("recall@", "@"))
+            table.add_column(column.replace("recall@", "@"), overflow="fold")
         for line in lines:
             add_row(table, *line)
         if lines:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import native_miniatures as native
 import numpy as np
 import pyarrow.parquet as pq
 from native_miniatures import DECLINES
+from PIL import Image
 
 
 class Question(NamedTuple):
@@ -262,9 +264,31 @@ def whole(question: Question) -> list[str | bytes]:
 # --- search ---------------------------------------------------------------------------------------
 
 
-def pages_by_title(questions: list[Question], base: Base) -> list[list[str]]:
-    """For each question the pages by how like its image their titles are, best first."""
+def pages_by_title(questions: list[Question], base: Base) -> list[list[tuple[float, str]]]:
+    """For each question (how like its image a page's title is, the page), best first."""
     encoder, pages = native.sighted(), list(base.titles)
     titles = encoder.texts([base.titles[page] for page in pages])
-    asked = encoder.images([native.Image.open(native.io.BytesIO(q.image)) for q in questions])
-    return [[pages[i] for i in np.argsort(-row, kind="stable")] for row in asked @ titles.T]
+    asked = encoder.images([_opened(q.image) for q in questions])
+    return [sorted(zip(row.round(5).tolist(), pages, strict=True), reverse=True) for row in asked @ titles.T]
+
+
+def nearest(question: Question, images: list[bytes]) -> list[float]:
+    """How like the question's image others look."""
+    own, *others = native.sighted().images([_opened(i) for i in (question.image, *images)], "look")
+    return (np.array(others) @ own).round(5).tolist()
+
+
+def pages_of_the_preset(source: str, question: Question, base: Base) -> set[str]:
+    """Pages that appendix H opens for a question: ten by their title, five by their first image; equals together."""
+    if source == "evqa":
+        pages = [page for page, images in base.images.items() if images]
+        scored = list(zip(nearest(question, [base.images[page][0] for page in pages]), pages, strict=True))
+        least = sorted(scored, reverse=True)[4][0]
+    else:
+        (scored,) = pages_by_title([question], base)
+        least = scored[9][0]
+    return {page for score, page in scored if score >= least}
+
+
+def _opened(image: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(image))

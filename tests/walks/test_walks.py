@@ -230,11 +230,11 @@ def test_recall_of_gold_is_the_one_counted_again(walk):
             continue
         own = {q.id for q in questions for images in base.images.values() if q.image in images}
         ranked = recount.pages_by_title(questions, base)
-        asked = [(q, pages) for q, pages in zip(questions, ranked, strict=True) if q.id not in own]
+        asked = [(q, scored) for q, scored in zip(questions, ranked, strict=True) if q.id not in own]
         for row in found:
             assert row["n"] == len(asked)
             for k in (1, 5, 10):
-                hits = sum(bool(q.pages & set(pages[:k])) for q, pages in asked)
+                hits = sum(bool(q.pages & {page for _, page in scored[:k]}) for q, scored in asked)
                 assert row[f"recall@{k}"] == pytest.approx(hits / len(asked), abs=5e-4)
 
 
@@ -318,3 +318,34 @@ def test_the_life_of_every_sample_is_told(walk):
                 assert said == recount.label(gate, question)
         if life["kept"]:
             assert "correct" in life["solvable"].values()
+
+
+@pytest.mark.parametrize("walk", ["six"], indirect=True)
+def test_the_preset_finds_distractors_as_appendix_h_says(walk):
+    recall = json.loads((walk.release.folder / "recall.json").read_text())
+    tried = {row["queries"].partition(":")[0]: set() for row in recall}
+    for row in recall:
+        tried[row["queries"].partition(":")[0]].add(row["mode"])
+    by_text = {"image->title", "image->title+summary"}
+    assert tried == {"infoseek": by_text, "viquae": by_text, "evqa": {"image->first-image"}, "mrag": {"image->image"}}
+    for sample in walk.samples.values():
+        question, base = walk.questions[sample.id], walk.bases[sample.source]
+        found = [content(e, walk.release) for e in sample.negatives]
+        if sample.source in ("webqa", "mmdocrag"):
+            assert all(e.origin == "native" for e in sample.negatives)
+            assert [e.rank for e in sample.negatives] == sorted(e.rank for e in sample.negatives)
+        elif sample.source == "mrag":
+            same = {i for page, one in base.images.items() if page.startswith(f"{question.about}_gt") for i in one}
+            images = [i for i in [*(i for one in base.images.values() for i in one), *base.queries - {question.image}]
+                      if i not in same]  # fmt: skip
+            scores = dict(zip(images, recount.nearest(question, images), strict=True))
+            assert [scores[i] for i in found] == sorted((scores[i] for i in found), reverse=True)
+            assert all(scores[i] >= sorted(scores.values(), reverse=True)[19] for i in found)
+            taken = [d for d in walk.drops if d["sample"] == sample.id and d["stage"] == "distractor"]
+            assert len(found) + len(taken) == 20
+        else:
+            opened = recount.pages_of_the_preset(sample.source, question, base)
+            assert all(set(pages_of(what, base)) & opened for what in found)
+            assert all(e.mode.endswith("/text->text") for e in sample.negatives)
+            for e in (*sample.gold, *sample.negatives):
+                assert len(e.text.split()) <= 250
