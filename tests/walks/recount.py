@@ -292,3 +292,63 @@ def pages_of_the_preset(source: str, question: Question, base: Base) -> set[str]
 
 def _opened(image: bytes) -> Image.Image:
     return Image.open(io.BytesIO(image))
+
+
+# --- sources without a base -----------------------------------------------------------------------
+
+
+def simpleqa(folder: Path) -> list[Question]:
+    with (folder / "simple_qa_test_set.csv").open(newline="", encoding="utf-8") as handle:
+        return [
+            Question("", row["problem"], None, (row["answer"],), frozenset(), 0, ()) for row in csv.DictReader(handle)
+        ]
+
+
+def mmmu(folder: Path) -> list[Question]:
+    questions = []
+    for shard in sorted(folder.glob("*/validation-*.parquet")):
+        for row in pq.read_table(shard).to_pylist():
+            options = json.loads(row["options"].replace("'", '"'))
+            answer = options["ABCD".index(row["answer"])] if options else row["answer"]
+            questions.append(
+                Question(row["id"], row["question"], row["image_1"]["bytes"], (answer,), frozenset(), 0, ())
+            )
+    return questions
+
+
+def mmlongbench(folder: Path) -> list[Question]:
+    questions = []
+    for place, row in enumerate(json.loads((folder / "data/samples.json").read_text())):
+        document = folder / "pages" / row["doc_id"].removesuffix(".pdf")
+        gold = tuple((document / f"{page}.png").read_bytes() for page in json.loads(row["evidence_pages"]))
+        accepted = (DECLINES,) if row["answer"] == "Not answerable" else (row["answer"],)
+        questions.append(Question(str(place), row["question"], None, accepted, frozenset(), 0, gold))
+    return questions
+
+
+WITHOUT_BASE: dict[str, Callable[[Path], list[Question]]] = {
+    "simpleqa": simpleqa, "mmmu": mmmu, "mmlongbench": mmlongbench,
+}  # fmt: skip
+
+
+def figures(questions: list[Question], gate: str, context: str) -> dict[str, float]:
+    """SimpleQA's figures: right, declined, right among those attempted, and the harmonic mean of first and third.
+
+    What MMLongBench-Doc says its document does not answer is right when it is declined; its F1 is of the right among
+    the answerable and of the right among the attempted.
+    """
+    said = []
+    for q in questions:
+        asked = {"question": q.text, "choices": [], "images": [q.image] if q.image else [], "evidence": []}
+        if context == "oracle":
+            asked["evidence"] = [{"text": None, "image": page} for page in q.gold]
+        said.append(GATES[gate](asked))
+    right = [s in q.accepted for s, q in zip(said, questions, strict=True)]
+    attempted = [s != DECLINES for s in said]
+    answerable = [DECLINES not in q.accepted for q in questions]
+    hits = sum(r and a for r, a in zip(right, attempted, strict=True))
+    given, recall = hits / max(1, sum(attempted)), hits / sum(answerable)
+    return {
+        "accuracy": sum(right) / len(said), "not attempted": 1 - sum(attempted) / len(said), "given attempted": given,
+        "f1": 2 * given * recall / (given + recall) if hits else 0.0, "n": len(said),
+    }  # fmt: skip

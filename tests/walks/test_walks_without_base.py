@@ -1,0 +1,33 @@
+"""Sources that bring no knowledge base: from their native files through a check and a run to their own figures."""
+
+from __future__ import annotations
+
+import json
+
+import native_miniatures as native
+import pytest
+import recount
+from test_walks import demur
+
+ASKED = {"well-read": "python:native_miniatures:well_read", "half-remembers": "python:native_miniatures:half_remembers"}
+
+
+@pytest.mark.parametrize("source", recount.WITHOUT_BASE)
+def test_its_figures_are_those_counted_again(source, tmp_path):
+    questions = recount.WITHOUT_BASE[source](native.BUILDERS[source](tmp_path / "native"))
+    found = json.loads(demur("sources", "check", source, tmp_path / "native", "--no-published-pins", "--json"))
+    assert found["samples"] == len(questions)
+    demur("run", f"{source}={tmp_path / 'native'}", "--system", *ASKED.values(), "--out", tmp_path / "runs")
+    for gate, system in ASKED.items():
+        run = tmp_path / "runs" / system.replace(":", "-")
+        rows = json.loads(demur("score", run, "--json"))
+        assert {row["context"] for row in rows} >= (
+            {"parametric", "oracle"} if source == "mmlongbench" else {"parametric"}
+        )
+        for row in rows:
+            if row["context"] in ("parametric", "oracle"):
+                told = recount.figures(questions, gate, row["context"])
+                assert {key: row[key] for key in told} == pytest.approx(told)
+                assert (row["ungraded"], row["failed"]) == (0, 0)
+    assert "F1" in demur("score", run)
+    demur("report", run, "-o", tmp_path / "report.html")
