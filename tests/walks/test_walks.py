@@ -106,7 +106,9 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp(name)
     questions, bases = {}, {}
     for source in sources(name):
-        asked, bases[called(source)] = recount.READERS[source](native.BUILDERS[source](folder / source))
+        asked, bases[called(source)] = recount.READERS[source](
+            native.BUILDERS[source](folder / source, 12, 6 if name == "six" else 8)
+        )
         questions |= {q.id: q for q in (q._replace(id=f"{source}:{q.id}") if name == "six" else q for q in asked)}
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe(name)))
     demur("build", folder / "recipe.yaml", "--out", folder / "out")
@@ -136,6 +138,8 @@ def test_the_files_are_sound_and_become_a_pool_an_index_and_distractors(walk):
     demur("pool", "build", *folders, "--documents", "--out", pool,
           *(word for source in walk.sources for word in options(source, f"{source}.")))  # fmt: skip
     assert len((pool / "samples.jsonl").read_text().splitlines()) == len(walk.questions)
+    if len(walk.sources) > 1:
+        return  # each of its sources has its own base in a build
     demur("index", "build", pool, "--out", index, "--encoder", "native_miniatures:sighted", "--chunk", "120:16")
     demur("mine", pool, "--index", index, "--encoder", "native_miniatures:sighted", "--out", walk.folder / "mined")
     for line in (walk.folder / "mined/samples.jsonl").read_text().splitlines():
