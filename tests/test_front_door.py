@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -211,6 +212,44 @@ def test_the_package_report_is_the_function_too(release, tmp_path):
 
     run = demur.evaluate(release, reads, scenarios="oracle", out=tmp_path / "runs")
     assert demur.report(run, tmp_path / "r.html").is_file()
+
+
+@pytest.mark.integration
+def test_the_ten_lines_of_the_readme_run_as_printed(small_demo, tmp_path):
+    """As a script: the demo's release, a model at a server of ours, a small knowledge base, a small recipe."""
+    import yaml
+    from curation_world import GATES, folder
+
+    from demur.testing import running
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [block] = [b for b in text.split("```python\n")[1:] if b.startswith("import demur")]
+    lines = block.partition("```")[0]
+    assert lines.strip() in (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    (tmp_path / "demo-out").symlink_to(small_demo[0])
+    (tmp_path / "kb.jsonl").write_text('{"id": "1", "title": "Vienna", "text": "The Danube flows through Vienna."}\n')
+    folder(tmp_path / "towns")
+    recipe = {
+        "name": "towns", "version": "1.0.0", "sources": [{"name": "generic", "path": str(tmp_path / "towns")}],
+        "gates": GATES, "retrieval": {"encoder": "curation_world:quick", "text": 6, "visual": 2}, "retest": 3,
+        "rules": {"k_min": 2},
+    }  # fmt: skip
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    (tmp_path / "ten.py").write_text(lines.replace("choices=()): ...", "choices=()): return 'I cannot tell.'"))
+    with running(reply=lambda body: "I don't know.") as server:
+        outside = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
+        given = {"OPENAI_BASE_URL": f"http://127.0.0.1:{server.port}/v1", "OPENAI_API_KEY": "x"}
+        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        done = subprocess.run(
+            [sys.executable, "ten.py"],
+            cwd=tmp_path,
+            env={**outside, **given, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "report.html").is_file()
+    assert (tmp_path / "out" / "release" / "manifest.json").is_file()
 
 
 @pytest.mark.integration
