@@ -1,5 +1,5 @@
-import hashlib
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,30 +7,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stub_encoder import StubEncoder
 
-from demur.curation.select import Selection, hard_negatives
+from demur.curation.mine import mine_text
+from demur.curation.select import Selection
 from demur.curation.training import FORMATS, Scored, training_rows
 from demur.errors import UsageError
 from demur.indexing.exact import exact_top, rescore
+from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+
+
+def picked(rows, scores, positives, positive_scores, selection, query="q"):
+    """What `mine_text` takes for one query: (row, score) by rank."""
+    texts = {f"p{r}": Document(id=f"p{r}", title="", text=f"passage {r}") for r in {*rows, *positives} if r >= 0}
+    gold = tuple(Evidence.of(texts[f"p{r}"], Role.GOLD) for r in positives)
+    sample = Sample(id=query, source="x", question="q", answers=AnswerSpec(accepted=(("none",),)), gold=gold)
+    hits = [
+        Hit(document=f"p{row}", score=float(score), rank=rank, index_id="i", mode="text->text")
+        for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
+        if row >= 0
+    ]
+    mined = mine_text(
+        sample, hits, texts, selection=selection, gold_score=min(positive_scores), near=2.0, answers=lambda text: False
+    )
+    return [(int(e.id[1:]), e.score) for e in mined.negatives]
+
+
+def rows_of(*given):
+    return [row for row, _ in picked(*given)]
 
 
 def test_ranks_count_after_removals():
-    rows = np.array([[4, 7, 1, 2, 9, -1]])
-    scores = np.array([[0.9, 0.8, 0.7, 0.6, 0.5, -np.inf]], np.float32)
-    picked = hard_negatives(rows, scores, [[7]], [[0.8]], Selection(2, range_min=1), most_positives=1)
-    assert picked.rows.tolist() == [[1, 2]]
-    picked = hard_negatives(rows, scores, [[7]], [[0.8]], Selection(3, relative_margin=0.1), most_positives=1)
-    assert picked.rows.tolist() == [[1, 2, 9]]
-    picked = hard_negatives(rows, scores, [[7]], [[0.8]], Selection(3, absolute_margin=0.25), most_positives=1)
-    assert picked.rows.tolist() == [[9, -1, -1]]
-    assert picked.scores[0, 1] == -np.inf
-    limits = Selection(3, max_score=0.75, min_score=0.55)
-    assert hard_negatives(rows, scores, [[7]], [[0.8]], limits, most_positives=1).rows.tolist() == [[1, 2, -1]]
+    given = [4, 7, 1, 2, 9, -1], [0.9, 0.8, 0.7, 0.6, 0.5, -np.inf], [7], [0.8]
+    assert rows_of(*given, Selection(2, range_min=1)) == [1, 2]
+    assert rows_of(*given, Selection(3, relative_margin=0.1)) == [1, 2, 9]
+    assert rows_of(*given, Selection(3, absolute_margin=0.25)) == [9]
+    assert rows_of(*given, Selection(3, max_score=0.75, min_score=0.55)) == [1, 2]
 
 
 def test_the_margin_is_from_the_lowest_positive():
-    rows, scores = np.array([[1, 2, 3, 4]]), np.array([[0.9, 0.7, 0.5, 0.3]], np.float32)
-    selection = Selection(2, absolute_margin=0.0)
-    assert hard_negatives(rows, scores, [[1, 3]], [[0.9, 0.5]], selection, most_positives=2).rows.tolist() == [[4, -1]]
+    given = [1, 2, 3, 4], [0.9, 0.7, 0.5, 0.3], [1, 3], [0.9, 0.5]
+    assert rows_of(*given, Selection(2, absolute_margin=0.0)) == [4]
 
 
 @given(st.integers(1, 5), st.integers(0, 12), st.integers(0, 99))
@@ -45,21 +60,6 @@ def test_random_picks_depend_on_seed_and_query_alone(wanted, count, seed):
 def test_random_differs_by_query():
     selection = Selection(3, sampling="random")
     assert len({tuple(selection.pick(50, f"q{i}")) for i in range(20)}) > 10
-
-
-def test_blocks_do_not_matter():
-    rng = np.random.default_rng(0)
-    scores = -np.sort(-rng.random((40, 20), dtype=np.float32), axis=1)
-    rows = np.stack([rng.permutation(100)[:20] for _ in range(40)])
-    positives = [[int(r[3])] for r in rows]
-    selection = Selection(4, relative_margin=0.1, sampling="random")
-    names = [f"q{i}" for i in range(40)]
-    given = (rows, scores, positives, [[0.9]] * 40)
-    whole = hard_negatives(*given, selection, most_positives=1, queries=names)
-    for i in range(40):
-        part = [part[i : i + 1] for part in given]
-        one = hard_negatives(*part, selection, most_positives=1, queries=names[i : i + 1])
-        assert one.rows.tolist() == whole.rows[i : i + 1].tolist()
 
 
 @pytest.mark.parametrize(
@@ -106,19 +106,6 @@ class _Model:
         return (torch.as_tensor(a) * torch.as_tensor(b)).sum(-1)
 
 
-class _CrossEncoder:
-    """Scores of its own for each pair, 0 to 1."""
-
-    @staticmethod
-    def score(anchor, passage):
-        return int(hashlib.sha256(f"{anchor}|{passage}".encode()).hexdigest()[:6], 16) / 16**6
-
-    def predict(self, pairs, **_):
-        import torch
-
-        return torch.tensor([self.score(*pair) for pair in pairs])
-
-
 GRID = [
     {},
     {"range_min": 2},
@@ -162,37 +149,27 @@ def mined():
         )  # fmt: skip
         given = {"sampling" if key == "sampling_strategy" else key: value for key, value in options.items()}
         selection = Selection(**given)
-        rescored = "cross_encoder" in more and (selection.by_margin or {"max_score", "min_score"} & set(options))
         vectors = model.encode_query(corpus)
         names = list(dict.fromkeys(anchors))
         queries = model.encode_query(names)
         positives = [[corpus.index(g) for a, g in zip(anchors, golds, strict=True) if a == name] for name in names]
         most = max(map(len, positives))
-        depth = selection.depth(most, rescored="cross_encoder" in more)
-        found = exact_top(queries, vectors, min(300, depth), largest_norm=1.0001)
+        found = exact_top(queries, vectors, min(300, selection.depth(most)), largest_norm=1.0001)
+        selection = replace(selection, range_max=selection.last_rank(most))
         wide = [np.array(own, dtype=np.int64)[None] for own in positives]
         gold_scores = [rescore(queries[i : i + 1], vectors, own)[0].tolist() for i, own in enumerate(wide)]
-        by_search = found.scores
-        if rescored:
-            by_search = np.array(
-                [[_CrossEncoder.score(n, corpus[r]) for r in line] for n, line in zip(names, found.rows, strict=True)],
-                dtype=np.float32,
+        ours = [
+            picked(line.tolist(), scored.tolist(), own, own_scores, selection, name)
+            for name, line, scored, own, own_scores in zip(
+                names, found.rows, found.scores, positives, gold_scores, strict=True
             )
-            gold_scores = [
-                [_CrossEncoder.score(n, corpus[r]) for r in own] for n, own in zip(names, positives, strict=True)
-            ]
-        ours = hard_negatives(
-            found.rows, by_search, [[]] * 40 if more.get("include_positives") else positives, gold_scores, selection,
-            most_positives=most, queries=names, rescored="cross_encoder" in more,
-        )  # fmt: skip
+        ]
         rows = []
-        for name, own, own_scores, line, line_scores in zip(
-            names, positives, gold_scores, ours.rows, ours.scores, strict=True
-        ):
+        for name, own, own_scores, line in zip(names, positives, gold_scores, ours, strict=True):
             rows += training_rows(
                 name,
                 [Scored(corpus[r], s) for r, s in zip(own, own_scores, strict=True)],
-                [Scored(corpus[r], float(s)) for r, s in zip(line, line_scores, strict=True) if r >= 0],
+                [Scored(corpus[r], s) for r, s in line],
                 format, wanted=selection.num_negatives, scores=scores, columns=(first, second),
             )  # fmt: skip
         return list(theirs), rows
@@ -227,32 +204,6 @@ def test_rows_equal_those_of_sentence_transformers(mined, options, use_faiss, po
 def test_every_format_has_their_rows(mined, options, format, scores):
     same_rows(*mined(3, options, format, scores))
     same_rows(*mined(3, options, format, scores, columns=("question", "answer")))
-
-
-@pytest.mark.reference
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("options", [{}, {"range_min": 1}, {"max_score": 0.7}, {"relative_margin": 0.1}])
-def test_positives_among_the_candidates(mined, options):
-    theirs, ours = mined(3, options, "n-tuple", include_positives=True)  # they know no other format then
-    same_rows(theirs, ours)
-    if not options:
-        assert any(row["positive"] in (row["negative_1"], row["negative_2"], row["negative_3"]) for row in ours)
-
-
-@pytest.mark.reference
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"relative_margin": 0.05},
-        {"absolute_margin": 0.2, "range_min": 1},
-        {"max_score": 0.8},
-        {"min_score": 0.3, "num_negatives": 4},
-    ],
-)
-def test_scores_of_a_cross_encoder(mined, options):
-    same_rows(*mined(3, options, cross_encoder=_CrossEncoder()))
 
 
 @pytest.mark.reference
