@@ -94,11 +94,11 @@ class Evidence(Record):
     """native: shipped by the source. mined: found by demur."""
     level: Literal["passage", "section", "article", "page", "image", "quote"] = "passage"
     index_id: str = ""
-    """Mined only: the index that found it."""
+    """The index that found it; of gold evidence, the one that it lies in."""
     mode: str = ""
     """Mined only: how it was asked (``image->image``, ``image->title``, ``text->text``, ``lexical`` ...)."""
     rank: int | None = None
-    """Mined only: 1 is the best."""
+    """1 is the best: in the search that found it, or in its source's own order."""
     score: float | None = None
 
     @classmethod

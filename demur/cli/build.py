@@ -104,6 +104,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from demur.curation.separation import telling
+
     console = Console()
     table = Table(title="Funnel", title_justify="left")
     for head in ("stage", "entered", "kept", "left because"):
@@ -124,6 +126,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         f"verdicts used: {built.used:,}; Algorithm 1 asks {built.algorithm1:,} for the same release{share}",
         highlight=False,
     )
+    for line in telling(release.manifest.get("separation") or ()):
+        sys.stdout.write(harmless(f"finding: {line}\n"))
     if built.held:
         console.print(
             f"[bold]held out: {built.held:,} samples[/] - a verdict could not be had; where no answer came, the same "

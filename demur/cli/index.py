@@ -33,10 +33,10 @@ options such as ?precision=fp16&batch=256 follow a question mark (half precision
 A build that was killed goes on when the same command is given again; a document that crashed it is then found and
 left out. --skip-bad lists what it leaves out in skipped.jsonl; without it all bad documents are named in one error."""
 
-SEARCH = """modes: image-to-title (T), image-to-title+summary (T+S) and text-to-title find pages; image-to-image and
-text-to-image find images; text-to-text (dense), lexical (BM25) and fused (both) find passages; FIRST/text-to-text and
-FIRST/lexical open the pages that FIRST finds and rank their passages by the text. Without --mode: fused for a text,
-image-to-image for an image, image-to-title/text-to-text for both."""
+SEARCH = """modes: image-to-title (T), image-to-title+summary (T+S) and text-to-title find pages; image-to-image,
+image-to-first-image (of each page) and text-to-image find images; text-to-text (dense), lexical (BM25) and fused
+(both) find passages; FIRST/text-to-text and FIRST/lexical open the pages that FIRST finds and rank their passages by
+the text. Without --mode: fused for a text, image-to-image for an image, image-to-title/text-to-text for both."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import demur
 from demur.answers import normalise
@@ -71,10 +71,10 @@ class Documents:
                     if part["source"] == source:
                         yield Document.model_validate_json(line)
 
-    def count(self, source: str) -> int:
-        """How many `of` gives."""
+    def count(self, source: str, kind: Literal["documents", "texts", "images"] = "documents") -> int:
+        """How many `of` gives, in all or with text or an image."""
         parts = read_json(self._pool.root / "pool.json")["parts"]
-        return sum(part["documents"] for part in parts if part["source"] == source)
+        return sum(part[kind] for part in parts if part["source"] == source)
 
 
 class Drawn(NamedTuple):

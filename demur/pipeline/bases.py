@@ -20,7 +20,7 @@ from typing import Any
 from demur.answers import holds
 from demur.curation.draw import Drawn
 from demur.curation.leaks import Leaks
-from demur.curation.mine import SUBJECTS, CrossEncoder
+from demur.curation.mine import SUBJECTS, CrossEncoder, subjects_of
 from demur.curation.pool import ALL
 from demur.curation.recipe import BuildRecipe, RetrievalSpec
 from demur.documents import Documents
@@ -30,7 +30,7 @@ from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.lineage import Gold, Shelf, document_of, page_of, unprefixed
-from demur.pipeline.mining_plan import open_cross_encoder
+from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Document, Evidence, ImageRef, Role, Sample
 from demur.retrieval.search import Searcher
@@ -79,7 +79,9 @@ class Base:
         return self.chunker.told if self.chunker is not None else ""
 
 
-def open_bases(plan: BuildRecipe, pool: Drawn, *, base: Path, encoder: Encoder | None = None) -> dict[str, Base]:
+def open_bases(
+    plan: BuildRecipe, pool: Drawn, *, base: Path, encoder: Encoder | None = None, for_plan: bool = False
+) -> dict[str, Base]:
     """What the recipe's Stage II will need, source by source: encoders, tokenizers, indexes that are there already.
 
     Args:
@@ -87,6 +89,7 @@ def open_bases(plan: BuildRecipe, pool: Drawn, *, base: Path, encoder: Encoder |
         pool: what it draws.
         base: folder that the recipe's relative paths start from.
         encoder: opened already, for the recipe's common name; by name when None.
+        for_plan: of these only what says how gold will be shown; nothing is asked of an index.
 
     Raises:
         UsageError: an encoder or tokenizer cannot be had, or an index does not fit; MissingExtra, its packages are not
@@ -101,8 +104,14 @@ def open_bases(plan: BuildRecipe, pool: Drawn, *, base: Path, encoder: Encoder |
         return known[name]
 
     found: dict[str, Base] = {}
-    for source, how in settled(plan, pool).items():
-        one = Base(source, how, pool.prefix_of(source))
+    for source, (how, lacking) in _settled(plan, pool).items():
+        one = Base(source, how, pool.prefix_of(source), notes=lacking)
+        if (
+            lacking
+            and not how.mines
+            and not (how.adopts and any(s.negatives for s in pool.samples if s.source == source))
+        ):
+            raise none_can_be_mined(source, lacking)
         found[source] = one
         if not how.mines:
             continue
@@ -111,26 +120,51 @@ def open_bases(plan: BuildRecipe, pool: Drawn, *, base: Path, encoder: Encoder |
                 "a pool of several sources: their distractors would be sought in one knowledge base for all",
                 item=source, cure="name it once for each of them in the recipe, with options: {source: NAME}",
             )  # fmt: skip
+        if how.chunk:
+            one.chunker = open_chunker(how.chunk, how.tokenizer, base)
+        if for_plan:
+            continue
         one.encoder = opened(how.encoder)
         one.text_encoder = opened(how.text_encoder) if how.text_encoder else None
         if how.cross_encoder:
             if how.cross_encoder not in judges:
                 judges[how.cross_encoder] = open_cross_encoder(how.cross_encoder)
             one.cross_encoder = judges[how.cross_encoder]
-        if how.chunk:
-            one.chunker = open_chunker(how.chunk, how.tokenizer, base)
         if how.index:
             one.searcher = _users(one, base / how.index, pool)
+            if how.query_images and not any(map(subjects_of, _some(one.searcher.documents))):
+                one.notes.append("query_images: the index holds none of the images that are asked about")
     return found
+
+
+def none_can_be_mined(source: str, lacking: Sequence[str]) -> UsageError:
+    """What ends a build that asks of a knowledge base only what it does not hold."""
+    return UsageError(
+        f"no distractor can be mined: {'; '.join(lacking)}", item=source,
+        cure="ask for kinds that its knowledge base holds (retrieval.text, lexical, visual)",
+    )  # fmt: skip
 
 
 def settled(plan: BuildRecipe, pool: Drawn) -> dict[str, RetrievalSpec]:
     """Source -> how its distractors are found, with ``negatives`` decided by whether it ships any."""
+    return {source: how for source, (how, _) in _settled(plan, pool).items()}
+
+
+def _settled(plan: BuildRecipe, pool: Drawn) -> dict[str, tuple[RetrievalSpec, list[str]]]:
+    """As `settled`, without kinds of which a knowledge base has none; and what is not sought for that, in words."""
     every = Counter(s.source for s in pool.samples)
     shipped = Counter(s.source for s in pool.samples if s.negatives)
-    return {
-        name: plan.retrieval_of(spec).settled(shipped[name] / max(1, every[name])) for name, spec in pool.specs.items()
-    }
+    found: dict[str, tuple[RetrievalSpec, list[str]]] = {}
+    for name, spec in pool.specs.items():
+        how = plan.retrieval_of(spec).settled(shipped[name] / max(1, every[name]))
+        lacking: list[str] = []
+        if how.mines and not how.index:
+            modes = ["text->text", "lexical"] if pool.documents.count(name, "texts") else []
+            modes += ["image->image"] if how.query_images or pool.documents.count(name, "images") else []
+            there, lacking = MiningPlan.of(how).within(modes)
+            how = how.model_copy(update={kind: n for kind, n in there.quotas.items()})
+        found[name] = how, lacking
+    return found
 
 
 def _users(base: Base, folder: Path, pool: Drawn) -> Searcher:
@@ -149,8 +183,8 @@ def _users(base: Base, folder: Path, pool: Drawn) -> Searcher:
         assert encoder is not None  # it is mined
         return Searcher(folder, encoder, text_encoder=base.text_encoder, prefix=base.prefix, stored=stored)
 
-    ids, name = Documents(folder / "documents"), f"{base.source}:"
-    pooled = {ids.id(row).startswith(name) for row in {0, len(ids) // 2, len(ids) - 1} if row in range(len(ids))}
+    name = f"{base.source}:"
+    pooled = {document.id.startswith(name) for document in _some(Documents(folder / "documents"))}
     searcher = opened(name if pooled == {True} else "")
     with_gold = [s for s in pool.samples if s.source == base.source and s.gold]
     if len(pooled) > 1 or (with_gold and not any(Gold(s.gold).pages_in(searcher) for s in with_gold)):
@@ -160,6 +194,11 @@ def _users(base: Base, folder: Path, pool: Drawn) -> Searcher:
             item=str(folder), cure=f"build one of that source: demur index build {base.source}=FOLDER --out INDEX",
         )  # fmt: skip
     return searcher
+
+
+def _some(documents: Documents) -> Iterator[Document]:
+    """The first, middle and last documents of an index: what was appended to a base stands at its end."""
+    yield from (documents.at(row) for row in sorted({0, len(documents) // 2, len(documents) - 1}) if row >= 0)
 
 
 # --- gold at the cut of its base -----------------------------------------------------------------
@@ -191,7 +230,7 @@ def gold_at_the_cut(pool: Drawn, bases: Mapping[str, Base], steps: Steps = QUIET
     for source, base in bases.items():
         samples = [s for s in pool.samples if s.source == source]
         base.gold.clear()
-        if not base.how.mines:
+        if not base.how.mines or (base.how.index and base.searcher is None):
             continue
         shelf: Shelf = base.searcher if base.searcher is not None else _shelf(pool, base, samples, steps)
         for sample in samples:

@@ -27,7 +27,7 @@ from demur.curation.gate import Label
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.errors import UsageError
 from demur.pipeline.askable import Askable, Skips, all_can_be_asked, askable
-from demur.pipeline.bases import settled
+from demur.pipeline.bases import gold_at_the_cut, open_bases, settled
 from demur.pipeline.curate import enough_candidates, gate_opener, gates_of
 from demur.pipeline.panel import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
 from demur.pipeline.parts import open_judge
@@ -170,6 +170,7 @@ def plan_build(
     given = _rates(rates or {}, specs)
     pool = draw(plan.sources, out / "build" / "pool", base=base, seed=plan.seed, skip_bad=skip_bad)
     enough_candidates(plan, pool)
+    pool = gold_at_the_cut(pool, open_bases(plan, pool, base=base, for_plan=True))
     gates, skips = gates_of(specs), _skips(plan, pool)
     if not skip_bad:
         all_can_be_asked(plan, pool, gates, skips)

@@ -12,8 +12,7 @@ from demur.curation.draw import Drawn
 from demur.curation.leaks import Leaks, adopted
 from demur.curation.near import NEAR_OF
 from demur.curation.recipe import BuildRecipe
-from demur.errors import UsageError
-from demur.pipeline.bases import Base
+from demur.pipeline.bases import Base, none_can_be_mined
 from demur.pipeline.mining import mine_samples
 from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.routes import choose_routes, told, try_images, tune_probes
@@ -55,13 +54,10 @@ def mine_pool(
         asked_of = [s for s in pool.samples if s.source == source]
         wanted = MiningPlan.of(base.how, seed=plan.seed, cross_encoder=base.cross_encoder)
         how, lacking = wanted.within(base.searcher.modes, pictured=any(s.images for s in asked_of))
-        base.notes[:] = lacking
+        base.notes += [line for line in lacking if line not in base.notes]
         if lacking and not any(how.quotas.values()) and not (how.adopts and any(s.negatives for s in todo)):
-            raise UsageError(
-                f"no distractor can be mined: {'; '.join(lacking)}", item=source,
-                cure="ask for kinds that its knowledge base holds (retrieval.text, lexical, visual)",
-            )  # fmt: skip
-        for line in lacking:
+            raise none_can_be_mined(source, lacking)
+        for line in base.notes:
             steps.warn(f"{source}: {line}")
         tried, unread = try_images(base.searcher, pool.root, how)
         if unread:

@@ -323,6 +323,9 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
     how = {**ENCODERS, "text": 4, "visual": 5, "negatives": "mined"}
     told = demur("build", written(tmp_path, [{"name": "mrag", "path": "mrag"}], retrieval=how), "--out", tmp_path / "c")
     assert "4 text distractors each are asked for, and its knowledge base holds no texts" in " ".join(told.split())
+    reads = [{**native.HERE.text_only, "name": "reads"}]  # what it cannot be asked is nothing that is sought
+    demur("build", written(tmp_path, beir, gates=reads), "--out", tmp_path / "d")
+    assert all(s.negatives for s in of(Release.open(tmp_path / "d/release"), "beir"))
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,8 @@ class _Part:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.samples = self.documents = 0
+        self.texts = self.images = 0
+        """Documents with text, and with an image."""
         self.hashes = {"documents": sha256(), "samples": sha256()}
         self.noted = 0
         """Lines of the adapter's problems that were taken over."""
@@ -159,6 +161,8 @@ class _Part:
             "source": self.source.name,
             "samples": self.samples,
             "documents": self.documents,
+            "texts": self.texts,
+            "images": self.images,
             **{f"sha256_of_{what}": sha.hexdigest() for what, sha in self.hashes.items()},
         }
 
@@ -296,6 +300,8 @@ class _Writer:
                 continue
             self._documents[source.name] += 1
             part.documents += 1
+            part.texts += bool(document.text and document.text.strip())
+            part.images += document.image is not None
             part.hashes["documents"].update(line[:-1])
             yield line
         self._note(part)
