@@ -37,8 +37,9 @@ class DemurError(Exception):
 
     def __init__(self, message: str, *, item: str = "", cure: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.item = item
+        # what strangers wrote is part of many: half a character (a lone surrogate) could be printed and kept nowhere
+        self.message = message.encode("utf-8", "replace").decode()
+        self.item = item.encode("utf-8", "replace").decode()
         self.cure = cure
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import threading
@@ -48,6 +49,31 @@ def digest(value: Any, length: int = 64) -> str:
     """SHA-256 of the canonical JSON of ``value`` (of the bytes, when bytes are given), lower-case hex."""
     data = value if isinstance(value, bytes) else canonical(value).encode()
     return hashlib.sha256(data).hexdigest()[:length]
+
+
+def unstorable(record: BaseModel) -> str:
+    """Why a record can be kept in no file; "" when it can.
+
+    Half a character (a lone surrogate) is no text, NaN and infinity are not JSON, and a whole number beyond 64 bits
+    fits no column of a table.
+    """
+    left: list[Any] = [record.model_dump()]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return "it holds half a character (a lone surrogate)"
+        elif isinstance(value, float) and not math.isfinite(value):
+            return f"it holds the number {value}"
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return "it holds a whole number beyond 64 bits"
+        elif isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            left += value
+    return ""
 
 
 def file_digest(path: Path) -> str:

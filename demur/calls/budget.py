@@ -107,6 +107,8 @@ class _Pot:
         self.own = 0
         """Spent and set aside without a log."""
         self.reserved = 0
+        self.over = 1.0
+        """The most that a reply cost, as a multiple of what its call could cost by all that was known before."""
         self.in_flight = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
 
@@ -175,26 +177,37 @@ class Budget:
         """
         return (self._pot.total() - self._pot.reserved) / _PER_DOLLAR
 
-    async def reserve(self, most: float) -> None:
-        """Set money aside for one attempt.
+    async def reserve(self, most: float) -> float:
+        """Set money aside for one attempt; returns how much, for `settle`.
+
+        A server may charge for more than was asked for (it does not heed ``max_tokens``, or counts otherwise). The
+        first such reply tells; from then on as many times more is set aside for every call, so that at most what was in
+        flight at that moment passes the budget.
 
         Args:
-            most: US dollars that it cannot pass.
+            most: US dollars that it cannot pass, by what is asked for.
 
         Raises:
             BudgetReached: it does not fit, and nothing in flight could make room.
             StorageError: the log cannot be written.
         """
-        pot, wanted = self._pot, _whole(most)
+        pot = self._pot
         while True:
+            wanted = _whole(most * pot.over)
             if pot.fits(wanted):
                 pot.add(self._label, wanted)
                 if pot.fits(0):  # else another process set its own aside at the same moment
                     break
                 pot.add(self._label, -wanted)
             if not pot.in_flight:
+                why = f"the next call may cost up to ${wanted / _PER_DOLLAR:.4f}"
+                if pot.over > 1:
+                    why += (
+                        f" - replies cost up to {pot.over:.1f} times what was asked for: the server counts more tokens "
+                        "than max_tokens allows, which is not known before its first replies"
+                    )
                 raise BudgetReached(
-                    f"stopped at ${self.spent:.4f} of ${pot.money or 0:.4f}: the next call may cost up to ${most:.4f}",
+                    f"stopped at ${self.spent:.4f} of ${pot.money or 0:.4f}: {why}",
                     cure="run the same command with a larger budget; replies already paid for are kept",
                 )
             waiter = asyncio.get_running_loop().create_future()
@@ -202,9 +215,15 @@ class Budget:
             await waiter
         pot.reserved += wanted
         pot.in_flight += 1
+        return wanted / _PER_DOLLAR
 
-    def settle(self, reserved: float, cost: float) -> None:
+    def settle(self, reserved: float, cost: float, most: float | None = None) -> None:
         """The attempt ended: give its reservation back and note what it cost, in US dollars.
+
+        Args:
+            reserved: as `reserve` returned it.
+            cost: what it did cost.
+            most: what `reserve` was asked for; ``reserved`` when None.
 
         Raises:
             StorageError: the log cannot be written.
@@ -212,6 +231,8 @@ class Budget:
         pot, was = self._pot, _whole(reserved)
         pot.in_flight -= 1
         pot.reserved -= was
+        if 0 < (most if most is not None else reserved) < cost:
+            pot.over = max(pot.over, cost / (most if most is not None else reserved))
         try:
             pot.add(self._label, _whole(cost) - was)
         finally:

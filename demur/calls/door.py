@@ -293,11 +293,10 @@ class Door:
             started = clock()
             deadline = deadline or started + retry.deadline_s
             cost = 0.0
-            reserved = False
+            reserved: float | None = None
             try:
                 if self._budget is not None:
-                    await self._budget.reserve(most)
-                    reserved = True
+                    reserved = await self._budget.reserve(most)
                 attempts += 1
                 self.counts.sent += 1
                 flight.sending = True
@@ -334,8 +333,8 @@ class Door:
                 wait = 0.0
             finally:
                 flight.sending = False
-                if reserved and self._budget is not None:
-                    self._budget.settle(most, cost)
+                if reserved is not None and self._budget is not None:
+                    self._budget.settle(reserved, cost, most)
                 fleet.give_back(lane)
             if wait:
                 await asyncio.sleep(wait)

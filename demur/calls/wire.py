@@ -16,7 +16,7 @@ from typing import Any
 
 from demur.errors import CallError, ItemError, PermanentError, TransientError, UsageError
 from demur.records import ImagePart, ImageRef, Message, Request, Response, TextPart, TokenLogprob, Usage
-from demur.store import seed_of
+from demur.store import seed_of, unstorable
 
 _OURS = frozenset({"model", "messages", "stream", "n"})
 _FLOOR_LOGPROB = -9999.0
@@ -167,15 +167,31 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
     )
 
 
+_MOST_TOKENS = 10**12
+"""More than any model reads; the sums of a million such replies still fit 64 bits."""
+
+
+class _Malformed(ValueError):
+    """What a reply says where something else belongs."""
+
+
 def _count(value: Any) -> int:
-    return max(int(value), 0) if isinstance(value, (int, float)) and math.isfinite(value) else 0
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _MOST_TOKENS:
+        raise _Malformed(f"its usage counts {str(value)[:40]!r} tokens")
+    return max(int(value), 0)
 
 
 def _usage(reply: Mapping[str, Any]) -> Usage:
     found = reply.get("usage")
     if not found:
         return Usage()
+    if not isinstance(found, dict):
+        raise _Malformed(f"its usage is a {type(found).__name__}")
     prompt, completion = found.get("prompt_tokens_details") or {}, found.get("completion_tokens_details") or {}
+    if not isinstance(prompt, dict) or not isinstance(completion, dict):
+        raise _Malformed("the details of its usage are no objects")
     return Usage(
         prompt=_count(found.get("prompt_tokens")),
         completion=_count(found.get("completion_tokens")),
@@ -191,8 +207,17 @@ def usage_of(raw: str) -> Usage:
 
 def _text_of(content: Any) -> str:
     if isinstance(content, list):
-        return "".join(str(p.get("text", "")) for p in content if isinstance(p, dict) and p.get("type") == "text")
+        parts = (p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text")
+        return "".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else ""
+
+
+def _confidence(value: Any) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise _Malformed(f"its confidence is {str(value)[:40]!r}, not a number from 0 to 1")
+    return float(value)
 
 
 def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False) -> Response:
@@ -201,47 +226,54 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
     A refusal is an answer. A reply that has thinking but was cut off before its answer is returned with empty
     ``text`` and its ``finish_reason``: asking again would only pay again.
 
+    This is the one place where replies are checked, whoever they are from: what passes can be kept in every file.
+
     Raises:
-        Fault: not JSON or not of the shape of a chat completion (``broken``); no choice, or one with neither
-            text, refusal nor thinking (``empty``).
+        Fault: not JSON, not of the shape of a chat completion, or with text or numbers that no file can hold
+            (``broken``); no choice, or one with neither text, refusal nor thinking (``empty``).
         ItemError: the content filter left nothing of the answer.
     """
     try:
         reply = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _broken(f"the reply is not JSON: {_excerpt(raw)!r}") from error
     try:
+        usage = _usage(reply)
         choices = reply["choices"]
         if not choices:
             raise _empty("the reply has no choices")
         choice = choices[0]
         message = choice["message"]
-        finish = str(choice.get("finish_reason") or "")
+        finish = str(choice.get("finish_reason") or "")[:100]
         thought, text = split_thinking(_text_of(message.get("content")))
-        reasoning = message.get("reasoning_content") or message.get("reasoning") or thought
+        reasoning = _text_of(message.get("reasoning_content") or message.get("reasoning")) or thought
         if not text.strip() and message.get("refusal"):
-            text, finish = str(message["refusal"]), finish or "refusal"
+            text, finish = _text_of(message["refusal"]), finish or "refusal"
         if not text.strip() and not reasoning:
             if finish == "content_filter":
                 raise ItemError(
                     "the content filter withheld the answer", cure="leave the item out, or ask another model"
                 )
             raise _empty(f"the reply is empty (finish reason {finish or 'not given'})")
-        confidence = message.get("confidence")
-        return Response(
+        found = Response(
             text=text,
-            reasoning=str(reasoning),
-            confidence=None if confidence is None else float(confidence),
+            reasoning=reasoning,
+            confidence=_confidence(message.get("confidence")),
             logprobs=_logprobs(choice) if choice.get("logprobs") else (),
-            usage=_usage(reply),
+            usage=usage,
             finish_reason=finish,
             served_by=served_by,
             latency_s=latency_s,
             cached=cached,
             cuts=tuple(map(str, message.get("cuts") or ())),
         )
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        if why := unstorable(found):
+            raise _Malformed(why)
+    except _Malformed as error:
+        raise _broken(f"the reply is malformed, {error}: {_excerpt(raw)!r}") from error
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise _broken(f"the reply is not a chat completion: {_excerpt(raw)!r}") from error
+    return found
 
 
 def reply_of(answer: Response, model: str) -> str:
@@ -300,22 +332,22 @@ _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", r
 
 def _excerpt(raw: str | bytes, most: int = 160) -> str:
     text = raw[: most * 4].decode("utf-8", "replace") if isinstance(raw, bytes) else raw
-    return " ".join(text[:most].split())
+    return " ".join(text[:most].encode("utf-8", "replace").decode().split())
 
 
 def error_message(raw: str | bytes) -> str:
     """What a server says in its error body, in one line of at most 300 characters."""
     try:
         found = json.loads(raw)
-    except ValueError:
-        return _excerpt(raw)
-    if isinstance(found, dict):
-        inner = found.get("error", found)
-        if isinstance(inner, dict):
-            code = inner.get("code") or inner.get("type") or ""
-            said = str(inner.get("message") or inner.get("detail") or inner)
-            return _excerpt(f"{said} [{code}]" if isinstance(code, str) and code else said, 300)
-        return _excerpt(str(inner), 300)
+        if isinstance(found, dict):
+            inner = found.get("error", found)
+            if isinstance(inner, dict):
+                code = inner.get("code") or inner.get("type") or ""
+                said = str(inner.get("message") or inner.get("detail") or inner)
+                return _excerpt(f"{said} [{code}]" if isinstance(code, str) and code else said, 300)
+            return _excerpt(str(inner), 300)
+    except (ValueError, RecursionError):
+        pass
     return _excerpt(raw)
 
 
@@ -339,7 +371,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     if given:
         try:
             return max(parsedate_to_datetime(given).timestamp() - time(), 0.0)
-        except ValueError:
+        except (ValueError, TypeError, IndexError, OverflowError):
             return None
     return None
 

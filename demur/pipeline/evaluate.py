@@ -12,19 +12,20 @@ changed back, the earlier folder is taken up again.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
+
+from pydantic import ValidationError
 
 from demur import __version__
 from demur.calls.run import run_sync
 from demur.code import code_digest
-from demur.errors import UsageError
+from demur.errors import DemurError, UsageError
+from demur.pipeline.grading import Grading
 from demur.records import (
     AnswerSpec,
     Ask,
@@ -50,6 +51,7 @@ from demur.store import (
     read_json,
     read_jsonl,
     storage_errors,
+    unstorable,
     write_json,
     write_records,
 )
@@ -138,17 +140,14 @@ async def grade_all(
     async def one(task: Task) -> Graded:
         response = known.get(task.ask.id)
         if response is None:
-            response = await system.answer(task.ask)
+            response = await answer_of(system, task.ask)
             on_answer(task, response)
-        verdict = await loop.run_in_executor(grading, judge.grade, task.ask, response, task.sample.answers)
-        if inspect.isawaitable(verdict):
-            verdict = await verdict
+        verdict = await grading.verdict(task.ask, response, task.sample.answers)
         gate.release()
         return Graded(task, response, verdict)
 
-    loop = asyncio.get_running_loop()
+    grading = Grading(judge)
     running: list[asyncio.Task[Graded]] = []
-    grading = ThreadPoolExecutor(1, thread_name_prefix="demur judge")  # one: a judge need not know of threads
     try:
         async with asyncio.TaskGroup() as group:
             for task in tasks:
@@ -159,8 +158,27 @@ async def grade_all(
     except* Exception as errors:  # the group wraps what ended it; the first is what happened
         raise errors.exceptions[0] from None
     finally:
-        grading.shutdown(wait=False, cancel_futures=True)
+        grading.close()
     return [task.result() for task in running]
+
+
+async def answer_of(system: System, ask: Ask) -> Response:
+    """A system's answer; what a stranger's raises, or returns that no file can hold, is this question's error.
+
+    Raises:
+        DemurError: no question will be answered.
+    """
+    try:
+        response: Any = await system.answer(ask)
+    except DemurError:
+        raise
+    except Exception as error:
+        told = f"the system raised {type(error).__name__}: {error}"
+        return Response(error=" ".join(told.encode("utf-8", "replace").decode().split())[:1000])
+    if not isinstance(response, Response):
+        return Response(error=f"the system returned {type(response).__name__}, not a response")
+    why = unstorable(response)
+    return Response(error=f"the answer is malformed, {why}") if why else response
 
 
 def _kept(response: Response) -> Response:
@@ -473,7 +491,10 @@ def _journal(path: Path) -> dict[str, Response]:
         return {}
     found: dict[str, Response] = {}
     for _, line in read_jsonl(path, Problems()):
-        response = Response.model_validate(line["response"])
-        if not response.error:
-            found[str(line["ask"])] = response
+        try:
+            answer = Answer.model_validate(line)
+        except ValidationError:
+            continue
+        if not answer.response.error and not unstorable(answer):
+            found[answer.ask] = answer.response
     return found

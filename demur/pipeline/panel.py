@@ -9,20 +9,19 @@ gates are added and when other questions change.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.curation.funnel import Probe, Stage
 from demur.curation.gate import Label
 from demur.curation.recipe import GateSpec
-from demur.errors import DemurError, TransientError, UsageError
-from demur.pipeline.evaluate import Judge, close_judge, judge_code
+from demur.errors import TransientError, UsageError
+from demur.judge.rules import RuleJudge
+from demur.pipeline.evaluate import Judge, answer_of, close_judge, judge_code
+from demur.pipeline.grading import Grading
 from demur.records import Ask, Response, Sample, Status, Verdict
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe, single
@@ -180,7 +179,7 @@ class Panel:
                 self._known[line.key] = line.told
         self._resumed = bool(self._known)
         self._had = frozenset(self._known)
-        self._grading = ThreadPoolExecutor(1, thread_name_prefix="demur judge")
+        self._grading = Grading(judge)
         self._journal = JsonlLog(journal)
         self._free = {name: asyncio.Semaphore(each) for name in specs}
 
@@ -201,7 +200,7 @@ class Panel:
     async def close(self) -> None:
         """Close the journal and every system."""
         self._journal.close()
-        self._grading.shutdown(wait=False, cancel_futures=True)
+        self._grading.close()
         for system in self._systems.values():
             await system.close()
         await close_judge(self._judge)
@@ -275,10 +274,10 @@ class Panel:
         """
         response, told = Response(), Told(Label.UNGRADED, "", "")
         for chance in (draw, draw + REASKED if draw == 0 else draw):
-            response = await self.system(gate, chance).answer(ask)
+            response = await answer_of(self.system(gate, chance), ask)
             verdict = await self._graded(ask, response, sample)
             told = Told(Label.UNGRADED, response.text[:300], _why(verdict, response))
-            if verdict is not None and verdict.status is Status.GRADED and verdict.outcome is not None:
+            if verdict.status is Status.GRADED and verdict.outcome is not None:
                 self._failures[gate] = 0
                 return Told(Label(verdict.outcome.value), response.text[:300], verdict.reason), True
         if response.error and len(self.errors) < ERRORS_KEPT:
@@ -292,26 +291,14 @@ class Panel:
             )
         return told, not response.error
 
-    async def _graded(self, ask: Ask, response: Response, sample: Sample) -> Verdict | None:
-        try:
-            if len(response.text) > SHORT_ANSWER or self._judge_key[1]:  # long work holds up everybody's connections
-                loop = asyncio.get_running_loop()
-                grade = partial(self._judge.grade, ask, response, sample.answers)
-                said: Any = await loop.run_in_executor(self._grading, grade)
-            else:
-                said = self._judge.grade(ask, response, sample.answers)
-            verdict = await said if inspect.isawaitable(said) else said
-        except DemurError:
-            raise
-        except Exception:  # a stranger's judge may raise anything: that is one verdict that could not be had
-            return None
-        return verdict if isinstance(verdict, Verdict) else None
+    async def _graded(self, ask: Ask, response: Response, sample: Sample) -> Verdict:
+        if len(response.text) <= SHORT_ANSWER and isinstance(self._judge, RuleJudge):  # quicker than another thread
+            return self._judge.grade(ask, response, sample.answers)
+        return await self._grading.verdict(ask, response, sample.answers)
 
 
-def _why(verdict: Verdict | None, response: Response) -> str:
-    if response.error:
-        return response.error
-    return "the judge gave no verdict" if verdict is None else verdict.reason or verdict.status.value
+def _why(verdict: Verdict, response: Response) -> str:
+    return response.error or verdict.reason or verdict.status.value
 
 
 class JournalLine(NamedTuple):

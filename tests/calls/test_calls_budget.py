@@ -187,3 +187,38 @@ def test_kills_and_resumes_and_two_processes_never_pass_the_budget(tmp_path):
     assert charged > money - 7 * 16 * 0.004 - 0.2  # and it was used, but for what nobody knows
     with Ledger(tmp_path / "l.sqlite", read_only=True) as ledger:
         assert ledger.stats()[0].price <= Budget(None, tmp_path / "spent.log").spent <= money
+
+
+async def test_a_server_that_charges_more_than_was_asked_for_passes_the_budget_by_what_was_in_flight():
+    """A budget of $0.50 once stopped at $1.44: every batch of calls passed it anew."""
+    budget, most, cost, flights = Budget(0.5), 0.005, 0.03, 4
+    in_flight = sent = 0
+
+    async def call():
+        nonlocal in_flight, sent
+        reserved = await budget.reserve(most)
+        in_flight, sent = in_flight + 1, sent + 1
+        await asyncio.sleep(0)
+        in_flight -= 1
+        budget.settle(reserved, cost, most)
+
+    async def worker():
+        while True:
+            await call()
+
+    workers = [asyncio.create_task(worker()) for _ in range(flights)]
+    for worker_ in workers:
+        with pytest.raises(BudgetReached, match=r"6\.0 times what was asked for: the server counts more tokens"):
+            await worker_
+    assert in_flight == 0
+    assert budget.spent == pytest.approx(sent * cost)
+    assert 0.4 < budget.spent <= 0.5 + flights * (cost - most)
+
+
+async def test_what_is_in_flight_before_the_first_reply_is_all_that_can_pass_a_budget():
+    budget = Budget(0.5)
+    reserved = [await budget.reserve(0.05) for _ in range(8)]
+    for one in reserved:
+        budget.settle(one, 0.2, 0.05)
+    with pytest.raises(BudgetReached, match=r"stopped at \$1\.6000 of \$0\.5000: .* 4\.0 times"):
+        await budget.reserve(0.05)

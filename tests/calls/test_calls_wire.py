@@ -14,6 +14,7 @@ from demur.calls import wire
 from demur.calls.wire import Fault
 from demur.errors import ItemError, PermanentError, UsageError
 from demur.records import ImageRef, Message, Request, Response, TextPart, TokenLogprob, Usage
+from demur.store import unstorable
 
 HELLO = Message(role="user", parts=(TextPart(text="hello"),))
 
@@ -243,3 +244,70 @@ def test_passing_refusals_are_faults(status):
 )
 def test_retry_after(headers, seconds):
     assert wire.retry_after(headers) == seconds
+
+
+def raw_completion(message: str = '{"content": "Paris"}', usage: str = "{}", finish: str = '"stop"') -> str:
+    return f'{{"choices": [{{"message": {message}, "finish_reason": {finish}}}], "usage": {usage}}}'
+
+
+DEEP = "[" * 50_000 + "]" * 50_000
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        raw_completion('{"content": "\\ud800"}'),
+        raw_completion('{"content": "Paris", "reasoning": "\\udfff"}'),
+        raw_completion(finish='"\\ud800"'),
+        raw_completion('{"content": "Paris", "confidence": NaN}'),
+        raw_completion('{"content": "Paris", "confidence": Infinity}'),
+        raw_completion('{"content": "Paris", "confidence": "high"}'),
+        raw_completion('{"content": "Paris", "confidence": -5}'),
+        raw_completion(usage='"many"'),
+        raw_completion(usage="[1]"),
+        raw_completion(usage='{"prompt_tokens": "12"}'),
+        raw_completion(usage='{"prompt_tokens": 1e300}'),
+        raw_completion(usage='{"completion_tokens": NaN}'),
+        raw_completion(usage=f'{{"prompt_tokens": {2**70}}}'),
+        raw_completion(usage=f'{{"prompt_tokens": {"9" * 5000}}}'),
+        raw_completion(usage='{"prompt_tokens_details": "x"}'),
+        raw_completion('{"content": ""}', usage='"x"', finish='"content_filter"'),
+        raw_completion(usage=DEEP),
+        raw_completion(finish=DEEP),
+        DEEP,
+        '{"choices":' * 1000 + "1" + "}" * 1000,
+        '{"choices": [{"message": {"content": "\ud800"}}]}'.encode("utf-8", "surrogatepass"),
+    ],
+    ids=lambda raw: str(raw[:70]).encode("ascii", "replace").decode(),
+)
+def test_a_hostile_reply_is_a_malformed_reply(raw):
+    with pytest.raises(Fault) as caught:
+        wire.response(raw)
+    assert caught.value.kind == "broken"
+    str(caught.value).encode()  # it goes into files
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None), max_size=20)
+    | st.sampled_from(["\ud800", "stop", "content_filter", 2**64, -1, "1", float("nan")])
+)
+NAMES = st.sampled_from([
+    "choices", "message", "content", "usage", "prompt_tokens", "completion_tokens", "prompt_tokens_details", "text",
+    "cached_tokens", "finish_reason", "confidence", "reasoning", "refusal", "logprobs", "token", "logprob", "type",
+    "top_logprobs", "cuts", "error", "code",
+])  # fmt: skip
+JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4))
+
+
+@given(message=st.dictionaries(NAMES, JSON, max_size=6), rest=st.dictionaries(NAMES, JSON, max_size=4), usage=JSON)
+def test_whatever_comes_is_a_reply_that_can_be_kept_or_one_of_our_errors(message, rest, usage):
+    raw = json.dumps({"choices": [{"message": {"content": "Paris"} | message, **rest}], "usage": usage})
+    with contextlib.suppress(Fault, ItemError):
+        found = wire.response(raw)
+        assert not unstorable(found)
+        assert wire.response(wire.reply_of(found, "m")).text == found.text or not found.text.strip()
+    json.dumps(wire.error_message(raw)).encode()

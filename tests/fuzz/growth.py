@@ -7,6 +7,7 @@ something that makes it fail. `worst` measures one function on one family of tex
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import inspect
 import itertools
@@ -36,12 +37,14 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         raise TooSlow
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    gc.disable()  # what is raised in a callback of the collector is lost
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 0.1)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+        gc.enable()
 
 
 class Growth(NamedTuple):

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from strategies import sample
 
-from demur.errors import UsageError
+from demur.errors import StorageError, UsageError
 from demur.judge.rules import RuleJudge
 from demur.pipeline import evaluate
 from demur.pipeline.evaluate import plan, run
@@ -45,7 +45,7 @@ class Echo:
 
     async def answer(self, ask):
         if self.die_after is not None and len(self.asked) >= self.die_after:
-            raise RuntimeError("killed")
+            raise StorageError("killed")
         self.asked.append(ask.id)
         if ask.sample == "s6" and not self.up:
             return Response(error="it broke")
@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(tmp_path):
     whole = contents(go(tmp_path / "whole", Echo()))
     for stop in (0, 1, 5, 20):
         out = tmp_path / f"stop{stop}"
-        with pytest.raises(RuntimeError, match="killed"):
+        with pytest.raises(StorageError, match="killed"):
             go(out, Echo(die_after=stop), alongside=1)
         again = Echo()
         go(out, again)
@@ -190,7 +190,7 @@ def test_a_judge_that_takes_long_holds_up_nobody(tmp_path):
 def test_a_torn_journal_costs_one_answer_and_no_more(tmp_path):
     whole = contents(go(tmp_path / "whole", Echo()))
     out = tmp_path / "torn"
-    with pytest.raises(RuntimeError):
+    with pytest.raises(StorageError):
         go(out, Echo(die_after=9), alongside=1)
     journal = out / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-7])
@@ -245,3 +245,25 @@ def test_what_differs_between_runs_is_not_filed(tmp_path):
             return said.model_copy(update={"served_by": f"http://127.0.0.1:{len(self.asked)}", "cached": True})
 
     assert contents(go(tmp_path / "a", Echo())) == contents(go(tmp_path / "b", Elsewhere()))
+
+
+def test_a_poisoned_journal_stops_no_run(tmp_path):
+    whole = contents(go(tmp_path / "whole", Echo()))
+    out = tmp_path / "run"
+    with pytest.raises(StorageError, match="killed"):
+        go(out, Echo(die_after=5))
+    journal = out / "journal.jsonl"
+    lines = journal.read_text().splitlines()
+    first = json.loads(lines[0])
+    for poison in (
+        {},
+        {"ask": 1, "response": {}},
+        {"ask": "x", "response": "no"},
+        first | {"response": {"text": "\ud800"}},
+        first | {"response": {"text": "x", "confidence": float("nan")}},
+        first | {"response": {"text": "x", "usage": {"prompt": 2**70}}},
+    ):
+        lines.insert(0, json.dumps(poison))
+    lines.insert(0, "[" * 5000)
+    journal.write_text("\n".join(lines) + "\n")
+    assert contents(go(out, Echo())) == whole
