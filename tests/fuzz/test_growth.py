@@ -1,7 +1,7 @@
 """No text costs more than its length: every pattern of the package, and every function that reads strangers' text.
 
 Times are CPU times and only their ratio counts: a text sixteen times as long may take sixteen times as long, and
-six times that for noise. What grows with the square takes 256 times as long.
+eight times that for noise. What grows with the square takes 256 times as long.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from demur.judge.rules import RuleJudge, visible
 from demur.records import AnswerSpec, Ask, Response, Scenario
 from demur.scenarios.systems.model import read_reply
 
-ROOM = 6
+ROOM = 8
 SHORT = (1_000, 16_000)
 
 TRUSTED = {
