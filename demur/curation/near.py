@@ -5,9 +5,9 @@ one). Images: two tests, which must agree.
 
 1. Hashes find candidates: a DCT hash and a difference hash, 64 bits each, the colours of a 4 x 4 grid (brightness alone
    takes the flag of Italy for the flag of Ireland) and the shape.
-2. Strokes decide: at 96 x 96 shades of grey no place of one picture has ink, or lacks it, where the other has not
-   within a pixel. Hashes see the distribution of light and dark, and drawings of two molecules, pages of print, maps
-   with another region marked have the same; what tells them apart is one stroke.
+2. Strokes decide: in a small copy in shades of grey no place of one picture has ink, or lacks it, where the other
+   has not within a pixel. Hashes see the distribution of light and dark, and drawings of two molecules, pages of
+   print, maps with another region marked have the same; what tells them apart is one stroke.
 
 An image that lies within a frame of one colour is compared without it too, so that a border, or the margin of a
 drawing, makes no difference.
@@ -42,15 +42,16 @@ TEXT_NEAR = 0.8
 """Share of common five-grams, of the shorter text's, from which two texts count as the same."""
 IMAGE_NEAR = 10
 """Greatest distance in bits, of 64, at which both hashes let two images be compared stroke by stroke."""
-STROKE_NEAR = 0.19
-"""Greatest difference of the worst 3 x 3 pixels, of 1 (black for white), at which two images are the same.
+COARSE, FINE = 96, 160
+"""Pixels a side of what is compared stroke by stroke: of photographs and small images, and of drawings."""
+STROKE_NEAR = {COARSE: 0.19, FINE: 0.24}
+"""Greatest difference of the worst 3 x 3 pixels, of 1 (black for white), at which two images are the same, by size.
 
 ``tests/curation/test_near.py`` measures what these let pass: of nine kinds of pictures that look alike, how many are
-taken for another, and of eleven kinds of copies, how many are missed. On those, 99 in 100 copies lie below 0.17, pages
-of print from 0.25 on, and drawings of different molecules from 0.27 on.
+taken for another, and of eleven kinds of copies, how many are missed.
 """
-STROKES = 96
-"""Pixels a side of what is compared stroke by stroke."""
+SPARSE = 0.5
+"""Least share of an image that has the brightness of its ground, from which it is a drawing."""
 SHAPE_NEAR = 0.1
 """Greatest difference in the logarithm of width : height."""
 CROPS = (0.01, 0.021)
@@ -122,7 +123,7 @@ class View(NamedTuple):
     shape: float
     """Logarithm of width : height."""
     strokes: bytes
-    """`STROKES` x `STROKES` shades of grey, 16 of them, two pixels a byte, by zlib."""
+    """`FINE` x `FINE` shades of grey, or `COARSE`: 16 shades, two pixels a byte, by zlib."""
 
 
 class Look(NamedTuple):
@@ -180,9 +181,10 @@ def _view(colour: Image.Image) -> View:
     flat = (np.cos(angle) @ fine @ np.cos(angle).T).ravel()
     # drawings have many coefficients that are zero but for rounding: a bit is set only well above the median
     clear = np.median(flat[1:]) + 0.02 * np.abs(flat[1:]).max()
-    large = min(grey.size) >= STROKES
-    small = grey.resize((STROKES, STROKES), Image.Resampling.BOX if large else Image.Resampling.BILINEAR)
-    shades = np.asarray(small, dtype=np.uint8) >> 4
+    drawing = np.mean(np.abs(fine - np.median(fine)) < 16) >= SPARSE
+    side = FINE if drawing and min(grey.size) >= FINE else COARSE
+    way = Image.Resampling.BOX if min(grey.size) >= side else Image.Resampling.BILINEAR
+    shades = np.asarray(grey.resize((side, side), way), dtype=np.uint8) >> 4
     return View(
         _bits(flat > clear),
         _bits(coarse[:, 1:] > coarse[:, :-1] + 2),
@@ -271,40 +273,50 @@ def same_strokes(one: bytes, other: bytes) -> bool:
     if one == other:
         return True
     a, b = _shades(one), _shades(other)
-    if _difference(a, b) <= STROKE_NEAR:
+    side = min(len(a), len(b))
+    a, b, near = _at(a, side), _at(b, side), STROKE_NEAR[side]
+    if _difference(a, b) <= near:
         return True
-    if _difference(a, b, reach=3) > STROKE_NEAR:
+    if _difference(a, b, reach=1 + math.ceil(CROPS[-1] * side)) > near:
         return False  # no shift that cutting off can make brings them together
-    return any(
-        _difference(_cut(a, share), b) <= STROKE_NEAR or _difference(a, _cut(b, share)) <= STROKE_NEAR
-        for share in CROPS
-    )
+    return any(_difference(_cut(a, share), b) <= near or _difference(a, _cut(b, share)) <= near for share in CROPS)
 
 
 def _shades(strokes: bytes) -> np.ndarray:
-    """The shades of packed strokes, `STROKES` x `STROKES`, 0 to 240.
+    """The shades of packed strokes, `FINE` or `COARSE` a side, 0 to 240.
 
     Raises:
         DataError: they are none.
     """
     try:
-        packed = np.frombuffer(zlib.decompress(strokes), dtype=np.uint8).reshape(STROKES, STROKES // 2)
+        packed = np.frombuffer(zlib.decompress(strokes), dtype=np.uint8)
+        side = FINE if packed.size > COARSE * COARSE // 2 else COARSE
+        packed = packed.reshape(side, side // 2)
     except (zlib.error, ValueError) as error:
         raise DataError(
             f"these are no strokes of an image: {error}", cure="remove the file, it is made again"
         ) from error
-    shades = np.empty((STROKES, STROKES), dtype=np.uint8)
+    shades = np.empty((side, side), dtype=np.uint8)
     shades[:, ::2], shades[:, 1::2] = packed & 0xF0, packed << 4
     return shades
+
+
+def _at(shades: np.ndarray, side: int) -> np.ndarray:
+    """A picture at another size."""
+    from PIL import Image
+
+    if len(shades) == side:
+        return shades
+    return np.asarray(Image.fromarray(shades).resize((side, side), Image.Resampling.BILINEAR), dtype=np.uint8)
 
 
 def _cut(shades: np.ndarray, share: float) -> np.ndarray:
     """The inner part of a picture at the size of the whole."""
     from PIL import Image
 
-    by = share * STROKES
-    inner = (by, by, STROKES - by, STROKES - by)
-    cut = Image.fromarray(shades).resize((STROKES, STROKES), Image.Resampling.BILINEAR, box=inner)
+    side = len(shades)
+    inner = (share * side, share * side, side - share * side, side - share * side)
+    cut = Image.fromarray(shades).resize((side, side), Image.Resampling.BILINEAR, box=inner)
     return np.asarray(cut, dtype=np.uint8)
 
 

@@ -261,10 +261,24 @@ def test_a_right_map_has_no_finding_and_tells_what_it_leaves_alone(tmp_path, cap
     assert "4  inferred: answers of the kind 'string', where no answer_kind is given" in out
 
 
-def test_a_field_that_the_first_rows_lack_is_no_finding_of_a_limited_reading(tmp_path, capsys):
+def test_a_wrong_map_is_told_before_what_it_spoils_and_by_a_limited_reading_too(tmp_path, capsys):
+    wrongly_mapped(tmp_path, {"gold": "gold_text", "answers": "answer"})
+    assert main(["sources", "check", "generic", str(tmp_path), "--limit", "2", "--json"]) == 1
+    first, *others = json.loads(capsys.readouterr().out)["findings"]
+    assert first.startswith("demur-map.yaml: samples.fields.answers: answer: none of the 4 rows")
+    assert len(others) >= 2
+
+
+def test_a_field_that_only_late_rows_have_is_no_finding(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("demur.curation.sources.generic.FORETOLD", 2)
     wrongly_mapped(tmp_path, {"gold": "gold_text", "topic": "kind"})
-    assert main(["sources", "check", "generic", str(tmp_path), "--limit", "2"]) == 0
-    assert "samples.fields.topic: kind: none of the 2 rows" in capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    rows[-1]["kind"] = "late"
+    mini.lines(tmp_path / "q.jsonl", rows)
+    assert main(["sources", "check", "generic", str(tmp_path), "--limit", "3"]) == 0
+    assert "samples.fields.topic: kind: none of the" in capsys.readouterr().out  # a note: of those that were read
+    assert main(["sources", "check", "generic", str(tmp_path)]) == 0
+    assert "none of the" not in capsys.readouterr().out
 
 
 def test_a_build_refuses_a_wrong_map_too(tmp_path):

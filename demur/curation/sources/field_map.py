@@ -311,6 +311,11 @@ class Used:
         if self._missing:
             self._missing = {said: each for said, each in self._missing.items() if not has(row, each[1])}
 
+    @property
+    def complete(self) -> bool:
+        """Whether every field that the map names was in some row."""
+        return not self._missing
+
     def missing(self) -> Iterator[str]:
         """What is wrong with the map: a field that it names and no row has."""
         if not self.rows:

@@ -34,6 +34,8 @@ _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t", "answerable"})
 _FALSE = frozenset({"false", "0", "0.0", "no", "n", "f", "unanswerable"})
 _NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
 """Texts that stand for no value at all in a table."""
+FORETOLD = 10_000
+"""Rows of a part of the map that are looked at for fields which none of them has, before it is read."""
 _LIKE_AN_ID = re.compile(r"\S*\w")
 
 
@@ -124,11 +126,30 @@ class Generic(NativeSource):
     def documents(self) -> Iterator[Document]:
         """Documents of every part of the map, in its order."""
         used = [Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)]
+        self._foretell()
         with self._telling(used):
             for place, id_, (part, row) in self.unique(self._document_rows(self.problems, used)):
                 document = self.make(place, id_, partial(self._document, id_, part, row))
                 if document is not None:
                     yield document
+
+    def _foretell(self) -> None:
+        """Note fields that the map names and no row has, before the first of the many rows that they spoil.
+
+        Where they are in none of the first `FORETOLD` rows and there are more, reading on tells.
+        """
+        parts: list[tuple[Rows, Used]] = [(self.map.samples, Used(self.map.samples, "samples"))]
+        parts += [(part, Used(part, f"documents[{number}]")) for number, part in enumerate(self.map.documents)]
+        for part, used in parts:
+            if part.dataset is not None:
+                continue
+            for row in self._rows(part, Problems()):
+                used.saw(row.value)
+                if used.complete or used.rows > FORETOLD:
+                    break
+            else:
+                for line in used.missing():
+                    self.problems.note(line)
 
     @contextmanager
     def _telling(self, used: Sequence[Used]) -> Iterator[None]:
@@ -189,6 +210,7 @@ class Generic(NativeSource):
                 wanted.update(
                     str(v) for v in _several(row, (*_names(fields.gold), *_names(fields.negatives))) if _is_id(v)
                 )
+        self._foretell()
         used = Used(self.map.samples, "samples")
         words = Counter[bool]()
 
