@@ -45,7 +45,7 @@ KINDS = {
 }
 BOUNDS = {
     "drawings": (0.02, 0.04),
-    "analogues": (0.35, 0.02),
+    "analogues": (0.15, 0.04),
     "charts": (0.0, 0.02),
     "scanned pages": (0.0, 0.02),
     "drawn photographs": (0.0, 0.04),
