@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 from demur.answers.text import plain
 from demur.cli._shown import add_row, words
+
+UNASKABLE = "cannot be asked"
+"""How the label of a gate begins that could not be asked (`demur.pipeline.explain.Explained`)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +51,15 @@ def run(args: argparse.Namespace) -> int:
         table = Table(title="Distractors", title_justify="left")
         for head in ("id", "found by", "labels", "fate"):
             table.add_column(head)
+        unasked: Counter[str] = Counter()  # said once, not beside every distractor
         for d in life.distractors:
-            found = d["origin"] if d["rank"] is None else f"{d['origin']}, {d['mode']}, rank {d['rank']}"
-            add_row(table, d["id"], found, ", ".join(f"{g} {v}" for g, v in d["labels"].items()), d["fate"])
+            found = ", ".join(filter(None, (d["origin"], d["mode"], "" if d["rank"] is None else f"rank {d['rank']}")))
+            verdicts = {gate: label for gate, label in d["labels"].items() if not label.startswith(UNASKABLE)}
+            unasked.update(f"{g} {v}" for g, v in d["labels"].items() if g not in verdicts)
+            add_row(table, d["id"], found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d["fate"])
         console.print(table)
+        for said, n in unasked.items():
+            console.print(words(f"{said} ({n} of {len(life.distractors)} distractors)"), highlight=False)
     for line in life.notes:
         sys.stdout.write(f"note: {plain(line)}\n")
     return 0

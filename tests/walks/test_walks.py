@@ -324,6 +324,16 @@ def test_the_life_of_every_sample_is_told(walk):
             assert "correct" in life["solvable"].values()
 
 
+def test_a_gate_that_cannot_be_asked_is_told_once_not_beside_every_distractor(walk):
+    sample = next(iter(walk.samples.values()))
+    shown = json.loads(demur("explain", walk.release.folder, sample.id, "--json"))["distractors"]
+    unasked = sum(d["labels"]["text-only"].startswith("cannot be asked") for d in shown)
+    assert unasked == len(shown) or walk.questions[sample.id].image is None
+    told = " ".join(demur("explain", walk.release.folder, sample.id).split())
+    assert told.count(f"text-only model ({unasked} of {len(shown)}") == (unasked > 0)
+    assert "native, ," not in told
+
+
 @pytest.mark.parametrize("walk", ["six"], indirect=True)
 def test_the_preset_finds_distractors_as_appendix_h_says(walk):
     recall = json.loads((walk.release.folder / "recall.json").read_text())
