@@ -26,11 +26,12 @@ _LIST_S = 5.0
 """Seconds for the list of models; a server that is slow with it is there all the same."""
 
 
-async def ping(addresses: Sequence[str]) -> list[str]:
+async def ping(addresses: Sequence[str], *, lists: bool = True) -> list[str]:
     """See that a model can be asked: a server listens and takes the key, a function exists, an extra is installed.
 
     Args:
         addresses: model strings of one model; of several servers one must answer.
+        lists: ask servers for their models too, which tells a key that is refused.
 
     Returns:
         What is worth a warning, a line each.
@@ -40,10 +41,10 @@ async def ping(addresses: Sequence[str]) -> list[str]:
         MissingExtra: a package is not installed.
         PermanentError: no server answers, or it refuses the key.
     """
-    return await asyncio.to_thread(_ping, [parse_model(a) for a in addresses])
+    return await asyncio.to_thread(_ping, [parse_model(a) for a in addresses], lists)
 
 
-def _ping(models: Sequence[ModelText]) -> list[str]:
+def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
     notes: list[str] = []
     silent: dict[str, str] = {}
     for model in models:  # what this machine knows comes first
@@ -60,7 +61,7 @@ def _ping(models: Sequence[ModelText]) -> list[str]:
             why = unreachable(model.address)
             if why:
                 silent[urlsplit(model.address).netloc] = why
-            else:
+            elif lists:
                 notes += _listed(model)
     if silent and len(silent) == len({urlsplit(m.address).netloc for m in models}):
         raise PermanentError(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.calls.run import run_sync
 from demur.curation.release import Release
 from demur.errors import UsageError
 from demur.indexing.encoders import open_encoder
@@ -187,25 +188,34 @@ def ask(
         for _, kit, _, label in opened:  # all of them before the first is asked: they share the money
             kit.budget = budget.purse(folder_name(label))
         of_judge.budget = budget.purse("judge")
-    for line in see_ready({label: system for _, _, system, label in opened}, [t.ask for t in tasks]):
+    left: dict[str, System] = {}
+    for _, _, system, label in opened:
+        had = {} if fresh else known_answers(out / folder_name(label), system)
+        if any(t.ask.id not in had and not system.takes(t.ask) for t in tasks):
+            left[label] = system  # a finished run can be looked at when its server is gone
+    for line in see_ready(left, [t.ask for t in tasks]):
         steps.warn(line)
     folders = []
-    for name, _, system, label in opened:
-        if fresh and isinstance(system, ModelSystem):
-            _forget(system, tasks, ledger or out / "calls.sqlite")
-        folders.append(
-            run(
-                out / folder_name(label),
-                system=system,
-                judge=grader,
-                tasks=tasks,
-                about={**about, "caveat": (notes or {}).get(name, "")},
-                progress=_progress(steps, system, label, len(tasks)),
-                note=steps.note,
-                alongside=max(alongside, concurrency or 0),
-                fresh=fresh,
+    try:
+        for name, _, system, label in opened:
+            if fresh and isinstance(system, ModelSystem):
+                _forget(system, tasks, ledger or out / "calls.sqlite")
+            folders.append(
+                run(
+                    out / folder_name(label),
+                    system=system,
+                    judge=grader,
+                    tasks=tasks,
+                    about={**about, "caveat": (notes or {}).get(name, "")},
+                    progress=_progress(steps, system, label, len(tasks)),
+                    note=steps.note,
+                    alongside=max(alongside, concurrency or 0),
+                    fresh=fresh,
+                )
             )
-        )
+    finally:
+        for _, _, system, _ in opened:  # also those that had nothing to be asked, or whose turn did not come
+            run_sync(system.close())
     return folders
 
 

@@ -238,7 +238,7 @@ async def opened(
             stack.push_async_callback(namer.close)
         # whoever cannot be opened or asked is told before anything is indexed
         systems: dict[str, System] = {name: panel.system(name) for name in specs}
-        for line in await preflight(systems | ({} if namer is None else {"topic_names": namer})):
+        for line in await preflight(systems | ({} if namer is None else {"topic_names": namer}), perhaps=panel.met):
             steps.warn(line)
         yield Workshop(pool, judge, encoder, embed, panel, prompts, bases, namer)
 

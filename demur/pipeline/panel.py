@@ -178,6 +178,8 @@ class Panel:
             if line.final:
                 self._known[line.key] = line.told
         self._resumed = bool(self._known)
+        self.met = frozenset(probe.gate for _, probe, _ in self._last)
+        """Gates of which the journal had something."""
         self._had = frozenset(self._known)
         self._grading = Grading(judge)
         self._journal = JsonlLog(journal)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from demur.calls.run import run_sync
-from demur.errors import DemurError
+from demur.errors import CallError, DemurError
 from demur.records import Ask
 from demur.scenarios.systems import System
 
 
-async def preflight(systems: Mapping[str, System], asks: Sequence[Ask] = ()) -> list[str]:
+async def preflight(
+    systems: Mapping[str, System], asks: Sequence[Ask] = (), *, perhaps: Collection[str] = ()
+) -> list[str]:
     """Ask every system whether it is ready: endpoints are connected to, files of answers compared with the questions.
 
     Args:
         systems: by what they are called.
         asks: all that they will be asked; empty where that is not known yet.
+        perhaps: those that may have nothing left to be asked, as their answers were kept: that nobody answers for one
+            of these is a warning. (The server of an old gate need not run for a rebuild.)
 
     Returns:
         Warnings, each beginning with the system's name.
@@ -32,6 +36,8 @@ async def preflight(systems: Mapping[str, System], asks: Sequence[Ask] = ()) -> 
             return []
         try:
             return [f"{name}: {line}" for line in await ready(asks)]
+        except CallError as error:
+            return [f"{name}: {error.message}; what it answered before is used"] if name in perhaps else error
         except DemurError as error:
             return error
 

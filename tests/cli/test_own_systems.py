@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 
+import curation_world as world
 import pytest
+from served import Served
 
 from demur.cli import main
 
@@ -40,10 +42,6 @@ def own(tmp_path, monkeypatch):
     yield write
     for name in [n for n in sys.modules if n.startswith("my_")]:
         del sys.modules[name]
-
-
-def correct(out):
-    return {system: sum(c["correct"] for c in cells) for system, cells in json.loads(out).items() if system}
 
 
 def run(release, *words):
@@ -107,6 +105,20 @@ def test_everybody_is_seen_to_before_the_first_is_asked(own, release, tmp_path, 
     assert "my_service' has no 'answr' - it has answer" in capsys.readouterr().err
 
 
+def test_a_finished_run_is_shown_again_when_its_server_is_gone(release, tmp_path, monkeypatch, capsys):
+    from demur.calls import ping
+
+    monkeypatch.chdir(tmp_path)
+    with Served("answer 1") as address:
+        assert run(release, "--system", f"model:{address}") == 0
+    capsys.readouterr()
+    assert run(release, "--system", f"model:{address}") == 0
+    assert "reused 16 answers" in capsys.readouterr().err
+    assert run(release, "--system", f"model:{address}", "--fresh") == 1
+    assert "no server answers there" in capsys.readouterr().err
+    assert ping.unreachable(address.partition("#")[0])
+
+
 def test_a_plan_opens_functions_and_counts_their_calls(own, release, tmp_path, capsys):
     assert run(release, "--system", "python:my_nothing:answer", "--plan") == 2
     assert "no module 'my_nothing'" in capsys.readouterr().err
@@ -123,7 +135,8 @@ def test_a_plan_opens_functions_and_counts_their_calls(own, release, tmp_path, c
 def test_a_gate_that_nobody_answers_for_is_told_before_anything_is_indexed(own, tmp_path, capsys):
     own(SERVICE.format(up=True))
     recipe = {
-        "name": "x", "sources": [{"name": "atlas", "per_topic": 1}],
+        "name": "x", "sources": [{"name": "generic", "path": str(world.folder(tmp_path / "towns", 4))}],
+        "retrieval": {"encoder": "curation_world:quick", "text": 2, "visual": 1}, "rules": {"k_min": 1},
         "gates": [{"system": "python:my_service:answer"}, {"system": "model:http://127.0.0.1:9/v1#m", "name": "m"}],
     }  # fmt: skip
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))

@@ -17,12 +17,14 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from served import Served
 
 from demur.cli import main
 from demur.curation.recipe import parse_recipe
 from demur.errors import BadInput, StorageError, TransientError, UsageError
 from demur.pipeline.curate import curate
 from demur.pipeline.rebuild import carry_over, enlarge
+from demur.pipeline.steps import Steps
 from demur.store import JsonlLog, locked, storage_errors
 
 
@@ -205,6 +207,26 @@ def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_pa
     before, after = (dict(b.release.manifest["gate_models"]["reads"]) for b in (reworded, edited))
     assert before.pop("revision") != after.pop("revision")
     assert before == after
+
+
+def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
+    source = world.folder(tmp_path / "towns", 8)
+    with Served() as address:
+        old = {"system": f"model:{address}", "name": "old", "stages": ["parametric"]}
+        build(source, tmp_path / "old", [*world.GATES[:1], old], more={"retest": 0})
+    new = enlarge(tmp_path / "old", [world.GATES[1]])
+    carry_over(new.work, tmp_path / "new")
+    told = []
+
+    class Told(Steps):
+        def warn(self, line):
+            told.append(line)
+
+    rebuilt = curate(new.plan, tmp_path / "new", base=new.base, skip_bad=new.skip_bad, steps=Told())
+    assert told == ["old: no server answers there (Connection refused); what it answered before is used"]
+    assert set(rebuilt.asked) <= {"weak", "middle"}
+    assert rebuilt.reused > 0
+    assert rebuilt.since.startswith("20")
 
 
 def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tmp_path):

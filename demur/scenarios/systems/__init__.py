@@ -121,6 +121,7 @@ class Aside:
         self.revision = revision
         self.reads_prompt: bool | None = getattr(inner, "reads_prompt", None)
         self._worker = Worker(f"demur {inner.id}")
+        self._closed = False
 
     def takes(self, ask: Ask) -> str:
         """As the system itself says."""
@@ -133,10 +134,14 @@ class Aside:
 
     async def answer(self, ask: Ask) -> Response:
         """The system's answer."""
+        self._closed = False
         return await self._worker.run(self.inner.answer(ask))
 
     async def close(self) -> None:
-        """Close the system and end its thread."""
+        """Close the system, once, and end its thread."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             await self._worker.run(self.inner.close())
         finally:

@@ -118,7 +118,9 @@ class ModelSystem:
         async with self._opening:  # many asks begin at once; one of them opens the model
             if self._model is None:
                 from demur.calls import open_model
+                from demur.calls.ping import ping
 
+                await ping(self.addresses, lists=False)  # one that dies later is waited for; one that never was is not
                 self._closing = open_model(
                     self.addresses,
                     ledger=self._kit.ledger,

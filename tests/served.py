@@ -1,0 +1,27 @@
+"""A model server that says one thing, for tests that are ordinary code."""
+
+from __future__ import annotations
+
+import asyncio
+
+from demur.testing import FakeEndpoint
+from demur.worker import Worker
+
+
+class Served:
+    """Serves on a thread as long as the block lasts; what it yields is its model string."""
+
+    def __init__(self, text="It is called Qwxyz."):
+        self.text, self.worker = text, Worker("served")
+
+    def __enter__(self):
+        self.server = FakeEndpoint(reply=lambda body: self.text)
+        asyncio.run(self.worker.run(self.server.__aenter__()))
+        return self.server.model("m")
+
+    def __exit__(self, *_):
+        async def leave():
+            await self.worker.run(self.server.__aexit__(None, None, None))
+            await self.worker.close()
+
+        asyncio.run(leave())
