@@ -1,5 +1,5 @@
 # Two words do all the set-up: `make demo`, `make test`. Both make their environment first (.venv, in this folder).
-.PHONY: help demo setup check test test-fast docs peers clean wheel
+.PHONY: help demo setup check test test-fast test-all soak docs peers clean wheel
 PY := .venv/bin/python
 RUN := .venv/bin/
 
@@ -20,10 +20,15 @@ check: setup ## format, lint, types, floors
 	$(RUN)lint-imports
 
 test: setup ## every test: core, reference, integration
-	$(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder --cov --cov-report=term:skip-covered --durations=15
+	$(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not soak" --cov --cov-report=term:skip-covered --durations=15
+
+soak: setup ## the fuzzers and growth tests in their long form; DEMUR_SOAK_S seconds for each door (30)
+	$(RUN)pytest -n auto -q -m soak
+
+test-all: test soak ## every test, the long ones too
 
 test-fast: setup ## the core tier alone, on all cores, under two minutes (make test tells the coverage)
-	$(RUN)pytest -n auto -m "not reference and not integration"
+	$(RUN)pytest -n auto -m "not reference and not integration and not soak"
 
 docs: setup ## regenerate the pages that are made from the code
 	$(PY) tools/make_docs.py

@@ -248,6 +248,88 @@ PROBLEMS_KEPT = 1_000
 """Lines of problems that are held; those behind them are counted: a file may hold millions of bad rows."""
 
 
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+STRICT_JSON = json.JSONDecoder(parse_constant=_refuse)
+
+
+def parsed_json(text: str) -> Any:
+    """One JSON value of a stranger's.
+
+    Raises:
+        ValueError: not JSON, holds ``NaN`` or ``Infinity``, half a surrogate pair, or nests too deep.
+    """
+    try:
+        value = STRICT_JSON.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    if "\\" in text and "\\u" in text:
+        check_whole_characters(value)
+    return value
+
+
+def check_whole_characters(value: Any) -> None:
+    """Raise ValueError where a value of JSON holds half a character (a lone surrogate), which no file can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("holds half a surrogate pair") from error
+
+
+def read_text(path: Path) -> str:
+    """A text file in UTF-8, with or without a byte-order mark.
+
+    Raises:
+        StorageError: it cannot be read.
+        UsageError: it is not UTF-8.
+    """
+    with storage_errors(path):
+        data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except ValueError as error:
+        raise UsageError(f"not a text in UTF-8: {error}", item=str(path), cure="save it as UTF-8") from error
+
+
+def parsed_yaml(text: str, item: str, cure: str = "mend the file") -> Any:
+    """The plain values of a YAML text: no objects, whatever it says, and no more of them than it has room for.
+
+    Raises:
+        UsageError: not YAML, nested too deep, or repeating itself by aliases until it would fill the memory.
+    """
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        said = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise UsageError(f"{where}not YAML: {said}", item=item, cure=cure) from error
+    except (ValueError, RecursionError) as error:  # a date that is none, a number of a million digits
+        raise UsageError(f"not YAML: {error}", item=item, cure=cure) from error
+    if "*" in text and _size(value, {}) > MOST_VALUES:
+        raise UsageError("its aliases repeat themselves without end", item=item, cure="write it without aliases")
+    return value
+
+
+MOST_VALUES = 1_000_000
+"""Values that a YAML file may stand for, aliases written out."""
+
+
+def _size(value: Any, known: dict[int, float]) -> float:
+    """How many values one stands for; without end where it holds itself."""
+    if not isinstance(value, dict | list):
+        return 1.0
+    if id(value) not in known:
+        known[id(value)] = math.inf
+        inner = [*value.values()] if isinstance(value, dict) else value
+        known[id(value)] = 1.0 + sum(_size(one, known) for one in inner)
+    return known[id(value)]
+
+
 class Problems:
     """Gathers what is wrong with an input, so that all of it is told at once; its length is the number of problems.
 
@@ -271,7 +353,7 @@ class Problems:
         """Note one problem whose line says where it is."""
         self._count += 1
         if len(self.lines) < PROBLEMS_KEPT:
-            self.lines.append(line)
+            self.lines.append(line.encode("utf-8", "replace").decode())
 
     def count(self, more: int) -> None:
         """Count problems whose lines nobody holds any more."""
@@ -311,8 +393,8 @@ def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
                 continue
             place = f"{path.name}:{number}"
             try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                row = parsed_json(line.decode())
+            except ValueError as error:
                 problems.add(place, f"not a JSON object: {error}")
                 continue
             if isinstance(row, dict):

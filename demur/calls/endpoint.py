@@ -310,7 +310,7 @@ class Endpoint:
             ):
                 found = json.loads(self._clean(await reply.content.read(1_000_000)))
                 return [str(entry["id"]) for entry in found["data"]]
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError, RecursionError):
             return []
 
     async def close(self) -> None:

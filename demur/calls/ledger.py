@@ -10,6 +10,7 @@ when its holder dies, however it dies.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import struct
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.errors import DataError, StorageError
+from demur.store import parsed_json
 
 SCHEMA = 1
 _CREATE = """
@@ -91,8 +93,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
     """Turn a SQLite error into a one-line `StorageError` with its cure."""
     try:
         yield
-    except sqlite3.Error as error:
-        said = str(error)
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged file may hold, and SQLite quote, what is no text
+        said = str(error) if isinstance(error, sqlite3.Error) else "database disk image is malformed"
         if "full" in said:
             cure = "free some disk space and run the same command again; every reply already kept is safe"
         elif "readonly" in said or "read-only" in said:
@@ -295,7 +297,7 @@ class Ledger:
                 "SELECT model, faults, count(*) FROM reply WHERE faults != '{}' GROUP BY model, faults"
             ):
                 sums = faults.setdefault(model, {})
-                for kind, n in json.loads(text).items():
+                for kind, n in _counts(text).items():
                     sums[kind] = sums.get(kind, 0) + n * times
         return [Stats(r[0], r[1], r[2], dict(sorted(faults.get(r[0], {}).items())), *r[3:]) for r in rows]
 
@@ -403,21 +405,50 @@ def recover(source: Path, into: Path) -> tuple[int, int]:
             with source.open(encoding="utf-8", errors="replace") as lines:
                 for line in lines:
                     try:
-                        row = json.loads(line)
+                        row = parsed_json(line)
                         entry = Entry(**row | {"key": bytes.fromhex(row["key"])})
                     except (ValueError, TypeError, KeyError):
                         lost += 1
                         continue
-                    ledger.put(entry)
+                    if _sound(entry):
+                        ledger.put(entry)
+                    else:
+                        lost += 1
         elif head.startswith(b"SQLite format 3") or source.stat().st_size > 0:
             for found in _readable(source):
-                if found is None:
+                if found is None or not _sound(found):
                     lost += 1
                 else:
                     ledger.put(found)
         else:
             raise DataError("an empty file holds no replies", item=str(source), cure="check the path")
         return ledger._db.total_changes - before, lost
+
+
+def _counts(text: str) -> dict[str, int]:
+    """Faults by kind as a row has them; {} where it has something else (a stranger's ledger)."""
+    try:
+        found = parsed_json(text)
+    except (ValueError, TypeError):
+        return {}
+    return {k: n for k, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}
+
+
+def _sound(entry: Entry) -> bool:
+    """Whether every field is of its kind, so that it can be kept."""
+    return all(_fits(value, kind) for value, kind in zip(entry, _KINDS, strict=True))
+
+
+_KINDS = (bytes, str, str, str, str, str, int, str, float, int, int, int, int, float, float)
+"""Of the fields of `Entry`; the price may be missing."""
+
+
+def _fits(value: object, kind: type) -> bool:
+    if kind is float:
+        return value is None or (isinstance(value, int | float) and math.isfinite(value))
+    if kind is int:
+        return isinstance(value, int) and abs(value) < 2**63
+    return isinstance(value, kind)
 
 
 def _readable(source: Path) -> Iterator[Entry | None]:

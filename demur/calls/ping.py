@@ -122,7 +122,7 @@ def _listed(model: ModelText) -> list[str]:
                 cure=f"set {env} to a key that is valid for this endpoint",
             ) from None
         return []
-    except (URLError, OSError, ValueError, KeyError, TypeError):
+    except (URLError, OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
     if len(names) < 2 or model.name in names:  # with one model alone, many servers take any name
         return []

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import (
     Field,
     ValidationError,
@@ -27,7 +26,7 @@ from demur.curation.mining_options import MiningOptions, complaint
 from demur.curation.presets import PRESETS
 from demur.errors import UsageError, did_you_mean
 from demur.records import Record
-from demur.store import storage_errors
+from demur.store import parsed_yaml, read_text
 
 CHUNK = r"^\d+:\d+$"
 SCHEMA = "recipe.schema.json"
@@ -209,12 +208,7 @@ def load_recipe(path: Path) -> BuildRecipe:
     Raises:
         UsageError: not YAML, or keys and values that a recipe does not have; all of them, the nearest key suggested.
     """
-    with storage_errors(path):
-        text = path.read_text(encoding="utf-8")
-    try:
-        data = yaml.safe_load(text)  # the safe loader builds plain values only, whatever the file says
-    except yaml.YAMLError as error:
-        raise UsageError(f"not YAML: {str(error).splitlines()[0]}", item=str(path), cure="mend the file") from error
+    data = parsed_yaml(read_text(path), str(path))
     if not isinstance(data, dict):
         raise UsageError("a recipe is a mapping of keys", item=str(path), cure="see docs/recipe.md for an example")
     return parse_recipe(data, str(path))

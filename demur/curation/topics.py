@@ -8,7 +8,6 @@ questions (`demur.pipeline.topics`).
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter, defaultdict
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from demur.answers.text import plain
 from demur.errors import MissingExtra
 from demur.records import Record
+from demur.store import parsed_json
 from demur.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def read_name(reply: str) -> TopicName | None:
     """
     for found in re.finditer(r"\{[^{}]{1,2000}\}", reply[:20_000]):
         try:
-            said = json.loads(found[0])
+            said = parsed_json(found[0])
         except ValueError:
             continue
         name, description = said.get("name"), said.get("description", "")

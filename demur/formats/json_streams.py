@@ -10,39 +10,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from demur.formats.files import BLOCK, BROKEN, open_bytes
-from demur.store import Problems
+from demur.store import STRICT_JSON, Problems, check_whole_characters, parsed_json
 
 MAX_VALUE = 1 << 28
 """Characters after which one JSON value is called broken instead of unfinished; no knowledge base comes near."""
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-
-
-def _parsed(text: str) -> Any:
-    """One JSON value.
-
-    Raises:
-        ValueError: not JSON, holds ``NaN`` or ``Infinity``, half a surrogate pair, or nests too deep.
-    """
-    try:
-        value = _DECODER.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
-    if "\\" in text and "\\u" in text:
-        _check_whole_characters(value)
-    return value
-
-
-def _check_whole_characters(value: Any) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("holds half a surrogate pair") from error
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -65,7 +36,7 @@ def json_lines(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
             if not line.strip():
                 continue
             try:
-                row = _parsed(line.decode())
+                row = parsed_json(line.decode())
             except ValueError as error:
                 problems.add(place, f"not a JSON object: {error}")
                 continue
@@ -130,7 +101,7 @@ class _Window:
         self.peek()
         while True:
             try:
-                value, end = _DECODER.raw_decode(self.text, self.at)
+                value, end = STRICT_JSON.raw_decode(self.text, self.at)
             except RecursionError as error:
                 raise ValueError("nested too deep") from error
             except json.JSONDecodeError as error:
@@ -144,7 +115,7 @@ class _Window:
                 self.more()
                 continue
             if self._escapes and self.text.find("\\u", self.at, end) >= 0:
-                _check_whole_characters(value)
+                check_whole_characters(value)
             self.at = end
             return value
 

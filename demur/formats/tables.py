@@ -157,13 +157,21 @@ def _damage() -> Iterator[None]:
         if error.errno is not None:
             raise
         raise _Damaged(str(error).partition("\n")[0]) from error
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise _Damaged(str(error).partition("\n")[0]) from error
 
 
 def parquet_columns(path: Path) -> list[str]:
-    """Names of the columns of a Parquet file; reads its schema alone."""
+    """Names of the columns of a Parquet file; reads its schema alone.
+
+    Raises:
+        StorageError: the file or its disk cannot be read.
+        DataError: it is no Parquet file.
+    """
     import pyarrow.parquet as pq
 
-    with storage_errors(path):
-        return [str(name) for name in pq.read_schema(path).names]
+    try:
+        with storage_errors(path), _damage():
+            return [str(name) for name in pq.read_schema(path).names]
+    except _Damaged as error:
+        raise DataError(f"not readable as Parquet: {error}", item=str(path), cure="fetch it again") from error

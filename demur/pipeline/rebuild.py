@@ -14,15 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from demur.curation.diff import bumped
 from demur.curation.draw import built
 from demur.curation.recipe import parse_recipe
 from demur.curation.release import Release
 from demur.errors import UsageError
 from demur.pipeline.made_by import MadeBy, made_by
-from demur.store import storage_errors, write_atomic
+from demur.store import parsed_yaml, storage_errors, write_atomic
 
 COPIED = ("journal.jsonl", "calls.sqlite", "calls.sqlite-wal")
 
@@ -40,10 +38,7 @@ def gate_of(text: str) -> dict[str, Any]:
     """
     if not text.lstrip().startswith("{"):
         return {"system": text}
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError("not YAML", item=text, cure="write {system: NAME, name: ..., cost: ...}") from error
+    found = parsed_yaml(text, text, "write {system: NAME, name: ..., cost: ...}")
     if not isinstance(found, dict):
         raise UsageError("not a gate", item=text, cure="write {system: NAME, name: ..., cost: ...}")
     return found

@@ -25,8 +25,8 @@ from demur.store import (
     digest,
     read_jsonl,
     read_records,
+    read_text,
     seed_of,
-    storage_errors,
     write_atomic,
     write_records,
 )
@@ -231,8 +231,7 @@ def _sheet_rows(sheet: Path, problems: Problems) -> Iterator[tuple[str, Mapping[
     if sheet.suffix == ".jsonl":
         yield from read_jsonl(sheet, problems)
         return
-    with storage_errors(sheet):
-        text = sheet.read_text(encoding="utf-8-sig")
+    text = read_text(sheet)
     first = text.partition("\n")[0]  # half the world's spreadsheets write semicolons
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     if missing := {"item", "label"} - set(reader.fieldnames or ()):

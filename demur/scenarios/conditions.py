@@ -13,7 +13,7 @@ from string import Template
 from typing import NamedTuple, Self
 
 from demur.errors import DataError, UsageError
-from demur.store import digest, storage_errors
+from demur.store import digest, read_text, storage_errors
 
 STRICTNESS = ("none", "soft", "moderate", "severe")
 """From no clause to an order to refuse at any doubt (VLM-DeflectionBench, section 4.4). ``moderate`` is the default."""
@@ -107,7 +107,7 @@ class Prompts:
         for path in found:
             if path.name not in roles:
                 raise DataError("no prompt has that name", item=str(path), cure=f"names are {', '.join(sorted(roles))}")
-            text = path.read_text(encoding="utf-8").strip()
+            text = read_text(path).strip()
             needed = set(Template(self.texts[roles[path.name]]).get_identifiers())
             missing = needed - set(Template(text).get_identifiers())
             if not text or missing:

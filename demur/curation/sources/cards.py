@@ -12,13 +12,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from demur.errors import DataError, UsageError
 from demur.formats import csv_rows, in_numeric_order, json_elements, json_items, open_bytes
 from demur.records import Record
-from demur.store import Problems, file_digest, storage_errors, why_invalid
+from demur.store import Problems, file_digest, parsed_yaml, read_text, storage_errors, why_invalid
 
 
 class CardFile(Record):
@@ -80,9 +79,7 @@ def card_of(factory: Any) -> Card | None:
     if not file.is_file():
         return None
     try:
-        return Card.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except yaml.YAMLError as error:
-        raise DataError(f"not YAML: {' '.join(str(error).split())}", item=str(file), cure="mend the card") from error
+        return Card.model_validate(parsed_yaml(file.read_text(encoding="utf-8"), str(file), "mend the card"))
     except ValidationError as error:
         raise DataError(why_invalid(error), item=str(file), cure="mend the card") from error
 
@@ -93,12 +90,9 @@ def read_pins(path: Path) -> tuple[Pin, ...]:
     Raises:
         UsageError: not such a list.
     """
-    with storage_errors(path):
-        text = path.read_text(encoding="utf-8")
+    value = parsed_yaml(read_text(path), str(path), "mend the pins")
     try:
-        return tuple(TypeAdapter(list[Pin]).validate_python(yaml.safe_load(text)))
-    except yaml.YAMLError as error:
-        raise UsageError(f"not YAML: {' '.join(str(error).split())}", item=str(path), cure="mend the pins") from error
+        return tuple(TypeAdapter(list[Pin]).validate_python(value))
     except ValidationError as error:
         raise UsageError(why_invalid(error), item=str(path), cure="mend the pins") from error
 

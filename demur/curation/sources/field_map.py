@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 
 from demur.errors import UsageError, did_you_mean
 from demur.records import Record
-from demur.store import storage_errors
+from demur.store import parsed_yaml, read_text
 
 MAP = "demur-map.yaml"
 
@@ -152,21 +152,9 @@ def read_map(path: Path) -> FieldMap:
         UsageError: it is no map; the message has line, key and the nearest key that exists, the cure a line that works.
         StorageError: it cannot be read.
     """
-    with storage_errors(path):
-        data = path.read_bytes()
-    try:
-        text = data.decode("utf-8-sig")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise UsageError(
-            f"{where}not YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}",
-            item=str(path), cure=f"mend it; for example `{_EXAMPLES['samples']}`",
-        ) from error  # fmt: skip
-    except ValueError as error:
-        raise UsageError(f"not a text in UTF-8: {error}", item=str(path), cure="save it as UTF-8") from error
+    text = read_text(path)
+    value = parsed_yaml(text, str(path), f"mend it; for example `{_EXAMPLES['samples']}`")
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode) or not isinstance(value, dict):
         raise UsageError(
             "a field map is a mapping that says where the questions are",
