@@ -259,8 +259,14 @@ def gate_opener(
         address = str(options.pop("system", specs[name].system))
         if specs[name].name and "name" not in options and not address.startswith(("prior", "reader", "answers")):
             options["name"] = name
-        if address.partition(":")[0] == "model":
+        kind = address.partition(":")[0]
+        if kind == "model":
             options = model_options(options)
+        elif kind in ("python", "answers", "reader", "prior") and (strange := sorted(set(options) - {"name"})):
+            raise UsageError(
+                f"takes no options, and is given {', '.join(strange)}", item=f"gate {name}",
+                cure="leave them out; a class named module:Class reads its own from kit.options",
+            )  # fmt: skip
         system = open_system(address, Kit(**{**vars(kit), "options": options}))
         if isinstance(system, ModelSystem) and draw:
             system.sampling = {**system.sampling, "draw": draw}

@@ -144,3 +144,14 @@ def test_the_stages_are_numbered_as_the_paper_does(mixed, capsys):
     assert main(["build", str(out / "recipe.yaml"), "--out", str(out)]) == 0
     shown = capsys.readouterr().out
     assert [shown.find(f" {number} ") > 0 for number in ("I", "II", "III")] == [True] * 3
+
+
+@pytest.mark.parametrize("system", ["python:examples.my_rag:answer", "reader", "prior"])
+def test_options_that_a_gate_would_pass_over_are_refused(system, tmp_path):
+    """``temperatur: 0`` beside a function looks as if it did something."""
+    from demur.pipeline.curate import curate
+
+    gates = [{"system": system, "name": "g", "options": {"temperatur": 0}}]
+    with pytest.raises(UsageError, match="temperatur") as told:
+        curate(world.recipe(world.folder(tmp_path / "towns"), gates), tmp_path / "out")
+    assert told.value.item == "gate g"
