@@ -11,9 +11,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from demur import __version__
+from demur.cli._arguments import Parser
 
 
 class Verb(NamedTuple):
@@ -67,12 +68,6 @@ VERBS = (
 )
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line that says what to do, on standard error, exit 2."""
-        self.exit(2, f"{self.prog}: {message} - see '{self.prog} --help'\n")
-
-
 def overview() -> str:
     """What ``demur --help`` prints."""
     width = max(len(v.name) for v in VERBS)
@@ -92,7 +87,7 @@ def overview() -> str:
 
 def parser_of(verb: Verb) -> argparse.ArgumentParser:
     """The parser of one verb, before its own file has configured it."""
-    return _Parser(
+    return Parser(
         prog=f"demur {verb.name}",
         description=verb.does[0].upper() + verb.does[1:] + ".",
         epilog=f"example:\n  $ {verb.example}",

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from demur.calls import Budget
     from demur.indexing.cluster import RayEngine
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of the command, of a verb, and of what a verb reads by itself."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line that says what to do, on standard error, exit 2."""
+        self.exit(2, f"{self.prog}: {message} - see '{self.prog} --help'\n")
 
 
 def job(jobs: Any, name: str, does: str, **rest: Any) -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, in_flight, job, positive
+from demur.cli._arguments import Parser, budget_of, in_flight, job, positive
 
 if TYPE_CHECKING:
     from demur.report.tables import Table
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     chosen = suite(args.name)
     does, fill, work = JOBS[args.job]
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"demur suite {args.job} {args.name}",
         description=f"{chosen.title}: {does}.\n\n{chosen.about}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -153,6 +153,7 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.pipeline.steps import Shown
     from demur.suites import read_outputs
 
+    chosen.check_options({o.name: getattr(args, o.name) for o in chosen.options})
     sampling = {k: getattr(args, k) for k in ("temperature", "max_tokens", "extra") if getattr(args, k) is not None}
     with Shown() as steps:
         steps.stage("ask")
@@ -208,25 +209,32 @@ def _score(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 
 
 def _loaded(chosen: Suite[Any, Any], args: argparse.Namespace) -> Any:
+    from demur.errors import UsageError
     from demur.suites.base import items_of_runs, read_outputs
 
     items = args.items or items_of_runs(args.paths)
     if items is None:  # the files hold items and outputs together
-        loaded = chosen.open(args.paths[0], skip_bad=args.skip_bad)
-        outputs: dict[str, Any] = {}
-        for path in args.paths:
-            outputs |= chosen.open(path, skip_bad=args.skip_bad).outputs
-        args.items = args.paths[0]
+        args.items, *more = args.paths
+        loaded = chosen.open(args.items, skip_bad=args.skip_bad)
+        outputs = dict(loaded.outputs)
+        for path in more:
+            for model, said in chosen.open(path, skip_bad=args.skip_bad).outputs.items():
+                if outputs.setdefault(model, said) != said:
+                    raise UsageError(
+                        f"an earlier file holds outputs of {model!r} too",
+                        item=str(path),
+                        cure="put parts of one set into one folder and give that; score repeats one by one",
+                    )
         return loaded, outputs
     args.items = items
-    return chosen.open(items, skip_bad=args.skip_bad), read_outputs(args.paths)
+    return chosen.open(items, skip_bad=args.skip_bad), read_outputs(args.paths, skip_bad=args.skip_bad)
 
 
 def _tell(chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Any, outputs: Any) -> int:
     from demur.cli._shown import harmless
 
     given = {o.name: getattr(args, o.name) for o in chosen.options}
-    scores = chosen.scores(loaded.items, outputs, models=args.models, **given)
+    scores = chosen.scores(loaded.items, outputs, models=args.models, skip_bad=args.skip_bad, **given)
     tables = chosen.tables(scores, loaded.items)
     if args.json:
         sys.stdout.write(json.dumps({t.name: _rows(t) for t in tables}, indent=1, ensure_ascii=False) + "\n")

@@ -14,9 +14,10 @@ Everything else is here, so that the runner, the calls and the judges never lear
 from __future__ import annotations
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -33,7 +34,8 @@ from demur.pipeline.steps import QUIET, Steps
 from demur.records import AnswerSpec, Ask, ContextSet, Measure, Outcome, Response, Sample, Scenario, Status, Verdict
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.render import ask as make_ask
-from demur.scenarios.systems import Kit, open_system
+from demur.scenarios.systems import Kit, System, beside, open_system
+from demur.scenarios.systems.function import Function
 from demur.store import Problems, digest, read_image, read_json, read_jsonl, storage_errors
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 I = TypeVar("I")  # noqa: E741 - an item of a suite
 S = TypeVar("S")
 """The score of one model."""
+
+Asked = str | System | Callable[..., Any]
+"""Who is asked: a system by name, a function, or an object that answers."""
 
 Outputs = Mapping[str, Mapping[str, Response]]
 """Model -> question id -> what it said."""
@@ -60,12 +65,31 @@ class Option(NamedTuple):
         help: one line.
         default: also tells the type (str, int, float).
         choices: allowed values; any when empty.
+        least: of a number; None for no bound.
+        most: of a number; None for no bound.
     """
 
     name: str
     help: str
     default: str | int | float
     choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+    def check(self, value: Any) -> None:
+        """Raise UsageError for a value that the option does not take."""
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.choices and value not in self.choices:
+            raise UsageError(f"{self.name}={value!r}", cure=f"one of {', '.join(self.choices)}")
+        if isinstance(self.default, str):
+            return
+        whole = not isinstance(self.default, int) or isinstance(value, int)
+        low, high = (-math.inf if self.least is None else self.least), (math.inf if self.most is None else self.most)
+        if not (number and whole and low <= value <= high):  # NaN lies between no bounds
+            kind = "a whole number" if isinstance(self.default, int) else "a number"
+            bounds = [f"at least {self.least:g}"] if self.least is not None else []
+            bounds += [f"at most {self.most:g}"] if self.most is not None else []
+            raise UsageError(f"{self.name} is {value}", cure=f"give {' '.join([kind, ' and '.join(bounds)]).strip()}")
 
 
 class Loaded(NamedTuple, Generic[I]):
@@ -204,10 +228,25 @@ class Suite(ABC, Generic[I, S]):
             made.append(Task(sample, context, make_ask(sample, context, NO_CLAUSE, prompts)))
         return made
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See that options of the score exist and take these values, before anybody is asked.
+
+        Raises:
+            UsageError: one does not.
+        """
+        known = {o.name: o for o in self.options}
+        for name, value in options.items():
+            if name not in known:
+                raise UsageError(f"{self.name} has no option {name!r}", cure=f"it has {', '.join(known) or 'none'}")
+            known[name].check(value)
+
+    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Raise UsageError where a task cannot be asked; whatever can be, unless a suite says more."""
+
     def run(
         self,
         path: str | Path,
-        systems: Sequence[str],
+        systems: Asked | Sequence[Asked],
         out: str | Path,
         *,
         limit: int | None = None,
@@ -222,7 +261,7 @@ class Suite(ABC, Generic[I, S]):
 
         Args:
             path: of the items, as `open` takes it.
-            systems: by name, as ``demur run`` takes them.
+            systems: one or several: by name, as ``demur run`` takes them, functions, or objects that answer.
             out: folder of the run folders.
             limit: ask the questions of the first so many items.
             skip_bad: leave bad items out and count them.
@@ -239,6 +278,8 @@ class Suite(ABC, Generic[I, S]):
         out = Path(out)
         loaded = self.open(path, skip_bad=skip_bad)
         tasks = self.tasks(loaded.items, limit=limit)
+        self.see_askable(Path(path), tasks)
+        several = list(systems) if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
         prompts, judge = self.prompts(), SuiteJudge(self)
         about = {
             "suite": self.name,
@@ -246,17 +287,17 @@ class Suite(ABC, Generic[I, S]):
             "prompts": {str(NO_CLAUSE): prompts.used(NO_CLAUSE)},
         }
         opened = []
-        for text in systems:
+        for one in several:
             kit = Kit(
                 read_image=lambda ref: read_image(ref, loaded.root),
                 prompts=prompts,
                 ledger=out / "calls.sqlite",
                 concurrency=concurrency,
                 prices=prices,
-                options=dict(sampling or {}) if text.startswith("model:") else {},
+                options=dict(sampling or {}) if _asks_model(one) else {},
             )
-            opened.append((kit, open_system(text, kit)))
-        if any(text.startswith("model:") for text in systems):
+            opened.append((kit, _opened(one, kit)))
+        if any(_asks_model(one) for one in several):
             from demur.calls import Budget
 
             shared = (budget or Budget(None)).noted(out / "spent.log")
@@ -284,26 +325,40 @@ class Suite(ABC, Generic[I, S]):
             )
         return folders
 
-    def scores(self, items: Sequence[I], outputs: Outputs, *, models: Sequence[str] = (), **options: Any) -> list[S]:
+    def scores(
+        self,
+        items: Sequence[I],
+        outputs: Outputs,
+        *,
+        models: str | Sequence[str] = (),
+        skip_bad: bool = False,
+        **options: Any,
+    ) -> list[S]:
         """The score of each model, in the order of ``models`` or of ``outputs``.
+
+        Args:
+            items: of the suite.
+            outputs: what models said.
+            models: score these alone.
+            skip_bad: pass over outputs that belong to no question of the items (those of items left out as bad).
+            options: of the score.
 
         Raises:
             UsageError: no such model or option, or a value that an option does not take.
         """
+        models = (models,) if isinstance(models, str) else models
         unknown = [m for m in models if m not in outputs]
         if unknown:
             raise UsageError(f"no outputs of {unknown[0]!r}; there are {', '.join(outputs) or 'none'}")
         if not outputs:
             raise UsageError("there are no outputs to score", cure=f"run a system: demur suite run {self.name} ITEMS")
-        known = {o.name: o for o in self.options}
-        for name, value in options.items():
-            if name not in known:
-                raise UsageError(f"{self.name} has no option {name!r}", cure=f"it has {', '.join(known) or 'none'}")
-            if known[name].choices and value not in known[name].choices:
-                raise UsageError(f"{name}={value!r}", cure=f"one of {', '.join(known[name].choices)}")
+        self.check_options(options)
         asked = {q.id for q in self.questions(items)}
         for model in models or outputs:
-            if strangers := sorted(set(outputs[model]) - asked):
+            strangers = sorted(set(outputs[model]) - asked)
+            if strangers and skip_bad and len(strangers) < len(outputs[model]):
+                outputs = {**outputs, model: {id: r for id, r in outputs[model].items() if id in asked}}
+            elif strangers:
                 raise UsageError(
                     f"{len(strangers)} of {len(outputs[model])} outputs of {model!r} belong to no question of "
                     f"these items, the first is {strangers[0]!r}",
@@ -328,7 +383,7 @@ class Suite(ABC, Generic[I, S]):
         loaded = self.open(path, skip_bad=skip_bad)
         outputs = {**loaded.outputs, **outputs}
         tables = [
-            *self.tables(self.scores(loaded.items, outputs, **options), loaded.items),
+            *self.tables(self.scores(loaded.items, outputs, skip_bad=skip_bad, **options), loaded.items),
             *self.statistics(loaded.items),
         ]
         notes = [f"{note}: {n}" for note, n in loaded.notes.items()]
@@ -336,6 +391,20 @@ class Suite(ABC, Generic[I, S]):
             notes.append(f"bad items left out: {loaded.skipped}")
         cards = self.cards(loaded.items, loaded.root, outputs, **options)
         return write_gallery(Path(out), title=self.title, about=self.about, tables=tables, notes=notes, cards=cards)
+
+
+def _asks_model(system: Asked) -> bool:
+    return isinstance(system, str) and system.startswith("model:")
+
+
+def _opened(system: Asked, kit: Kit) -> System:
+    if isinstance(system, str):
+        return open_system(system, kit)
+    if hasattr(system, "takes") and hasattr(system, "answer"):
+        return beside(system, kit)
+    if callable(system):
+        return Function(system, kit)
+    raise UsageError(f"{type(system).__name__} is no system", cure="give a name, a function, or an object with answer")
 
 
 class Plain(NamedTuple):
@@ -414,11 +483,15 @@ def items_digest(tasks: Sequence[Task]) -> str:
 # --- outputs made elsewhere, and runs ---------------------------------------------------------------
 
 
-def read_outputs(paths: Sequence[str | Path]) -> dict[str, dict[str, Response]]:
+def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = False) -> dict[str, dict[str, Response]]:
     """What models said, from run folders, JSONL or CSV files.
 
     A line of a file holds ``id`` (of the question) and ``output`` (the reply as it came), and may hold ``system``
     (else the file's name without its suffix).
+
+    Args:
+        paths: one or several.
+        skip_bad: leave out lines that are no outputs.
 
     Raises:
         BadInput: lines that are no outputs, or say the same thing twice.
@@ -426,13 +499,16 @@ def read_outputs(paths: Sequence[str | Path]) -> dict[str, dict[str, Response]]:
     """
     found: dict[str, dict[str, Response]] = {}
     problems = Problems()
-    for path in map(Path, paths):
+    several = [paths] if isinstance(paths, str | Path) else paths
+    for path in map(Path, several):
         if path.is_dir():
             folders = (
                 [path]
                 if (path / "responses.jsonl").is_file()
                 else sorted(p.parent for p in path.glob("*/responses.jsonl"))
             )
+            if not folders and (begun := [*path.glob("journal.jsonl"), *path.glob("*/journal.jsonl")]):
+                raise UsageError("this run was not finished", item=str(begun[0].parent), cure="run it again to go on")
             if not folders:
                 raise UsageError(
                     "is no run folder, and holds none", item=str(path), cure="give what 'demur suite run' wrote"
@@ -447,7 +523,7 @@ def read_outputs(paths: Sequence[str | Path]) -> dict[str, dict[str, Response]]:
         rows: Iterator[tuple[str, Mapping[str, Any]]]
         rows = (
             csv_rows(path, problems, required=("id", "output"), mend=True)
-            if path.suffix == ".csv"
+            if path.suffix.lower() == ".csv"
             else json_lines(path, problems)
         )
         for place, row in rows:
@@ -459,7 +535,7 @@ def read_outputs(paths: Sequence[str | Path]) -> dict[str, dict[str, Response]]:
                 problems.add(f"{place} ({id})", "this question has an output in an earlier line too")
             else:
                 model[id] = Response(text=output)
-    problems.settle()
+    problems.settle(skip_bad=skip_bad)
     return found
 
 

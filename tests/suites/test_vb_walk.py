@@ -278,6 +278,128 @@ def test_two_systems_are_asked_and_the_page_is_made(visibility, tmp_path, capsys
         suite.scores(fewer, outputs)
 
 
+def test_a_cell_that_two_sheets_fill_differently_is_told_and_the_first_kept(tmp_path):
+    sheet(tmp_path / "a.csv", {"m": [right()]}, ["GD-01"])
+    sheet(tmp_path / "b.csv", {"m": [["junk"] * 4]}, ["GD-01"])
+    problems = Problems()
+    assert read(tmp_path, problems).outputs["m"]["GD-01/BASE"] == right()[0]
+    assert len(problems) == 4
+    row, other = ({"m": [right(), right()]}, {"m": [right(), ["junk"] * 4]})
+    [sheet(tmp_path / f"{n}.csv", said, ["GD-01", "GD-01"]) for n, said in (("same", row), ("twice", other))]
+    for name in ("same", "twice"):
+        problems = Problems()
+        assert read(tmp_path / f"{name}.csv", problems).outputs["m"]["GD-01/BASE"] == right()[0]
+        assert len(problems) == 1
+    with pytest.raises(BadInput):
+        demur.suite("vb").open(tmp_path / "twice.csv")
+    assert main(["suite", "score", "vb", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]) == 2
+
+
+def test_no_name_of_a_photo_in_a_sheet_is_fatal_or_leads_out_of_its_folder(tmp_path):
+    (tmp_path / "set").mkdir()
+    path = sheet(tmp_path / "set" / "s.csv", {"m": [right()]}, ["GD-01"])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("Images/", "Images/" + "x" * 5000 + "\0"), encoding="utf-8")
+    assert read(path, Problems()).families[0].images == (None, None)
+    path.write_text(text, encoding="utf-8")
+    [given, _] = (row[name] for row in csv.DictReader(text.splitlines()) for name in ("pic_base", "pic_flip"))
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "secret.png")
+    (tmp_path / "set" / Path(given).name).symlink_to(tmp_path / "secret.png")
+    found = read(path, Problems())
+    assert found.families[0].images[0] is None
+    assert any("cannot be read" in note for note in found.notes)
+
+
+def test_what_was_not_asked_is_no_failed_call(tmp_path):
+    suite = demur.suite("vb")
+    loaded = suite.open(sheet(tmp_path / "s.csv", {"m": [right()] * 3}, ["GD-01", "MA-02", "OC-03"]))
+    said = {id: r for id, r in loaded.outputs["m"].items() if id.startswith("GD-01") or id == "MA-02/BASE"}
+    for mode in ("measured", "paper"):
+        [score] = suite.scores(loaded.items, {"m": said}, mode=mode, resamples=5)
+        assert (score.counts["families"], score.counts["families_not_asked"]) == (2, 1)
+        assert (score.counts["not_asked"], score.counts["no_output"]) == (2, 0)
+        assert {m.failed for m in score.measures.values()} == {0}
+        assert (score.measures["coverage"].value, score.measures["coverage"].n) == (1, 4)
+    assert "2 of 3 strict families" in suite.tables([score], loaded.items)[0].render("terminal")
+
+
+def test_what_is_left_out_is_counted_among_a_measures_own_cells(published):
+    suite = demur.suite("vb")
+    loaded = suite.open(published)
+    [score] = suite.scores(loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0)
+    # second order: one family of three headline cells, of which the ABSTAIN states no confidence
+    lost = {name: (m.n, m.ungraded, m.failed) for name, m in score.measures.items()}
+    assert lost["tom_acc"] == (2, 1, 0)
+    assert lost["df_acc"] == (2, 0, 2)
+    assert lost["caa"] == (9, 3, 0)
+    table = suite.tables([score], loaded.items)[0]
+    assert "n of ToM" in table.render("csv")
+    assert "0.500 [0.095, 0.905]" in table.render("terminal")  # ToMAcc with Wilson's interval
+
+
+def reply(given: dict) -> str:
+    return said("VISIBLY_TRUE", 0.9)
+
+
+async def reply_later(given: dict) -> str:
+    return said("VISIBLY_TRUE", 0.9)
+
+
+def test_functions_at_hand_and_one_system_are_asked_from_python(visibility, tmp_path):
+    import asyncio
+
+    suite = demur.suite("vb")
+    folders = suite.run(visibility, [reply, reply_later], tmp_path / "two", limit=1)
+
+    async def cell_of_a_notebook() -> list[Path]:
+        return suite.run(str(visibility), reply, str(tmp_path / "one"), limit=1)
+
+    folders += asyncio.run(cell_of_a_notebook())
+    assert [len(cells) for folder in folders for cells in read_outputs(folder).values()] == [4, 4, 4]
+    with pytest.raises(UsageError, match="is no system"):
+        suite.run(visibility, [7], tmp_path / "none", limit=1)
+
+
+def test_options_are_seen_to_before_anybody_is_asked(visibility, tmp_path, capsys):
+    words = ["suite", "run", "vb", str(visibility), "--system", "python:examples.seeing:always_true", "--limit", "1"]
+    for option, value in (("--alpha", "7"), ("--alpha", "nan"), ("--resamples", "-1")):
+        assert main([*words, "--out", str(tmp_path / "runs"), option, value]) == 2
+        assert "at least 0" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(UsageError, match="whole number"):
+        demur.suite("vb").check_options({"resamples": "many"})
+
+
+def test_a_run_is_scored_after_its_photos_are_gone_and_asked_within_its_limit(visibility, tmp_path, capsys):
+    import shutil
+
+    items = tmp_path / "items"
+    shutil.copytree(visibility, items)
+    lines = [json.loads(line) for line in (items / "families.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines[5]["base_image"] = ""
+    (items / "families.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    suite = demur.suite("vb")
+    with pytest.raises(UsageError, match="1 of 6 families"):
+        suite.run(items, reply, tmp_path / "runs", limit=6)
+    [folder] = suite.run(items, reply, tmp_path / "runs", limit=2)
+    (items / lines[0]["edited_image"]).unlink()
+    assert main(["suite", "score", "vb", str(folder)]) == 1
+    assert main(["suite", "score", "vb", str(folder), "--skip-bad", "--json", "--resamples", "0"]) == 0
+    assert table(capsys.readouterr().out, "vb-headline")[0]["n"] == 3
+    outputs = tmp_path / "o.jsonl"
+    outputs.write_text('{"id": 1}\n' + json.dumps({"id": "OC-02/BASE", "output": said("VISIBLY_TRUE")}) + "\n")
+    assert main(["suite", "score", "vb", str(outputs), "--items", str(visibility), "--skip-bad"]) == 0
+
+
+def test_a_run_that_was_killed_is_told_apart_from_none(tmp_path):
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+    (tmp_path / "runs" / "a" / "journal.jsonl").touch()
+    with pytest.raises(UsageError, match="not finished"):
+        read_outputs(tmp_path / "runs")
+
+
 def test_families_without_photos_cannot_be_asked_about(published, capsys):
     assert main(["suite", "run", "vb", str(published), "--system", "python:examples.seeing:always_true"]) == 2
     assert "GD-01" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError, model_validator
 from demur.errors import DataError, StorageError, UsageError
 from demur.formats import csv_rows, inside, json_lines
 from demur.records import ImageRef, Record
-from demur.store import Problems, image_ref, read_uri, why_invalid
+from demur.store import Problems, image_ref, read_uri, storage_errors, why_invalid
 
 
 class Label(StrEnum):
@@ -220,18 +220,43 @@ def read(path: Path, problems: Problems) -> Sheet:
     notes: Counter[str] = Counter()
     for file in files_of(path):
         mine: set[str] = set()
-        rows = _sheet(file, problems, outputs, notes) if file.suffix.lower() == ".csv" else _jsonl(file, problems)
-        for place, family in rows:
+        rows = _sheet(file, problems, notes) if file.suffix.lower() == ".csv" else _jsonl(file, problems)
+        for place, family, said in rows:
+            where = f"{place} ({family.id})"
             known = families.setdefault(family.id, family)
+            photos = [
+                (one.sha256, other.sha256)
+                for one, other in zip(known.images, family.images, strict=True)
+                if one is not None and other is not None
+            ]
             if family.id in mine:
-                problems.add(f"{place} ({family.id})", "this family stands in an earlier row too; the first is kept")
+                problems.add(where, "this family stands in an earlier row too; the first is kept")
             elif known.questions != family.questions:
-                problems.add(f"{place} ({family.id})", f"has other questions than in {known.source_ref}")
+                problems.add(where, f"has other questions than in {known.source_ref}")
+            elif any(one != other for one, other in photos):
+                problems.add(where, f"has other photos than in {known.source_ref}")
+            else:  # what was said of another family of that name is not this one's
+                _merge(outputs, said, family, where, problems)
             mine.add(family.id)
     for family in families.values():
         for remark in remarks(family):
             notes[remark] += 1
     return Sheet(tuple(families.values()), outputs, notes)
+
+
+def _merge(
+    outputs: dict[str, dict[str, str]],
+    said: Mapping[str, Mapping[Cell, str]],
+    family: Family,
+    where: str,
+    problems: Problems,
+) -> None:
+    """Add what models said of a family; a cell that two sheets fill differently keeps the first, and is told."""
+    for model, cells in said.items():
+        held = outputs.setdefault(model, {})
+        for cell, text in cells.items():
+            if held.setdefault(family.cell_id(cell), text) != text:
+                problems.add(where, f"an earlier sheet has another output of {model!r} for {cell}; the first is kept")
 
 
 def _made(place: str, id: str, problems: Problems, **fields: Any) -> Family | None:
@@ -242,7 +267,7 @@ def _made(place: str, id: str, problems: Problems, **fields: Any) -> Family | No
         return None
 
 
-def _jsonl(file: Path, problems: Problems) -> Iterator[tuple[str, Family]]:
+def _jsonl(file: Path, problems: Problems) -> Iterator[tuple[str, Family, dict[str, dict[Cell, str]]]]:
     for place, row in json_lines(file, problems):
         name = str(row.get("id", "no id"))
         try:
@@ -267,7 +292,7 @@ def _jsonl(file: Path, problems: Problems) -> Iterator[tuple[str, Family]]:
             agents=line.agents, provenance=line.provenance, licence=line.licence,
         )  # fmt: skip
         if family is not None:
-            yield place, family
+            yield place, family, {}
 
 
 def _unnamed(line: FamilyLine) -> str:
@@ -293,8 +318,9 @@ def _image(folder: Path, name: str, place: str, id: str, problems: Problems) -> 
 
 
 def _sheet(
-    file: Path, problems: Problems, outputs: dict[str, dict[str, str]], notes: Counter[str]
-) -> Iterator[tuple[str, Family]]:
+    file: Path, problems: Problems, notes: Counter[str]
+) -> Iterator[tuple[str, Family, dict[str, dict[Cell, str]]]]:
+    held = _photos(file.parent)
     for place, row in csv_rows(file, problems, required=("base_question", "flip_question"), mend=True):
         id = (row.get("ID") or row.get("id") or "").strip()
         if row.get("Status", "Done").strip().lower() != "done":
@@ -307,7 +333,7 @@ def _sheet(
                 f"the id begins with none of {', '.join(PREFIXES)}, so its category is unknown",
             )
             continue
-        images = (_photo(file.parent, row.get("pic_base", "")), _photo(file.parent, row.get("pic_flip", "")))
+        images = tuple(_photo(file.parent, held, row.get(name, ""), notes) for name in ("pic_base", "pic_flip"))
         if None in images:
             notes["families without their photos beside the sheet: outputs can be scored, nobody can be asked"] += 1
         change, where = row.get("flip_change", "").strip(), row.get("indoor_outdoor", "").strip()
@@ -318,27 +344,36 @@ def _sheet(
         )  # fmt: skip
         if family is None:
             continue
+        said: dict[str, dict[Cell, str]] = {}
         for column, text in row.items():
             named = _OUTPUT.fullmatch(column or "")
             if named and named["cell"] in SHEET_CELLS:
-                outputs.setdefault(named["model"], {})[family.cell_id(SHEET_CELLS[named["cell"]])] = text or ""
-        yield place, family
+                said.setdefault(named["model"], {})[SHEET_CELLS[named["cell"]]] = text or ""
+        yield place, family, said
 
 
-def _photo(folder: Path, given: str) -> ImageRef | None:
+def _photos(folder: Path) -> dict[str, str]:
+    """File name -> path below ``folder`` of what lies where a sheet's photos may; the first of `IMAGE_FOLDERS` wins."""
+    held: dict[str, str] = {}
+    for place in reversed(IMAGE_FOLDERS):
+        if (folder / place).is_dir():
+            with storage_errors(folder / place):
+                names = [entry.name for entry in (folder / place).iterdir()]
+            held |= {name: (PurePosixPath(place) / name).as_posix() for name in names}
+    return held
+
+
+def _photo(folder: Path, held: Mapping[str, str], given: str, notes: Counter[str]) -> ImageRef | None:
     """A photo of a sheet: only its file name matters (the paths are those of somebody else's machine)."""
-    name = PurePosixPath(PureWindowsPath(given.strip()).name).name
-    if not name or name in (".", ".."):
+    uri = held.get(PurePosixPath(PureWindowsPath(given.strip()).name).name)
+    if uri is None:
         return None
-    for place in IMAGE_FOLDERS:
-        path = folder / place / name
-        if path.is_file():
-            uri = path.relative_to(folder).as_posix()
-            try:
-                return image_ref(read_uri(uri, folder), uri)
-            except (DataError, StorageError):
-                return None
-    return None
+    try:
+        inside(folder, uri)
+        return image_ref(read_uri(uri, folder), uri)
+    except (DataError, StorageError):
+        notes["photos beside the sheet that cannot be read: no image, broken, or a link out of the folder"] += 1
+        return None
 
 
 def remarks(family: Family) -> list[str]:

@@ -8,9 +8,11 @@ What is done with replies that are not whole, by mode:
     unparsable         0 in CAA, wrong elsewhere                           leaves every denominator
     invalid label      0 in CAA, wrong elsewhere                           the same
     no output          leaves every denominator (the call failed)          the same
+    not asked          in no figure                                        the same
 
-Only strict families (gold follows the XOR pattern) are in these figures; ABSTAIN families are told apart.
-Source: "VB: Visibility Benchmark", section 5; where the paper is silent, the text of each function says what is taken.
+Families of which no cell was asked (a run with a limit) are left out and counted. Only strict families (gold follows
+the XOR pattern) are in these figures; ABSTAIN families are told apart. Source: "VB: Visibility Benchmark", section 5;
+where the paper is silent, the text of each function says what is taken.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import numpy.typing as npt
 from demur.judge.measures.intervals import percentile, wilson
 from demur.records import Measure
 from demur.suites.vb.items import CELLS, HEADLINE, Cell, Family, Label
-from demur.suites.vb.replies import PROBLEMS, Parser, Reply, breaks_rules
+from demur.suites.vb.replies import NOT_ASKED, PROBLEMS, Parser, Reply, breaks_rules
 
 Mode = Literal["measured", "paper"]
 Ties = Literal["expected", "worst", "best", "numpy"]
@@ -50,6 +52,8 @@ class Cells:
     """Replies of one model to F strict families, as arrays; row f holds the cells in the order of `items.CELLS`.
 
     Attributes:
+        asked: bool [F, 4].
+        failed: bool [F, 4], asked, and nothing was said: the call failed.
         kept: bool [F, 4], in denominators about labels.
         right: bool [F, 4], the label is the gold one; False where nothing was read.
         abstained: bool [F, 4].
@@ -59,6 +63,8 @@ class Cells:
         second_order: bool [F].
     """
 
+    asked: Bools
+    failed: Bools
     kept: Bools
     right: Bools
     abstained: Bools
@@ -77,17 +83,16 @@ def cells_of(families: Sequence[Family], replies: Mapping[str, Reply], mode: Mod
 
     Args:
         families: any; those outside the strict subset are passed over.
-        replies: cell id -> reply; a cell without one counts as "no output".
+        replies: cell id -> reply; a cell without one was not asked.
         mode: see the module.
     """
     strict = [f for f in families if f.strict]
-    nothing = Reply(None, problem="no output")
-    grid = [[replies.get(f.cell_id(cell), nothing) for cell in CELLS] for f in strict]
+    grid = [[replies.get(f.cell_id(cell), NOT_ASKED) for cell in CELLS] for f in strict]
 
     def kept(reply: Reply) -> bool:
         if mode == "paper":
             return reply.problem == "invalid label" or (reply.label is not None and reply.confidence is not None)
-        return reply.problem != "no output"
+        return reply.problem not in ("no output", "not asked")
 
     def array(of: object) -> Bools:
         return np.array(of, dtype=bool).reshape(len(strict), 4)
@@ -103,6 +108,8 @@ def cells_of(families: Sequence[Family], replies: Mapping[str, Reply], mode: Mod
         [[math.nan if r.confidence is None else r.confidence for r in line] for line in grid], dtype=np.float64
     ).reshape(len(strict), 4)
     return Cells(
+        asked=array([[r.problem != "not asked" for r in line] for line in grid]),
+        failed=array([[r.problem == "no output" for r in line] for line in grid]),
         kept=keep,
         right=right & keep,
         abstained=abstained & keep,
@@ -253,8 +260,10 @@ class Score(NamedTuple):
 
     Attributes:
         measures: by name; each with its n, what was left out of it (``failed``: no output; ``ungraded``: replies that
-            could not be read) and a 95 % interval (bootstrap over families; Wilson for ToMAcc and DFAcc).
-        counts: headline cells asked, answered, abstained, and by `replies.PROBLEMS` (all four cells with ``all_``).
+            could not be used) among its own cells, and a 95 % interval (bootstrap over families; Wilson for ToMAcc
+            and DFAcc).
+        counts: strict families asked about, and those not; of the former, headline cells, answered, abstained, and by
+            `replies.PROBLEMS` (all four cells with ``all_``).
         selrank_bounds: the least and the most that an order of equal confidences can give.
         abstain: families outside the strict subset: cells, right, abstained, wrong.
         categories: category -> (right, n, abstained) over the headline cells of strict families.
@@ -291,7 +300,7 @@ def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, tupl
     found, ranked = flips(cells), _ranked(cells)
     parts = components(cells, alpha, ties)
     answered = cells.answered[head]
-    asked = answered.size if mode == "paper" else int(cells.kept[head].sum())
+    asked = int((cells.asked if mode == "paper" else cells.kept)[head].sum())
     n_answered = int(answered.sum())
     return {
         "final": (composite(parts), int(cells.scored[head].sum())),
@@ -306,6 +315,49 @@ def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, tupl
         "df_acc_given_base": df_acc(cells, given_base=True),
         "coverage": (n_answered / asked if asked else None, asked),
         "answered_accuracy": (float(cells.right[head][answered].mean()) if n_answered else None, n_answered),
+    }
+
+
+def left_out(cells: Cells) -> dict[str, tuple[int, int]]:
+    """Measure -> what is not in its n: (calls that failed, replies that could not be used), of its own cells.
+
+    For flip rates: families of which BASE, or the edited cell where BASE is right, is out.
+    """
+    head = np.zeros_like(cells.asked)
+    head[:, :N_HEADLINE] = True
+    double = np.zeros_like(head)
+    double[:, DOUBLE] = True
+    base = cells.right[:, [BASE]]
+
+    def of(within: Bools, used: Bools) -> tuple[int, int]:
+        within = within & cells.asked & ~used
+        return int((within & cells.failed).sum()), int((within & ~cells.failed).sum())
+
+    def flip(*children: int) -> tuple[int, int]:
+        out = cells.asked & ~cells.kept
+        failed, other = out & cells.failed, out & ~cells.failed
+
+        def lost(what: Bools) -> Bools:
+            made: Bools = what[:, BASE] | (base[:, 0] & what[:, list(children)].any(axis=1))
+            return made
+
+        return int(lost(failed).sum()), int((lost(other) & ~lost(failed)).sum())
+
+    scored, answered = of(head, cells.scored), of(head, cells.answered | cells.abstained)
+    ranked = of(head, (cells.answered & ~np.isnan(cells.confidence)) | cells.abstained)
+    return {
+        "final": scored,
+        "caa": scored,
+        "i_mefr": flip(IMAGE),
+        "t_mefr": flip(TEXT),
+        "mefr": flip(IMAGE, TEXT),
+        "selrank": ranked,
+        "selrank_raw": ranked,
+        "tom_acc": of(head & cells.second_order[:, None], cells.kept),
+        "df_acc": of(double, cells.kept),
+        "df_acc_given_base": of(double & base, cells.kept),
+        "coverage": of(head, cells.kept),
+        "answered_accuracy": answered,
     }
 
 
@@ -335,20 +387,22 @@ def score(
         seed: of the resamples.
     """
     ties = ties or ("numpy" if mode == "paper" else "expected")
+    given = families
+    families = [f for f in families if any(f.cell_id(c) in replies for c in CELLS)]
     cells = cells_of(families, replies, mode)
     found = values(cells, alpha, ties, mode)
     ends = _intervals(cells, alpha, ties, mode, resamples, seed)
     strict = [f for f in families if f.strict]
-    nothing = Reply(None, problem="no output")
 
     def said(family: Family, cell: Cell) -> Reply:
-        return replies.get(family.cell_id(cell), nothing)
+        return replies.get(family.cell_id(cell), NOT_ASKED)
 
     headline = Counter(said(f, c).problem for f in strict for c in HEADLINE)
     everywhere = Counter(said(f, c).problem for f in strict for c in CELLS)
     head = np.s_[:, :N_HEADLINE]
     counts = {
         "families": len(strict),
+        "families_not_asked": sum(f.strict for f in given) - len(strict),
         "headline": len(strict) * N_HEADLINE,
         "answered": int(cells.answered[head].sum()),
         "abstained": int(cells.abstained[head].sum()),
@@ -356,14 +410,15 @@ def score(
         **{p.replace(" ", "_"): headline[p] for p in PROBLEMS},
         **{f"all_{p.replace(' ', '_')}": everywhere[p] for p in PROBLEMS},
     }
-    failed = counts["no_output"]
-    unread = counts["headline"] - failed
+    lost = left_out(cells)
+    if mode == "paper":
+        lost["coverage"] = (0, 0)  # it is over all that was asked
     measures = {}
     for name, (value, n) in found.items():
         low, high, method = _ends(name, value, n, ends)
-        left_out = max(0, unread - n) if name in ("caa", "final") else 0
+        failed, ungraded = lost[name]
         measures[name] = Measure(
-            name=name, value=value, n=n, ungraded=left_out, failed=failed, low=low, high=high, interval=method
+            name=name, value=value, n=n, ungraded=ungraded, failed=failed, low=low, high=high, interval=method
         )
     right, confidence = _ranked(cells)
     bounds = [selrank(right, confidence, way) for way in ("worst", "best")] if len(right) else []
@@ -398,7 +453,7 @@ def _by_category(strict: Sequence[Family], said: object, mode: Mode) -> dict[str
         line = table.setdefault(family.category.value, [0, 0, 0])
         for place, cell in enumerate(HEADLINE):
             reply: Reply = said(family, cell)
-            dropped = reply.problem == "no output" or (
+            dropped = reply.problem in ("no output", "not asked") or (
                 mode == "paper"
                 and reply.problem != "invalid label"
                 and (reply.label is None or reply.confidence is None)

@@ -1,9 +1,10 @@
 """Reading a reply of a model that was asked for one JSON object: label, reason code, confidence.
 
-Three failures are told apart, because they are scored differently (and a call that failed is a fourth: nothing
-was said): a reply without a label (``unparsable``), a label that does not exist (``invalid label``), and a label
-without a usable confidence (``no confidence``). ``strict`` takes surrounding space and one code fence away and reads
-the rest as JSON once. ``lenient`` takes the last JSON object that holds a ``label``, wherever it stands.
+Three failures are told apart, because they are scored differently: a reply without a label (``unparsable``), a label
+that does not exist (``invalid label``), and a label without a usable confidence (``no confidence``). A call that
+failed is a fourth (``no output``); a cell that nobody was asked about (``not asked``) is no failure. ``strict`` takes
+surrounding space and one code fence away and reads the rest as JSON once. ``lenient`` takes the last JSON object that
+holds a ``label``, wherever it stands.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 from demur.records import Response
 from demur.suites.vb.items import Category, Label
 
-Problem = Literal["", "no output", "unparsable", "invalid label", "no confidence"]
-PROBLEMS: tuple[Problem, ...] = ("no output", "unparsable", "invalid label", "no confidence")
+Problem = Literal["", "not asked", "no output", "unparsable", "invalid label", "no confidence"]
+PROBLEMS: tuple[Problem, ...] = ("not asked", "no output", "unparsable", "invalid label", "no confidence")
 Parser = Literal["strict", "lenient"]
 
 NONE = "NONE"
@@ -62,6 +63,9 @@ class Reply(NamedTuple):
         return self.label in (Label.TRUE, Label.FALSE)
 
 
+NOT_ASKED = Reply(None, problem="not asked", detail="was not asked")
+
+
 def read_reply(text: str, parser: Parser = "strict") -> Reply:
     """The reply that a text is.
 
@@ -93,7 +97,7 @@ def read_reply(text: str, parser: Parser = "strict") -> Reply:
 def reply_of(response: Response | None, parser: Parser = "strict") -> Reply:
     """The reply of a response; one that failed said nothing."""
     if response is None:
-        return Reply(None, problem="no output", detail="was not asked")
+        return NOT_ASKED
     if response.error:
         return Reply(None, problem="no output", detail=response.error)
     return read_reply(response.text, parser)

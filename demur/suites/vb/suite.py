@@ -17,6 +17,7 @@ from demur.suites.vb.replies import read_reply, reply_of
 
 if TYPE_CHECKING:
     from demur.judge.audit import Finding
+    from demur.pipeline.evaluate import Task
     from demur.report.gallery import Card
     from demur.report.tables import Table
 
@@ -39,9 +40,9 @@ class VB(Suite[Family, Score]):
             "strict",
             ("strict", "lenient"),
         ),
-        Option("alpha", "credit of an abstention in CAA, 0 to 1", ALPHA),
-        Option("resamples", "bootstrap resamples of families for the intervals; 0 for none", 1000),
-        Option("seed", "of the resamples", 0),
+        Option("alpha", "credit of an abstention in CAA, 0 to 1", ALPHA, least=0, most=1),
+        Option("resamples", "bootstrap resamples of families for the intervals; 0 for none", 1000, least=0),
+        Option("seed", "of the resamples", 0, least=0),
     )
 
     def load(self, path: Path, problems: Problems) -> Loaded[Family]:
@@ -70,17 +71,16 @@ class VB(Suite[Family, Score]):
                     source_ref=family.source_ref,
                 )
 
-    def run(self, path: str | Path, systems: Sequence[str], out: str | Path, **more: Any) -> list[Path]:
-        """As for every suite; families without their photos are told before anybody is asked."""
-        loaded = self.open(path, skip_bad=bool(more.get("skip_bad")))
-        bare = [f.id for f in loaded.items if None in f.images]
+    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Families without their photos are told before anybody is asked."""
+        asked = dict.fromkeys(task.sample.cluster for task in tasks)
+        bare = dict.fromkeys(task.sample.cluster for task in tasks if not task.ask.images)
         if bare:
             raise UsageError(
-                f"{len(bare)} of {len(loaded.items)} families lack a photo, the first is {bare[0]}",
+                f"{len(bare)} of {len(asked)} families lack a photo, the first is {next(iter(bare))}",
                 item=str(path),
                 cure="put the photos beside the file (or into Images/ there), or only score the outputs that it holds",
             )
-        return super().run(path, systems, out, **more)
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
         """Right, wrong or deflected by the strict label; a reply without one is no usable answer."""
@@ -94,9 +94,6 @@ class VB(Suite[Family, Score]):
 
     def score(self, model: str, items: Sequence[Family], outputs: Mapping[str, Response], **options: Any) -> Score:
         """See `demur.suites.vb.measures.score`."""
-        alpha = options.get("alpha", ALPHA)
-        if not 0 <= alpha <= 1:
-            raise UsageError(f"alpha is {alpha}", cure="give 0 to 1")
         parser = options.get("parser", "strict")
         replies = {id: reply_of(response, parser) for id, response in outputs.items()}
         return score(model, items, replies, **{**options, "parser": parser})

@@ -35,7 +35,8 @@ def headline_table(scores: Sequence[Score]) -> Table:
         Column("T_MEFR", percent=False, decimals=3),
         Column("MEFR", percent=False, decimals=3),
         Column("SelRank", percent=False, decimals=3),
-        Column("ToMAcc", percent=False, decimals=3),
+        Column("ToMAcc", interval=True, percent=False, decimals=3),
+        Column("n of ToM"),
         Column("ABS"),
         Column("n"),
     )
@@ -49,23 +50,28 @@ def headline_table(scores: Sequence[Score]) -> Table:
             _value(s, "mefr"),
             _value(s, "selrank"),
             _value(s, "tom_acc"),
+            _value(s, "tom_acc").n,
             s.counts["abstained"],
             _value(s, "caa").n,
         )
         for s in ordered
     )
     notes = [
-        "n: headline cells in CAA. Intervals: 95 %, bootstrap over families.",
+        "n: headline cells in CAA. Intervals: 95 %, bootstrap over families; Wilson's for ToMAcc (n of ToM cells).",
         "Final: .70 CAA + .15 MEFR + .10 SelRank + .05 ToMAcc"
         + ("; weights renormalised where a component is undefined (–)" if _undefined(scores) else "")
         + ".",
         f"Scored as {_modes(scores)}; the parser is {' and '.join(sorted({s.parser for s in scores}))}.",
     ]
     for s in scores:
+        if away := s.counts["families_not_asked"]:
+            notes.append(
+                f"{s.model} was asked about {s.counts['families']} of {s.counts['families'] + away} strict families."
+            )
         lost = [name for name in ("mefr", "selrank") if _value(s, name).value is None]
         if lost and _value(s, "final").value is not None:
             names = " and ".join({"mefr": "MEFR", "selrank": "SelRank"}[name] for name in lost)
-            notes.append(f"{s.model}: {names} is undefined, so its Final is of fewer components: not to be compared.")
+            notes.append(f"{s.model}: {names} undefined, so its Final is of fewer components: not to be compared.")
     return Table("vb-headline", "Headline results on the strict families.", columns, rows, notes=tuple(notes))
 
 
@@ -145,7 +151,7 @@ def double_flip_table(scores: Sequence[Score]) -> Table:
 
 def replies_table(scores: Sequence[Score]) -> Table:
     """What could not be used of the replies, by kind."""
-    kinds = ("no_output", "unparsable", "invalid_label", "no_confidence")
+    kinds = ("not_asked", "no_output", "unparsable", "invalid_label", "no_confidence")
     columns = (
         Column("Model", align="left"),
         Column("Cells", align="left"),
@@ -157,7 +163,8 @@ def replies_table(scores: Sequence[Score]) -> Table:
         rows.append((s.model, "headline", s.counts["headline"], *(s.counts[k] for k in kinds)))
         rows.append(("", "all four", 4 * s.counts["families"], *(s.counts[f"all_{k}"] for k in kinds)))
     notes = (
-        "no output: the call failed. unparsable: no label. invalid label: none of the three. "
+        "not asked: there is no output for the cell. no output: the call failed. unparsable: no label. "
+        "invalid label: none of the three. "
         "no confidence: true or false without a number from 0 to 1.",
     )
     return Table(
