@@ -147,18 +147,18 @@ class Lookup:
 def searches(folder: Path) -> None:
     """What `demur mine` searches, and nothing else: lists tuned, dense twice, by words once, to the depths it needs."""
     from demur.curation.mining_options import MiningOptions
-    from demur.pipeline.mining_plan import MiningPlan
+    from demur.pipeline.queries import hits_for
     from demur.pipeline.routes import tune_probes
     from demur.retrieval.search import Query, Searcher
 
     searcher = Searcher(folder / "index", LookedUp(folder))
-    plan = MiningPlan.of(MiningOptions(text=WANTED, visual=0, range_max=RANGE, relative_margin=MARGIN))
+    options = MiningOptions(text=WANTED, visual=0, range_max=RANGE, relative_margin=MARGIN)
     lines = (folder / "samples.jsonl").read_text(encoding="utf-8").splitlines()
     samples = [Sample.model_validate_json(line) for line in lines]
-    tune_probes(samples, searcher, None, [plan])
+    tune_probes(samples, searcher, None, [options])
     queries = searcher.embedded([Query(sample.question) for sample in samples], ["text->text"])
     searcher.first_ranks(queries, ["text->text", "lexical"], 100, [()] * len(queries))
-    searcher.each(queries, "text->text", plan.hits("text"))
+    searcher.each(queries, "text->text", hits_for(options, "text"))
 
 
 def peer_rows(folder: Path) -> None:

@@ -96,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
     from demur.errors import UsageError
     from demur.pipeline.bases import at_the_cut
     from demur.pipeline.indexes import open_searcher
-    from demur.pipeline.mining import mine_samples
-    from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
+    from demur.pipeline.mining import mine_samples, open_cross_encoder
+    from demur.pipeline.queries import modes_of, within
     from demur.pipeline.routes import choose_routes, told, try_images, tune_probes
     from demur.pipeline.steps import Shown
     from demur.store import JsonlLog, storage_errors, write_json
@@ -110,10 +110,10 @@ def run(args: argparse.Namespace) -> int:
         **{name: getattr(args, name) for name in SHARED},
     )
     cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
-    plan = MiningPlan.of(options, seed=args.seed, pages_of=pages, cross_encoder=cross_encoder)
+    modes_of(options)  # says what is wrong with them
     searcher = open_searcher(args.index, args.encoder, args.text_encoder, open_engine(args))
-    plan, lacking = plan.within(searcher.modes)
-    if lacking and not any(plan.quotas.values()) and not plan.adopts:
+    there, lacking = within(options, searcher.modes)
+    if lacking and not there.wanted and not there.adopts:
         raise UsageError(
             f"no distractor can be mined: {'; '.join(lacking)}", item=str(args.index),
             cure="ask for kinds that the index holds (--text, --lexical, --visual)",
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     total = 0
     if args.probes and not searcher.lists:
         raise UsageError("--probes for an index without inverted lists", item=str(args.index), cure="leave it out")
-    tried, unread = try_images(searcher, _source(args).root, plan)
+    tried, unread = try_images(searcher, _source(args).root, there)
     if unread:
         line = f"{unread.total():,} of {tried:,} images of the index that were tried cannot be read: {told(unread)}\n"
         sys.stderr.write(harmless(line))
@@ -137,10 +137,12 @@ def run(args: argparse.Namespace) -> int:
                 searcher.probe(part, args.probes)
         elif searcher.lists:
             source = _source(args)
-            tune_probes(islice(source.samples(), args.limit), searcher, source.root, [plan], steps)
+            wanted = [there.model_copy(update={"pages": n}) for n in {there.pages, *pages.values()}]
+            tune_probes(islice(source.samples(), args.limit), searcher, source.root, wanted, steps)
         steps.stage("choose the mode of each source by recall of gold")
         source = _source(args)
-        routes = choose_routes(islice(source.samples(), args.limit), searcher, source.root, plan, steps)
+        asked = islice(source.samples(), args.limit)
+        routes = choose_routes(asked, searcher, source.root, there, steps, pages_of=pages)
         source.problems.settle(skip_bad=args.skip_bad)
         for choice in routes.choices:
             if choice.warning:
@@ -159,7 +161,10 @@ def run(args: argparse.Namespace) -> int:
                 at_the_cut(sample, searcher, Leaks(sample, looks), shown)
                 for sample in islice(source.samples(), args.limit)
             )
-            for sample, mined in mine_samples(samples, searcher, source.root, plan, routes, steps, looks, routes.asked):
+            for sample, mined in mine_samples(
+                samples, searcher, source.root, there, routes, steps, looks, routes.asked,
+                seed=args.seed, cross_encoder=cross_encoder,
+            ):  # fmt: skip
                 kept.append(sample)
                 if rows is not None:
                     for row in rows_of(sample, mined, args.rows, wanted=options.text + options.lexical):

@@ -10,13 +10,10 @@ candidates: cosines, dot products, BM25 and reciprocal ranks are then all 1 at t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from demur.errors import UsageError
 
 Similarity = Callable[[Sequence[str]], NDArray[np.float64]]
 """Document ids to the (n, n) cosines of their vectors."""
@@ -60,33 +57,14 @@ def marginal_relevance(
     return picks
 
 
-@dataclass(frozen=True)
-class Diversity:
-    """How much the distractors of one sample should differ; its text is ``mmr(0.5)``."""
+def pick_various(scores: Sequence[float], similarity: NDArray[np.float64], weight: float, count: int) -> list[int]:
+    """Places of the picks among hits with these scores, of any scale, in the order they are picked.
 
-    weight: float
-    """lambda of the module's formula, 0 to 1."""
-    similarity: Similarity
-
-    def __post_init__(self) -> None:
-        self.check(self.weight)
-
-    @staticmethod
-    def check(weight: float) -> None:
-        """See that this is a weight.
-
-        Raises:
-            UsageError: it is not between 0 and 1.
-        """
-        if not 0 <= weight <= 1:
-            raise UsageError(f"diversity={weight} is outside 0 to 1", cure="1 keeps the plain order, 0.5 is usual")
-
-    def __str__(self) -> str:
-        return f"mmr({self.weight:g})"
-
-    def pick(self, ids: Sequence[str], scores: Sequence[float], count: int) -> list[Pick]:
-        """The picks among documents with these scores, best first."""
-        if not ids:
-            return []
-        best = abs(max(scores)) or 1.0
-        return marginal_relevance([score / best for score in scores], self.similarity(ids), self.weight, count)
+    Args:
+        scores: of n hits.
+        similarity: (n, n) Sim2.
+        weight: lambda, 0 to 1.
+        count: wanted; all n when there are fewer.
+    """
+    best = abs(max(scores, default=0.0)) or 1.0
+    return [pick.place for pick in marginal_relevance([score / best for score in scores], similarity, weight, count)]

@@ -20,40 +20,37 @@ A hit becomes a distractor unless it is, in this order of asking:
     repeated                 same words or same look as another distractor, the source's own among them
 
     within the margin of gold, scores too high, scores too low
-                             by the `Selection`'s margins and limits
+                             by the margins and limits of the options
     scores like gold         by the cross-encoder, where one is given
     page is full             the page gave as many distractors as `per_page` allows
     rank                     passed over by ``range_min``, or not drawn
-    less diverse             not among the first by maximal marginal relevance, where `Diversity` is asked for
+    less diverse             not among the first by maximal marginal relevance, where ``diversity`` is asked for
 
-Every hit that is left out is a `Drop` with that reason; hits below the last one needed are not looked at. With
-`Diversity` all hits up to ``range_max`` are looked at, distractors stand in the order they were picked, and their
-``mode`` says so (``text->text mmr(0.5)``).
+What is wanted is a `demur.curation.mining_options.MiningOptions`, whose fields these are. Every hit that is left out is
+a `Drop` with that reason; hits below the last one needed are not looked at. With ``diversity`` all hits up to
+``range_max`` are looked at, distractors stand in the order they were picked, and their ``mode`` says so
+(``text->text mmr(0.5)``).
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
-from demur.curation.diversity import Diversity
+from demur.curation.diversity import Similarity, pick_various
 from demur.curation.leaks import STAGE, Leaks
-from demur.curation.near import IMAGE_NEAR, TEXT_NEAR, Look, same_text, showing
-from demur.curation.select import Selection
-from demur.errors import UsageError
+from demur.curation.mining_options import MiningOptions, Pool
+from demur.curation.near import NEAR_OF, TEXT_NEAR, Look, same_text, showing
 from demur.lineage import Gold, Shelf, document_of, page_of
 from demur.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
-
-Pool = Literal["text", "lexical", "visual"]
-"""Kinds of distractors: found by dense text search, by words, by looks."""
-POOLS: tuple[Pool, ...] = get_args(Pool)
-PageRule = Literal["keep", "drop"]
-"""Whether something may be a distractor for what else its page holds."""
+from demur.store import seed_of
 
 SUBJECTS = "subjects"
 """Attribute of an image that questions ask about: their clusters, a line each."""
+NO_LIMITS = dict.fromkeys(("max_score", "min_score", "absolute_margin", "relative_margin"))
+"""For scores that are not dense, which the options do not speak of."""
 CrossEncoder = Callable[[str, Sequence[str]], Sequence[float]]
 """(question, passages) to one score each, the higher the better an answer."""
 
@@ -63,8 +60,8 @@ class Mined(NamedTuple):
 
     sample: str
     negatives: tuple[Evidence, ...]
-    """Distractors by rank (with `Diversity`: as they were picked), ``origin="mined"``, each with its hit's index, mode,
-    rank and score (its dense score where that was given)."""
+    """Distractors by rank (with ``diversity``: as they were picked), ``origin="mined"``, each with its hit's index,
+    mode, rank and score (its dense score where that was given)."""
     drops: tuple[Drop, ...]
     """Hits left out, in their order, each with its reason."""
 
@@ -73,22 +70,19 @@ def mine_text(
     sample: Sample,
     hits: Sequence[Hit],
     documents: Mapping[str, Document],
+    options: MiningOptions | None = None,
     *,
     limit: int = 20,
     near: float = TEXT_NEAR,
     answers: Callable[[str], bool] | None = None,
-    selection: Selection | None = None,
     gold_score: float | None = None,
-    per_page: int | None = None,
     cross_encoder: CrossEncoder | None = None,
-    diversity: Diversity | None = None,
+    similarity: Similarity | None = None,
     looks: Callable[[ImageRef], Look | None] | None = None,
     dense_scores: Mapping[str, float] | None = None,
     gold: Gold | None = None,
     shelf: Shelf | None = None,
-    own_page: PageRule = "keep",
-    answer_pages: PageRule = "drop",
-    image_near: int = IMAGE_NEAR,
+    seed: int = 0,
 ) -> Mined:
     """Text distractors from hits on passages, best first.
 
@@ -96,31 +90,28 @@ def mine_text(
         sample: with its gold evidence; its native negatives are not mined again.
         hits: documents by rank, from ``text->text``, ``lexical``, ``fused`` or ``.../text->text`` searches.
         documents: every document hit, by id.
-        limit: distractors wanted at most; ``selection.num_negatives`` where that is given.
+        options: which hits may be taken, and which of those are; how many is told by ``limit``. None is the defaults.
+        limit: distractors wanted at most.
         near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
         answers: whether a text holds the answer; ``demur.answers.holds`` of the sample's answers when None.
-        selection: ranks, score limits and margins; see `demur.curation.select`.
         gold_score: the lowest score of gold evidence in the same search, which margins are measured from; when None,
             that of the lowest gold evidence among ``hits``, and without any no margin holds. What was cut into passages
             scores as the best of them.
-        per_page: distractors from one page at most, for variety (`demur.lineage.page_of`).
-        cross_encoder: scores (question, passages); a passage that scores no lower than gold evidence does is left out.
-        diversity: pick by maximal marginal relevance instead of by rank, for variety.
+        cross_encoder: what `demur.pipeline.mining.open_cross_encoder` makes of ``options.cross_encoder``. It
+            scores (question, passages); a passage that scores no lower than gold evidence does is left out.
+        similarity: how alike documents are, for ``options.diversity``; without it they are picked by rank.
         looks: as for `mine_visual`, for passages that carry a picture; without it their bytes alone are compared.
-        dense_scores: document -> the score that ``selection`` is about, for hits whose own is another (reciprocal
+        dense_scores: document -> the score that margins and limits are about, for hits whose own is another (reciprocal
             ranks, BM25). A hit that is missing is left out. None takes the hits' own.
         gold: the sample's gold evidence as it lies among the documents; found there when None.
         shelf: the index, which tells what else lies on a page; no page is judged by its passages without it.
-        own_page: whether other passages of a page that gold evidence lies on may be distractors. They are the hardest
-            (VLM-DeflectionBench keeps them: equation 2 takes gold alone away), and may say the answer in other words.
-        answer_pages: whether a picture may be one, though a passage of its page holds the answer.
-        image_near: ``near`` of `mine_visual`, for passages that carry a picture.
+        seed: for random sampling.
     """
+    options = options or MiningOptions()
     gold = gold or Gold(sample.gold, documents)
-    leaks = Leaks(
-        sample, looks or (lambda image: None), answers=answers, text_near=near, image_near=image_near, gold=gold
-    )
-    holding = _holding(leaks, shelf if answer_pages == "drop" else None)
+    looks, image_near = looks or (lambda image: None), NEAR_OF[options.same_image]
+    leaks = Leaks(sample, looks, answers=answers, text_near=near, image_near=image_near, gold=gold)
+    holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
     known = _known(sample, gold)
     gold_texts = [e.text for e in sample.gold if e.text]
     taken: list[Document] = []
@@ -137,7 +128,7 @@ def mine_text(
         leak = leaks.of(document)
         if leak[0]:
             return leak
-        if own_page == "drop" and gold.relation(document) == "gold page":
+        if options.own_page == "drop" and gold.relation(document) == "gold page":
             return "gold page", page_of(document)
         if document.image is not None and (passage := holding(document)):
             return "page holds the answer", passage
@@ -147,8 +138,9 @@ def mine_text(
         twin = next((d.id for d in others if d.text and same_text(text, d.text, near)), "")
         return ("repeated", twin) if twin else ("", "")
 
-    wanted = selection or Selection(num_negatives=limit) if limit else None
-    return _mine(sample, hits, documents, objection, taken, wanted, gold, gold_score, per_page, diversity, dense_scores)
+    return _mine(
+        sample, hits, documents, options, objection, taken, limit, gold, gold_score, similarity, seed, dense_scores
+    )
 
 
 def _holding(leaks: Leaks, shelf: Shelf | None) -> Callable[[Document], str]:
@@ -219,18 +211,16 @@ def mine_visual(
     sample: Sample,
     hits: Sequence[Hit],
     documents: Mapping[str, Document],
+    options: MiningOptions | None = None,
     *,
     looks: Callable[[ImageRef], Look | None],
     limit: int = 10,
-    near: int = IMAGE_NEAR,
     answers: Callable[[str], bool] | None = None,
-    selection: Selection | None = None,
     gold_score: float | None = None,
-    per_page: int | None = None,
-    diversity: Diversity | None = None,
+    similarity: Similarity | None = None,
     gold: Gold | None = None,
     shelf: Shelf | None = None,
-    answer_pages: PageRule = "drop",
+    seed: int = 0,
 ) -> Mined:
     """Image distractors from hits on images, best first.
 
@@ -239,21 +229,21 @@ def mine_visual(
         hits: documents by rank, from an ``image->image`` search by the query image, or by the gold image where the
             question is text and its evidence an image.
         documents: every document hit, by id; gold documents too, so that their pages are known.
+        options: as for `mine_text`; a picture of a page of gold evidence is never taken, whatever ``own_page`` says.
         looks: what an image looks like, see `demur.curation.near.Looks`.
-        limit: distractors wanted at most; ``selection.num_negatives`` where that is given.
-        near: bits, of 64, within which two images are near-duplicates; -1 turns the check off.
+        limit: distractors wanted at most.
         answers: whether a caption holds the answer; ``demur.answers.holds`` of the sample's answers when None.
-        selection: ranks, score limits and margins; see `demur.curation.select`.
         gold_score: what margins are measured from, see `mine_text`.
-        per_page: as for `mine_text`.
-        diversity: as for `mine_text`.
+        similarity: as for `mine_text`.
         gold: as for `mine_text`.
         shelf: as for `mine_text`.
-        answer_pages: as for `mine_text`.
+        seed: as for `mine_text`.
     """
+    options = options or MiningOptions()
+    near = NEAR_OF[options.same_image]
     gold = gold or Gold(sample.gold, documents)
     leaks = Leaks(sample, looks, answers=answers, image_near=near, gold=gold)
-    holding = _holding(leaks, shelf if answer_pages == "drop" else None)
+    holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
     known = _known(sample, gold)
     taken: list[Document] = []
 
@@ -279,8 +269,7 @@ def mine_visual(
         twin = next((d.id for d in others if d.image and showing([d.image], looks, near)(document.image)), "")
         return ("repeated", twin) if twin else ("", "")
 
-    wanted = selection or Selection(num_negatives=limit) if limit else None
-    return _mine(sample, hits, documents, objection, taken, wanted, gold, gold_score, per_page, diversity)
+    return _mine(sample, hits, documents, options, objection, taken, limit, gold, gold_score, similarity, seed)
 
 
 def subjects_of(document: Document) -> list[str]:
@@ -292,20 +281,16 @@ def mine(
     sample: Sample,
     hits: Mapping[Pool, Sequence[Hit]],
     documents: Mapping[str, Document],
+    options: MiningOptions,
     *,
-    quotas: Mapping[Pool, int],
     looks: Callable[[ImageRef], Look | None],
-    selection: Selection | None = None,
-    per_page: int | None = None,
     cross_encoder: CrossEncoder | None = None,
-    diversity: Mapping[Pool, Diversity] | None = None,
+    similarity: Mapping[Pool, Similarity] | None = None,
     gold_scores: Mapping[Pool, float] | None = None,
     dense_scores: Mapping[str, float] | None = None,
     gold: Gold | None = None,
     shelf: Shelf | None = None,
-    own_page: PageRule = "keep",
-    answer_pages: PageRule = "drop",
-    image_near: int = IMAGE_NEAR,
+    seed: int = 0,
 ) -> Mined:
     """Distractors of several kinds for one sample, each kind up to its quota, none twice.
 
@@ -313,19 +298,17 @@ def mine(
         sample: as for `mine_text`.
         hits: ``text`` (dense), ``lexical`` and ``visual`` hits by rank; a kind may be missing.
         documents: every document hit, by id.
-        quotas: how many of each kind; a quota that cannot be filled is not made up for by another kind.
+        options: how many of each kind (a quota that cannot be filled is not made up for by another kind), and which.
+            Margins and limits hold for dense text and images, whose scores they are about; ranks for all;
+            ``per_page`` for one kind.
         looks: as for `mine_visual`.
-        selection: its margins and limits hold for dense text and images, whose scores they are about; ranks for all.
-        per_page: of one kind; as for `mine_text`.
         cross_encoder: as for `mine_text`.
-        diversity: kind -> how to pick by maximal marginal relevance; a kind that is missing is picked by rank.
+        similarity: kind -> that of `mine_text`; a kind that is missing is picked by rank.
         gold_scores: kind -> ``gold_score`` of `mine_text` and `mine_visual`.
         dense_scores: of `mine_text`, for the kind ``text``.
         gold: as for `mine_text`.
         shelf: as for `mine_text`.
-        own_page: as for `mine_text`.
-        answer_pages: as for `mine_text`.
-        image_near: ``near`` of `mine_visual`.
+        seed: as for `mine_text`.
 
     Returns:
         Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
@@ -333,83 +316,77 @@ def mine(
     gold = gold or Gold(sample.gold, documents)
     negatives: list[Evidence] = []
     drops: list[Drop] = []
-    for pool in POOLS:
-        quota, found = quotas.get(pool, 0), hits.get(pool, ())
+    for pool, quota in options.quotas.items():
         if not quota:
             continue
-        chosen = replace(selection or Selection(), num_negatives=quota)
-        if chosen.range_max is not None and chosen.range_max - chosen.range_min < quota:
-            chosen = replace(chosen, num_negatives=chosen.range_max - chosen.range_min)
-        if pool == "lexical":
-            chosen = replace(chosen, max_score=None, min_score=None, absolute_margin=None, relative_margin=None)
         so_far = sample.model_copy(update={"negatives": (*sample.negatives, *negatives)})
-        various, gold_score = (diversity or {}).get(pool), (gold_scores or {}).get(pool)
+        found, alike, gold_score = hits.get(pool, ()), (similarity or {}).get(pool), (gold_scores or {}).get(pool)
         if pool == "visual":
             mined = mine_visual(
                 so_far,
                 found,
                 documents,
+                options,
                 looks=looks,
-                near=image_near,
-                selection=chosen,
+                limit=quota,
                 gold_score=gold_score,
-                per_page=per_page,
-                diversity=various,
+                similarity=alike,
                 gold=gold,
                 shelf=shelf,
-                answer_pages=answer_pages,
+                seed=seed,
             )
         else:
             mined = mine_text(
                 so_far,
                 found,
                 documents,
-                selection=chosen,
+                options if pool == "text" else options.model_copy(update=NO_LIMITS),
+                limit=quota,
                 gold_score=gold_score,
-                per_page=per_page,
                 cross_encoder=cross_encoder,
-                diversity=various,
+                similarity=alike,
                 looks=looks,
                 dense_scores=dense_scores if pool == "text" else None,
                 gold=gold,
                 shelf=shelf,
-                own_page=own_page,
-                answer_pages=answer_pages,
-                image_near=image_near,
+                seed=seed,
             )
         negatives += mined.negatives
         drops += mined.drops
     return Mined(sample.id, tuple(negatives), tuple(drops))
 
 
+def drawn(count: int, limit: int, seed: int, query: str) -> list[int]:
+    """Places, ascending, of ``limit`` of ``count`` candidates; they depend on the seed and on the query alone."""
+    if count <= limit:
+        return list(range(count))
+    return sorted(random.Random(seed_of(seed, query)).sample(range(count), limit))
+
+
 def _mine(
     sample: Sample,
     hits: Sequence[Hit],
     documents: Mapping[str, Document],
+    options: MiningOptions,
     objection: Callable[[Hit, Document | None], tuple[str, str]],
     taken: list[Document],
-    selection: Selection | None,
+    limit: int,
     gold: Gold,
     gold_score: float | None,
-    per_page: int | None,
-    diversity: Diversity | None,
+    similarity: Similarity | None,
+    seed: int,
     dense_scores: Mapping[str, float] | None = None,
 ) -> Mined:
-    if selection is None:
+    if not limit:
         return Mined(sample.id, (), ())
-    if diversity is not None and selection.sampling != "top":
-        raise UsageError("distractors are picked at random or for diversity, not both", cure="leave one out")
+    weight = options.diversity if similarity is not None else None
     positive = gold_score
-    if positive is None and selection.by_margin:
+    if positive is None and options.by_margin:
         scores = {hit.document: hit.score for hit in reversed(hits)} if dense_scores is None else dense_scores
         positive = lowest_gold(gold, scores, documents)
-    most = selection.range_max
-    if (
-        selection.sampling == "top"
-        and diversity is None
-        and (most is None or most > selection.range_min + selection.num_negatives)
-    ):
-        most = selection.range_min + selection.num_negatives
+    most = options.range_max
+    if options.sampling == "top" and weight is None:
+        most = min(options.range_min + limit, most or options.range_min + limit)
     left: list[tuple[Hit, Document]] = []
     drops: list[tuple[Hit, str, str]] = []
     on_page: Counter[str] = Counter()
@@ -426,10 +403,10 @@ def _mine(
         if not reason and score is None:
             reason = "no dense score"
         elif not reason and score is not None:
-            reason = selection.objection(score, positive)
+            reason = options.objection(score, positive)
             detail = f"{score:.6g}" if reason else ""
         page = page_of(document) if document is not None else ""
-        if not reason and per_page is not None and on_page[page] >= per_page:
+        if not reason and options.per_page is not None and on_page[page] >= options.per_page:
             reason, detail = "page is full", page
         if reason or document is None:
             drops.append((hit, reason, detail))
@@ -437,16 +414,18 @@ def _mine(
         on_page[page] += 1
         left.append((hit, document))
         taken.append(document)
-    ranked = left[selection.range_min :]
-    if diversity is None:
-        places = selection.pick(len(ranked), sample.id)
+    ranked = left[options.range_min :]
+    if similarity is not None and weight is not None and ranked:
+        alike = similarity([hit.document for hit, _ in ranked])
+        places = pick_various([hit.score for hit, _ in ranked], alike, weight, limit)
+    elif options.sampling == "random":
+        places = drawn(len(ranked), limit, seed, sample.id)
     else:
-        ids, relevance = [hit.document for hit, _ in ranked], [hit.score for hit, _ in ranked]
-        places = [pick.place for pick in diversity.pick(ids, relevance, selection.num_negatives)]
+        places = list(range(min(len(ranked), limit)))
     picked = [ranked[place] for place in places]
     chosen = {hit.document for hit, _ in picked}
-    drops += [(hit, "rank", "") for hit, _ in left[: selection.range_min]]
-    unpicked = "rank" if diversity is None else "less diverse"
+    drops += [(hit, "rank", "") for hit, _ in left[: options.range_min]]
+    unpicked = "rank" if weight is None else "less diverse"
     drops += [(hit, unpicked, "") for hit, _ in ranked if hit.document not in chosen]
     drops.sort(key=lambda drop: drop[0].rank)
     negatives = tuple(
@@ -455,7 +434,7 @@ def _mine(
             Role.DISTRACTOR,
             origin="mined",
             index_id=hit.index_id,
-            mode=hit.mode if diversity is None else f"{hit.mode} {diversity}",
+            mode=hit.mode if weight is None else f"{hit.mode} mmr({weight:g})",
             rank=hit.rank,
             score=hit.score if dense_scores is None else dense_scores[hit.document],
         )

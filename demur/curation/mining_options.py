@@ -1,6 +1,13 @@
-"""What distractors are wanted, and which: the options that `demur mine` and a recipe's ``retrieval`` share.
+"""What distractors are wanted, and which: the one record of options of mining, from recipe and command to the hits.
 
-Their defaults and their checks stand here and nowhere else.
+A recipe's ``retrieval`` and `demur mine` make it, `demur.pipeline` asks an index by it, `demur.curation.mine` chooses
+by it. Their defaults and their checks stand here and nowhere else.
+
+Which candidates become negatives is said as by `sentence_transformers.util.mine_hard_negatives`, in its order, so that
+settings carry over and rows come out equal: positives leave first, then candidates nearer to a positive than a margin
+allows, then those outside [min_score, max_score]; ranks count what is left. A margin is measured from the
+lowest-scoring positive. NV-Retriever's positive-aware mining (de Souza P. Moreira et al. 2024): TopK-PercPos at 95 % is
+``relative_margin=0.05``, TopK-MarginPos at 0.05 is ``absolute_margin=0.05``.
 """
 
 from __future__ import annotations
@@ -9,12 +16,14 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from demur.curation.diversity import Diversity
-from demur.curation.mine import PageRule, Pool
 from demur.curation.near import SameImage
-from demur.curation.select import Selection
 from demur.errors import UsageError
 from demur.records import Record
+
+Pool = Literal["text", "lexical", "visual"]
+"""Kinds of distractors: found by dense text search, by words, by looks."""
+PageRule = Literal["keep", "drop"]
+"""Whether something may be a distractor for what else its page holds."""
 
 Negatives = Literal["auto", "native", "mined", "both"]
 """Whose negatives become distractors."""
@@ -66,17 +75,15 @@ class MiningOptions(Record):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        try:
-            self.selection()
-            if self.diversity is not None:
-                Diversity.check(self.diversity)
-                if self.sampling != "top":
-                    raise UsageError(
-                        f"sampling={self.sampling} and diversity={self.diversity:g} both say which are picked",
-                        cure="leave one of them out",
-                    )
-        except UsageError as error:
-            raise ValueError(f"{error.message} ({error.cure})") from error
+        if self.range_max is not None and self.range_max <= self.range_min:
+            raise ValueError(f"ranks {self.range_min} to {self.range_max} hold no distractor (raise range_max)")
+        if self.diversity is not None and not 0 <= self.diversity <= 1:
+            raise ValueError(f"diversity={self.diversity} is outside 0 to 1 (1 keeps the plain order, 0.5 is usual)")
+        if self.diversity is not None and self.sampling != "top":
+            raise ValueError(
+                f"sampling={self.sampling} and diversity={self.diversity:g} both say which are picked "
+                "(leave one of them out)"
+            )
         return self
 
     def settled(self, shipped: float) -> Self:
@@ -112,19 +119,33 @@ class MiningOptions(Record):
         """Most distractors that can be mined for a sample."""
         return sum(self.quotas.values())
 
-    def selection(self, seed: int = 0) -> Selection:
-        """Which candidates may be taken; how many is the quotas' matter."""
-        return Selection(
-            num_negatives=1,
-            range_min=self.range_min,
-            range_max=self.range_max,
-            max_score=self.max_score,
-            min_score=self.min_score,
-            absolute_margin=self.absolute_margin,
-            relative_margin=self.relative_margin,
-            sampling=self.sampling,
-            seed=seed,
-        )
+    @property
+    def by_margin(self) -> bool:
+        """Whether the score of gold can remove a candidate."""
+        return self.absolute_margin is not None or self.relative_margin is not None
+
+    @property
+    def by_score(self) -> bool:
+        """Whether any score can remove a candidate."""
+        return self.by_margin or self.max_score is not None or self.min_score is not None
+
+    def objection(self, score: float, positive: float | None) -> str:
+        """Why a candidate of this score may not be a distractor; "" when it may.
+
+        Args:
+            score: of the candidate, the higher the nearer.
+            positive: the lowest score of gold evidence; None where it is not known, and no margin holds then.
+        """
+        if positive is not None:
+            if self.absolute_margin is not None and score + self.absolute_margin > positive:
+                return "within the margin of gold"
+            if self.relative_margin is not None and score > positive - abs(positive) * self.relative_margin:
+                return "within the margin of gold"
+        if self.max_score is not None and score > self.max_score:
+            return "scores too high"
+        if self.min_score is not None and score < self.min_score:
+            return "scores too low"
+        return ""
 
 
 def mining_options(**values: Any) -> MiningOptions:

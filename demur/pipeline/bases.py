@@ -30,7 +30,8 @@ from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.lineage import Gold, Shelf, document_of, page_of, unprefixed
-from demur.pipeline.mining_plan import MiningPlan, open_cross_encoder
+from demur.pipeline.mining import open_cross_encoder
+from demur.pipeline.queries import within
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Document, Evidence, ImageRef, Role, Sample
 from demur.retrieval.search import Searcher
@@ -161,8 +162,7 @@ def _settled(plan: BuildRecipe, pool: Drawn) -> dict[str, tuple[RetrievalSpec, l
         if how.mines and not how.index:
             modes = ["text->text", "lexical"] if pool.documents.count(name, "texts") else []
             modes += ["image->image"] if how.query_images or pool.documents.count(name, "images") else []
-            there, lacking = MiningPlan.of(how).within(modes)
-            how = how.model_copy(update={kind: n for kind, n in there.quotas.items()})
+            how, lacking = within(how, modes)
         found[name] = how, lacking
     return found
 

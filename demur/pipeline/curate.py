@@ -40,11 +40,11 @@ from demur.pipeline.decisions import FILE as DECISIONS
 from demur.pipeline.decisions import all_drops, decision, funnel
 from demur.pipeline.evaluate import Judge, commonest
 from demur.pipeline.made_by import note
-from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.panel import RETESTED, Panel, Told, model_options
 from demur.pipeline.parts import Embedder, Recogniser, captioned, open_judge
 from demur.pipeline.preflight import preflight
 from demur.pipeline.provenance import about, verdicts
+from demur.pipeline.queries import modes_of
 from demur.pipeline.slots import LIVES_ALONGSIDE, Slots, ask_lives, at_once
 from demur.pipeline.stage_two import mine_pool
 from demur.pipeline.steps import QUIET, Steps
@@ -292,7 +292,7 @@ def enough_candidates(plan: BuildRecipe, pool: Drawn) -> None:
     for source, how in settled(plan, pool).items():
         own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.adopts else 0
         most = max(most, (how.wanted if how.mines else 0) + own)
-        MiningPlan.of(how)  # says what is wrong with its modes
+        modes_of(how)  # says what is wrong with its modes
     if most < plan.rules.k_min:
         raise UsageError(
             f"k_min={plan.rules.k_min} distractors per sample, but no sample has more than {most} candidates",

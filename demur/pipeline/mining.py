@@ -14,29 +14,33 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from demur.curation.diversity import Diversity
+from demur.curation.diversity import Similarity
 from demur.curation.leaks import STAGE, Leaks, adopted
-from demur.curation.mine import Mined, Pool, mine
+from demur.curation.mine import CrossEncoder, Mined, mine
+from demur.curation.mining_options import MiningOptions, Pool
 from demur.curation.near import NEAR_OF, REMEMBERED, Look, Looks
-from demur.errors import UsageError
+from demur.errors import MissingExtra, StorageError, UsageError
 from demur.lineage import Gold
-from demur.pipeline.mining_plan import MiningPlan
-from demur.pipeline.queries import READ, Unasked, blocks_of, embedded, picture_of, shown_of
+from demur.pipeline.queries import READ, Unasked, blocks_of, embedded, hits_for, picture_of, shown_of
 from demur.pipeline.routes import Routes, can_score
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.retrieval.search import Query, Searcher
+from demur.vision_ops import ensure_torchvision
 
 
 def mine_samples(
     samples: Iterable[Sample],
     searcher: Searcher,
     root: Path | None,
-    plan: MiningPlan,
+    options: MiningOptions,
     routes: Routes,
     steps: Steps = QUIET,
     looks: Callable[[ImageRef], Look | None] | None = None,
     total: int = 0,
+    *,
+    seed: int = 0,
+    cross_encoder: CrossEncoder | None = None,
 ) -> Iterator[tuple[Sample, Mined]]:
     """Each sample with its distractors, and what was mined for it.
 
@@ -44,11 +48,13 @@ def mine_samples(
         samples: read once, in order.
         searcher: the index.
         root: folder that relative image paths start from.
-        plan: what to mine.
+        options: what to mine.
         routes: from `choose_routes`.
         steps: told how far it is.
         looks: as for `choose_routes`.
         total: how many samples there are, for `steps`; 0 where that is not known.
+        seed: for random sampling.
+        cross_encoder: that of the options, opened already; opened by its name when None.
 
     Yields:
         (sample with native negatives, where they stay, then mined ones; what was mined). A native negative that leaks
@@ -56,50 +62,49 @@ def mine_samples(
         vector for that is NaN, infinite or zero, gets none that need it, with a `Drop` of the sample that says so.
 
     Raises:
-        UsageError: as `choose_routes`; or diversity is wanted of passages that have no vectors.
+        UsageError: as `choose_routes`; or diversity is wanted of passages that have no vectors; MissingExtra and
+            StorageError, as `open_cross_encoder`.
     """
-    can_score(plan, searcher)
+    can_score(options, searcher)
     looks = looks or Looks(root, most=REMEMBERED)
-    diversity = _diversity(plan, searcher)
-    near, alike = NEAR_OF[plan.same_image], _Alike(searcher)
+    if cross_encoder is None and options.cross_encoder is not None:
+        cross_encoder = open_cross_encoder(options.cross_encoder)
+    similarity = _similarity(options, searcher)
+    near, alike = NEAR_OF[options.same_image], _Alike(searcher)
     done = 0
-    for block in blocks_of(samples, searcher, plan):
-        cases = _cases(block, searcher, root, plan, routes)
-        for pool, wanted in plan.quotas.items():
+    for block in blocks_of(samples, searcher, options):
+        cases = _cases(block, searcher, root, options, routes)
+        for pool, wanted in options.quotas.items():
             if wanted and pool == "visual":
-                _ask_looks(cases, searcher, plan)
+                _ask_looks(cases, searcher, options)
             elif wanted:
-                _ask_passages(cases, pool, searcher, plan, routes)
-        for case in _with_hits(cases, searcher, plan, routes):
+                _ask_passages(cases, pool, searcher, options, routes)
+        for case in _with_hits(cases, searcher, options, routes):
             sample = case.sample
             base, gone = (
                 adopted(sample, Leaks(sample, looks, image_near=near))
-                if plan.adopts
+                if options.adopts
                 else (sample.model_copy(update={"negatives": ()}), [])
             )
             mined = mine(
                 base,
                 case.hits,
                 searcher.documents,
-                quotas=plan.quotas,
+                options,
                 looks=looks,
-                selection=plan.selection,
-                per_page=plan.per_page,
-                cross_encoder=plan.cross_encoder,
-                diversity=diversity,
+                cross_encoder=cross_encoder,
+                similarity=similarity,
                 gold_scores=case.golds,
                 dense_scores=case.dense,
                 gold=case.gold,
                 shelf=searcher,
-                own_page=plan.own_page,
-                answer_pages=plan.answer_pages,
-                image_near=near,
+                seed=seed,
             )
             alike.see(mined, case.gold)
             if gone:  # each is told once, though a search may have found it again
                 known = {drop.evidence for drop in gone}
                 mined = mined._replace(drops=(*gone, *(drop for drop in mined.drops if drop.evidence not in known)))
-            if plan.selection.by_margin and not _margin_holds(case):
+            if options.by_margin and not _margin_holds(case):
                 why = Drop(sample=sample.id, stage=STAGE, reason="no margin: the score of gold is not known")
                 mined = mined._replace(drops=(why, *mined.drops))
             if case.unasked is not None:
@@ -151,23 +156,44 @@ class _Alike:
         )
 
 
-def _diversity(plan: MiningPlan, searcher: Searcher) -> dict[Pool, Diversity]:
-    """How each kind is picked for variety: texts by the vectors of passages, images by those of looks."""
-    if plan.diversity is None:
+def open_cross_encoder(name: str) -> CrossEncoder:
+    """A sentence-transformers cross-encoder, by name or folder, as a function of (question, passages).
+
+    Raises:
+        MissingExtra: sentence-transformers is not installed.
+        StorageError: there is no such model, or it cannot be loaded.
+    """
+    try:
+        ensure_torchvision()
+        from sentence_transformers import CrossEncoder as Model
+    except ModuleNotFoundError as error:
+        raise MissingExtra("a cross-encoder", extra="clip", module=str(error.name)) from error
+    try:
+        model = Model(name)
+    except (OSError, ValueError) as error:
+        why = (str(error).splitlines() or ["it cannot be loaded"])[0]
+        raise StorageError(why, item=name, cure="check the name, or give a local folder") from error
+
+    def scores(question: str, passages: Sequence[str]) -> list[float]:
+        found: list[float] = model.predict([(question, passage) for passage in passages]).tolist()
+        return found
+
+    return scores
+
+
+def _similarity(options: MiningOptions, searcher: Searcher) -> dict[Pool, Similarity]:
+    """How alike those of each kind are, for variety: texts by the vectors of passages, images by those of looks."""
+    if options.diversity is None:
         return {}
     parts: dict[Pool, str] = {"text": "passages", "lexical": "passages", "visual": "looks"}
     here = searcher.manifest["parts"]
-    if plan.quotas.get("lexical") and "passages" not in here:
+    if options.lexical and "passages" not in here:
         raise UsageError(
             "the index has no vectors of passages that tell how alike they are",
             item=str(searcher.folder),
             cure="build it with a --text-encoder, or leave --diversity out",
         )
-    return {
-        pool: Diversity(plan.diversity, partial(searcher.cosines, part=part))
-        for pool, part in parts.items()
-        if part in here
-    }
+    return {pool: partial(searcher.cosines, part=part) for pool, part in parts.items() if part in here}
 
 
 @dataclass
@@ -193,12 +219,12 @@ class _Case:
 
 
 def _cases(
-    block: Sequence[Sample], searcher: Searcher, root: Path | None, plan: MiningPlan, routes: Routes
+    block: Sequence[Sample], searcher: Searcher, root: Path | None, options: MiningOptions, routes: Routes
 ) -> list[_Case]:
     """Samples with their questions embedded, each image read once."""
     cases = [_Case(sample, Gold(sample.gold, searcher.documents)) for sample in block]
-    visual = bool(plan.quotas.get("visual")) and "image->image" in searcher.modes
-    pools = [pool for pool, wanted in plan.quotas.items() if wanted and pool != "visual"]
+    visual = bool(options.visual) and "image->image" in searcher.modes
+    pools = [pool for pool, wanted in options.quotas.items() if wanted and pool != "visual"]
     by_modes: dict[tuple[str, ...], list[_Case]] = {}
     for case in cases:
         modes = [_mode(case.sample, pool, routes) for pool in pools]
@@ -234,39 +260,42 @@ def _mode(sample: Sample, pool: Pool, routes: Routes) -> str:
     return by if pool == "lexical" or text_route is None else text_route.mode
 
 
-def _ask_passages(cases: Sequence[_Case], pool: Pool, searcher: Searcher, plan: MiningPlan, routes: Routes) -> None:
+def _ask_passages(
+    cases: Sequence[_Case], pool: Pool, searcher: Searcher, options: MiningOptions, routes: Routes
+) -> None:
     """Seek passages for every sample."""
     by_mode: dict[tuple[str, int], list[tuple[_Case, Query]]] = {}
     for case in cases:
         if case.query is not None:
-            key = _mode(case.sample, pool, routes), plan.pages_for(case.sample.source)
+            source = case.sample.source
+            key = _mode(case.sample, pool, routes), routes.pages_of.get(source, options.pages)
             by_mode.setdefault(key, []).append((case, case.query))
     for (mode, pages), asked in by_mode.items():
         if mode.partition("/")[0] in searcher.modes:
-            found = searcher.each([query for _, query in asked], mode, plan.hits(pool), pages=pages)
+            found = searcher.each([query for _, query in asked], mode, hits_for(options, pool), pages=pages)
             for case, _ in asked:
                 case.found[pool] = found
 
 
-def _ask_looks(cases: Sequence[_Case], searcher: Searcher, plan: MiningPlan) -> None:
+def _ask_looks(cases: Sequence[_Case], searcher: Searcher, options: MiningOptions) -> None:
     """Seek images near the query image; near the gold image where the question is text."""
     asked = [(case, case.shown) for case in cases if case.shown is not None]
-    found = searcher.each([query for _, query in asked], "image->image", plan.hits("visual"))
+    found = searcher.each([query for _, query in asked], "image->image", hits_for(options, "visual"))
     for case, _ in asked:
         case.found["visual"] = found
 
 
-def _with_hits(cases: Sequence[_Case], searcher: Searcher, plan: MiningPlan, routes: Routes) -> Iterator[_Case]:
+def _with_hits(cases: Sequence[_Case], searcher: Searcher, options: MiningOptions, routes: Routes) -> Iterator[_Case]:
     """Each case with its hits, and the scores that limits and margins compare; made for `READ` of them at a time."""
     for start in range(0, len(cases), READ):
         some = cases[start : start + READ]
         for case in some:
             case.hits = {pool: next(lines) for pool, lines in case.found.items()}
         texts = [(case, case.query) for case in some if case.query is not None and case.hits.get("text")]
-        if plan.selection.by_score:
+        if options.by_score:
             by_words = [both for both in texts if not _mode(both[0].sample, "text", routes).endswith("text->text")]
             _score_hits(by_words, "text", searcher)
-        if plan.selection.by_margin:
+        if options.by_margin:
             looks = [(case, case.shown) for case in some if case.shown is not None and "visual" in case.hits]
             _score_gold(texts, "text", "text->text", searcher)
             _score_gold(looks, "visual", "image->image", searcher)

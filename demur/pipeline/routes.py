@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from demur.curation.mining_options import MiningOptions
 from demur.curation.near import REMEMBERED, Look, Looks, showing
 from demur.errors import DataError, StorageError, UsageError
 from demur.lineage import Gold
-from demur.pipeline.mining_plan import LOOK_MODES, PAGE_MODES, PASSAGES, TEXT_MODES, MiningPlan
-from demur.pipeline.queries import Asked, blocks_of, embedded, picture_of, shown_of
+from demur.pipeline.queries import (
+    LOOK_MODES,
+    PAGE_MODES,
+    PASSAGES,
+    TEXT_MODES,
+    Asked,
+    blocks_of,
+    embedded,
+    modes_of,
+    picture_of,
+    reach,
+    shown_of,
+)
 from demur.pipeline.steps import QUIET, Steps
 from demur.records import ImageRef, Sample
 from demur.retrieval.recall import DEPTHS, Choice, Recall, best_mode
@@ -45,6 +57,8 @@ class Routes:
     """Source -> how its questions find passages."""
     asked: int = 0
     """Samples that they were chosen by."""
+    pages_of: Mapping[str, int] = field(default_factory=dict)
+    """Source -> pages opened, where they differ from the options'."""
 
     @property
     def choices(self) -> list[Choice]:
@@ -77,13 +91,13 @@ class _Spread:
             yield [self._kept[drawn[place]] for place in order[start : start + TUNED_ON]]
 
 
-def try_images(searcher: Searcher, root: Path | None, plan: MiningPlan) -> tuple[int, Counter[str]]:
+def try_images(searcher: Searcher, root: Path | None, options: MiningOptions) -> tuple[int, Counter[str]]:
     """Read `TRIED` images of the index, at equal steps over all: where none can be seen, none can be a distractor.
 
     Args:
         searcher: the index.
         root: folder that relative image paths start from.
-        plan: where it wants no image distractors nothing is read.
+        options: where they want no image distractors nothing is read.
 
     Returns:
         How many were tried, and how many of them could not be read for which reason.
@@ -91,7 +105,7 @@ def try_images(searcher: Searcher, root: Path | None, plan: MiningPlan) -> tuple
     Raises:
         UsageError: not one could be read, nor of `TRIED_MOST`.
     """
-    if not plan.quotas.get("visual") or "image->image" not in searcher.modes:
+    if not options.visual or "image->image" not in searcher.modes:
         return 0, Counter()
     rows = searcher.rows("looks")
     for most in (TRIED, TRIED_MOST):
@@ -129,7 +143,7 @@ def tune_probes(
     samples: Iterable[Sample],
     searcher: Searcher,
     root: Path | None,
-    plans: Collection[MiningPlan],
+    wanted: Collection[MiningOptions],
     steps: Steps = QUIET,
 ) -> list[Probes]:
     """Set how many inverted lists of each part are searched, by `TUNED_ON` of the questions that ask it, or more.
@@ -141,21 +155,21 @@ def tune_probes(
         samples: read once.
         searcher: the index; it searches that many lists from now on.
         root: folder that relative image paths start from.
-        plans: what will be mined; of the neighbours wanted the most count.
+        wanted: what will be mined; of the neighbours wanted the most count.
         steps: told how far it is.
 
     Returns:
         What was set, part by part; a part that no question asks is missing.
     """
-    reach: dict[str, int] = {}
-    for plan in plans:
-        for mode, k in plan.reach().items():
+    deepest: dict[str, int] = {}
+    for options in wanted:
+        for mode, k in reach(options).items():
             if WAYS[mode].part in searcher.lists:
-                reach[mode] = max(k, reach.get(mode, 0))
-    if not reach:
+                deepest[mode] = max(k, deepest.get(mode, 0))
+    if not deepest:
         return []
     steps.stage("measure how many inverted lists must be searched")
-    drawn = {mode: _Spread() for mode in reach}
+    drawn = {mode: _Spread() for mode in deepest}
     for sample in samples:
         for mode, spread in drawn.items():
             image = shown_of(sample) if mode == "image->image" else picture_of(sample)
@@ -166,7 +180,7 @@ def tune_probes(
         made = (embedded(block, searcher, root, [mode]) for block in spread.blocks())
         blocks = filter(None, ([query for query in block if isinstance(query, Query)] for block in made))
         if first := next(blocks, None):
-            set_.append(searcher.tune(mode, chain([first], blocks), reach[mode], recall=RECALL, asked=spread.seen))
+            set_.append(searcher.tune(mode, chain([first], blocks), deepest[mode], recall=RECALL, asked=spread.seen))
     return set_
 
 
@@ -174,14 +188,16 @@ def choose_routes(
     samples: Iterable[Sample],
     searcher: Searcher,
     root: Path | None,
-    plan: MiningPlan,
+    options: MiningOptions,
     steps: Steps = QUIET,
     looks: Callable[[ImageRef], Look | None] | None = None,
     total: int = 0,
+    *,
+    pages_of: Mapping[str, int] | None = None,
 ) -> Routes:
     """Recall of gold for every mode, source by source, and the best of them.
 
-    A question with an image counts as found when a page of its gold evidence is among the first `plan.pages`; one
+    A question with an image counts as found when a page of its gold evidence is among the first ``options.pages``; one
     without when gold evidence itself, or a passage cut from it, is among the first 10 passages. Where the very image
     that is asked about lies in the index (the same bytes, or the same look: `demur.curation.near.same_look`), finding
     it is no merit of a mode: the hit is passed over, and the `Choice` counts the question.
@@ -191,23 +207,26 @@ def choose_routes(
             passages are sought) are in no denominator.
         searcher: the index.
         root: folder that relative image paths start from.
-        plan: its modes are compared, as far as the index can be asked in them.
+        options: their modes are compared, as far as the index can be asked in them.
         steps: told how far it is.
         looks: what is known of images already; a new `Looks` of ``root`` when None.
         total: how many samples there are, for `steps`; 0 where that is not known.
+        pages_of: source -> pages, where they differ from ``options.pages``.
 
     Raises:
-        UsageError: the plan has limits of score for texts, and the index has no dense vectors that give scores.
+        UsageError: a mode is none to mine by; or there are limits of score for texts, and the index has no dense
+            vectors that give scores. UnknownPart: there is no such mode.
     """
-    can_score(plan, searcher)
+    can_score(options, searcher)
+    wanted, pages_of = modes_of(options), pages_of or {}
     found: dict[tuple[str, str], dict[str, Recall]] = {}
     found_itself: Counter[tuple[str, str, str]] = Counter()
     looks = looks or Looks(root, most=REMEMBERED)
     done = 0
-    depth = max(*DEPTHS, plan.pages, *plan.pages_of.values())
-    for block in blocks_of(samples, searcher, plan):
+    depth = max(*DEPTHS, options.pages, *pages_of.values())
+    for block in blocks_of(samples, searcher, options):
         for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
-            here = [mode for mode in modes if mode in plan.modes and mode in searcher.modes]
+            here = [mode for mode in modes if mode in wanted and mode in searcher.modes]
             mine_ = [s for s in block if bool(s.images) == (kind == "pages")]
             made = embedded([(s.question, picture_of(s)) for s in mine_], searcher, root, here)
             asked = [(s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)]
@@ -236,10 +255,10 @@ def choose_routes(
     chosen: dict[str, dict[str, Choice]] = {"pages": {}, "passages": {}}
     for (kind, source), by_mode in found.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
-        at = plan.pages_for(source) if kind == "pages" else PASSAGES
+        at = pages_of.get(source, options.pages) if kind == "pages" else PASSAGES
         own_found = max(found_itself[kind, source, mode] for mode in by_mode)
         chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own_found)
-    return Routes(chosen["pages"], chosen["passages"], done)
+    return Routes(chosen["pages"], chosen["passages"], done, pages_of)
 
 
 def _pages_by_look(
@@ -276,10 +295,10 @@ def _without_own(
     return left
 
 
-def can_score(plan: MiningPlan, searcher: Searcher) -> None:
+def can_score(options: MiningOptions, searcher: Searcher) -> None:
     """Limits of score are about dense scores: without vectors of passages they say nothing of passages by words."""
-    by_words = "lexical" in plan.modes and "lexical" in searcher.modes
-    if plan.selection.by_score and plan.quotas.get("text") and by_words and "text->text" not in searcher.modes:
+    by_words = "lexical" in modes_of(options) and "lexical" in searcher.modes
+    if options.by_score and options.text and by_words and "text->text" not in searcher.modes:
         raise UsageError(
             "margins and limits of score compare dense scores, and the index has no vectors of passages",
             item=str(searcher.folder),

@@ -14,7 +14,7 @@ from demur.curation.near import NEAR_OF
 from demur.curation.recipe import BuildRecipe
 from demur.pipeline.bases import Base, none_can_be_mined
 from demur.pipeline.mining import mine_samples
-from demur.pipeline.mining_plan import MiningPlan
+from demur.pipeline.queries import within
 from demur.pipeline.routes import choose_routes, told, try_images, tune_probes
 from demur.pipeline.steps import Steps
 from demur.records import Drop, Sample
@@ -52,10 +52,9 @@ def mine_pool(
                 drops += gone
             continue
         asked_of = [s for s in pool.samples if s.source == source]
-        wanted = MiningPlan.of(base.how, seed=plan.seed, cross_encoder=base.cross_encoder)
-        how, lacking = wanted.within(base.searcher.modes, pictured=any(s.images for s in asked_of))
+        how, lacking = within(base.how, base.searcher.modes, pictured=any(s.images for s in asked_of))
         base.notes += [line for line in lacking if line not in base.notes]
-        if lacking and not any(how.quotas.values()) and not (how.adopts and any(s.negatives for s in todo)):
+        if lacking and not how.wanted and not (how.adopts and any(s.negatives for s in todo)):
             raise none_can_be_mined(source, lacking)
         for line in base.notes:
             steps.warn(f"{source}: {line}")
@@ -70,7 +69,10 @@ def mine_pool(
         for choice in routes.choices:
             if choice.warning:
                 steps.warn(choice.warning)
-        found_for = mine_samples(todo, base.searcher, pool.root, how, routes, steps, pool.looks, len(todo))
+        found_for = mine_samples(
+            todo, base.searcher, pool.root, how, routes, steps, pool.looks, len(todo),
+            seed=plan.seed, cross_encoder=base.cross_encoder,
+        )  # fmt: skip
         for sample, found in found_for:
             mined[sample.id] = base.placed(sample)
             drops += found.drops

@@ -4,10 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from demur.curation.diversity import Diversity, marginal_relevance
+from demur.curation.diversity import marginal_relevance, pick_various
 from demur.curation.mine import mine_text
-from demur.curation.select import Selection
-from demur.errors import UsageError
+from demur.curation.mining_options import MiningOptions
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 
 SCORES = st.lists(st.floats(-1, 1, width=32), max_size=12)
@@ -57,19 +56,12 @@ def test_fewer_are_the_first_of_more(given_, weight, count):
     assert marginal_relevance(scores, similarity, weight, count) == whole[:count]
 
 
-@pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
-def test_a_weight_outside_0_to_1_is_refused(weight):
-    with pytest.raises(UsageError, match="outside 0 to 1"):
-        Diversity(weight, lambda ids: np.eye(len(ids)))
-
-
 def test_scores_of_any_scale_weigh_alike():
     cosines = np.array([[1, 0.95, 0.1], [0.95, 1, 0.1], [0.1, 0.1, 1.0]])
     for scores in ([0.9, 0.89, 0.8], [90.0, 89.0, 80.0], [0.009, 0.0089, 0.008]):
-        picks = Diversity(0.5, lambda ids: cosines).pick(["a", "b", "c"], scores, 2)
-        assert [pick.place for pick in picks] == [0, 2]
-    assert [p.place for p in Diversity(1.0, lambda ids: cosines).pick(["a", "b", "c"], [-1, -2, -3], 3)] == [0, 1, 2]
-    assert Diversity(0.5, lambda ids: cosines).pick([], [], 2) == []
+        assert pick_various(scores, cosines, 0.5, 2) == [0, 2]
+    assert pick_various([-1, -2, -3], cosines, 1.0, 3) == [0, 1, 2]
+    assert pick_various([], np.zeros((0, 0)), 0.5, 2) == []
 
 
 WORDS = ["alder", "birch", "cedar", "dogwood", "elm", "fir"]
@@ -96,24 +88,18 @@ def two_kinds(ids):
 
 
 def test_mined_for_diversity():
-    mined = mine_text(asked(), HITS, DOCUMENTS, limit=3, diversity=Diversity(0.5, two_kinds))
+    mined = mine_text(asked(), HITS, DOCUMENTS, MiningOptions(diversity=0.5), limit=3, similarity=two_kinds)
     assert [(e.id, e.rank, e.mode) for e in mined.negatives] == [
         ("d0", 1, "lexical mmr(0.5)"), ("d3", 4, "lexical mmr(0.5)"), ("d1", 2, "lexical mmr(0.5)"),
     ]  # fmt: skip
     assert [(d.evidence, d.reason) for d in mined.drops] == [(f"d{i}", "less diverse") for i in (2, 4, 5)]
     plain = mine_text(asked(), HITS, DOCUMENTS, limit=3)
-    weight_1 = mine_text(asked(), HITS, DOCUMENTS, limit=3, diversity=Diversity(1.0, two_kinds))
+    weight_1 = mine_text(asked(), HITS, DOCUMENTS, MiningOptions(diversity=1.0), limit=3, similarity=two_kinds)
     assert [e.id for e in weight_1.negatives] == [e.id for e in plain.negatives] == ["d0", "d1", "d2"]
 
 
 def test_ranks_bound_what_is_picked_from():
-    chosen = Selection(2, range_min=1, range_max=4)
-    mined = mine_text(asked(), HITS, DOCUMENTS, selection=chosen, diversity=Diversity(0.0, two_kinds))
+    chosen = MiningOptions(range_min=1, range_max=4, diversity=0.0)
+    mined = mine_text(asked(), HITS, DOCUMENTS, chosen, limit=2, similarity=two_kinds)
     assert [e.id for e in mined.negatives] == ["d1", "d3"]
     assert [(d.evidence, d.reason) for d in mined.drops] == [("d0", "rank"), ("d2", "less diverse")]
-
-
-def test_random_and_diverse_are_not_both_had():
-    drawn = Selection(2, range_max=6, sampling="random")
-    with pytest.raises(UsageError, match="not both"):
-        mine_text(asked(), HITS, DOCUMENTS, selection=drawn, diversity=Diversity(0.5, two_kinds))

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from stub_encoder import StubEncoder
 
+from demur.curation.mining_options import MiningOptions
 from demur.curation.pool import Pool, build
 from demur.curation.release.layout import documents_of, evidence_licences
-from demur.curation.select import Selection
 from demur.curation.sources import open_source
 from demur.errors import UsageError
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
 from demur.pipeline.mining import mine_samples
-from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.routes import choose_routes
 from demur.retrieval.search import Searcher
 
@@ -129,7 +128,7 @@ def world(request, tmp_path_factory):
 @pytest.mark.parametrize("kind", ["whole", "cut"])
 def test_recall_counts_every_question(world, kind):
     pages, pool, searchers = world
-    routes = choose_routes(pool.samples(), searchers[kind], pool.root, MiningPlan())
+    routes = choose_routes(pool.samples(), searchers[kind], pool.root, MiningOptions())
     (choice,) = routes.choices
     assert {m.n for _, row in choice.table for m in row} == {len(pages)}
     assert (choice.n, choice.lacking, choice.warning) == (len(pages), 0, "")
@@ -138,8 +137,7 @@ def test_recall_counts_every_question(world, kind):
 @pytest.mark.parametrize("kind", ["whole", "cut"])
 def test_margins_hold_and_nothing_of_gold_is_a_distractor(world, kind):
     pages, pool, searchers = world
-    quotas = {"text": 4, "lexical": 4, "visual": 4}
-    plan = MiningPlan(quotas=quotas, pages=N, selection=Selection(absolute_margin=-9.0))
+    plan = MiningOptions(text=4, lexical=4, visual=4, pages=N, absolute_margin=-9.0)
     routes = choose_routes(pool.samples(), searchers[kind], pool.root, plan)
     seen = 0
     for sample, mined in mine_samples(pool.samples(), searchers[kind], pool.root, plan, routes):
@@ -159,7 +157,7 @@ def test_margins_hold_and_nothing_of_gold_is_a_distractor(world, kind):
 
 def test_every_document_of_a_release_has_a_licence_counted_once(world):
     _, pool, searchers = world
-    plan = MiningPlan(quotas={"text": 2, "lexical": 2, "visual": 2}, pages=N)
+    plan = MiningOptions(text=2, lexical=2, visual=2, pages=N)
     routes = choose_routes(pool.samples(), searchers["cut"], pool.root, plan)
     samples = [sample for sample, _ in mine_samples(pool.samples(), searchers["cut"], pool.root, plan, routes)]
     told = evidence_licences(samples)

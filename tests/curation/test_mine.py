@@ -5,8 +5,8 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from demur.curation import near
 from demur.curation.mine import mine, mine_text, mine_visual
+from demur.curation.mining_options import MiningOptions
 from demur.curation.near import Looks, look, same_look, same_text
-from demur.curation.select import Selection
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.store import image_ref
 
@@ -119,7 +119,7 @@ def test_visual_hits(tmp_path):
         "query-small": "near-duplicate of query", "same-page": "gold page", "caption": "holds the answer",
         "other-blurred": "repeated", "gone": "unreadable", "text": "empty",
     }  # fmt: skip
-    loose = mine_visual(asked, hits("gold-jpg"), documents, looks=Looks(tmp_path), near=-1)
+    loose = mine_visual(asked, hits("gold-jpg"), documents, MiningOptions(same_image="bytes"), looks=Looks(tmp_path))
     assert [e.id for e in loose.negatives] == ["gold-jpg"]
 
 
@@ -200,18 +200,19 @@ def test_selection_by_score_and_rank():
     documents = many(8) | {"g": GOLD}
     found = hits("d0", "g", "d1", "d2", "d3", "d4", "d5")  # scores 1.00, 0.99, 0.98 ...
     asked = sample()
-    margin = mine_text(asked, found, documents, selection=Selection(2, absolute_margin=0.025))
+    margin = mine_text(asked, found, documents, MiningOptions(absolute_margin=0.025), limit=2)
     assert [e.id for e in margin.negatives] == ["d3", "d4"]  # d2 is 0.02 below gold
     assert {d.evidence for d in margin.drops if d.reason == "within the margin of gold"} == {"d0", "d1", "d2"}
-    relative = mine_text(asked, found, documents, selection=Selection(2, relative_margin=0.05), gold_score=1.0)
+    relative = mine_text(asked, found, documents, MiningOptions(relative_margin=0.05), limit=2, gold_score=1.0)
     assert [e.id for e in relative.negatives] == ["d4", "d5"]
-    limits = mine_text(asked, found, documents, selection=Selection(9, max_score=0.985, min_score=0.955, range_max=20))
+    between = MiningOptions(max_score=0.985, min_score=0.955, range_max=20)
+    limits = mine_text(asked, found, documents, between, limit=9)
     assert [e.id for e in limits.negatives] == ["d1", "d2", "d3"]
-    ranks = mine_text(asked, found, documents, selection=Selection(2, range_min=2))
+    ranks = mine_text(asked, found, documents, MiningOptions(range_min=2), limit=2)
     assert [e.id for e in ranks.negatives] == ["d2", "d3"]
     assert [(d.evidence, d.reason) for d in ranks.drops] == [("d0", "rank"), ("g", "gold"), ("d1", "rank")]
-    drawn = Selection(2, range_max=6, sampling="random", seed=5)
-    one, other = (mine_text(asked, found, documents, selection=drawn) for _ in range(2))
+    drawn = MiningOptions(range_max=6, sampling="random")
+    one, other = (mine_text(asked, found, documents, drawn, limit=2, seed=5) for _ in range(2))
     assert one == other
     assert len(one.negatives) == 2
     assert [e.rank for e in one.negatives] == sorted(e.rank for e in one.negatives)
@@ -219,11 +220,11 @@ def test_selection_by_score_and_rank():
 
 def test_variety_of_pages():
     documents = many(8, page=lambda i: f"p{i // 4}")
-    mined = mine_text(sample(), hits(*documents), documents, limit=4, per_page=2)
+    mined = mine_text(sample(), hits(*documents), documents, MiningOptions(per_page=2), limit=4)
     assert [e.id for e in mined.negatives] == ["d0", "d1", "d4", "d5"]
     assert {d.reason for d in mined.drops} == {"page is full"}
     alone = many(8, page=lambda i: "")  # without a page: each is one of its own
-    assert len(mine_text(sample(), hits(*alone), alone, limit=4, per_page=1).negatives) == 4
+    assert len(mine_text(sample(), hits(*alone), alone, MiningOptions(per_page=1), limit=4).negatives) == 4
 
 
 def test_a_cross_encoder_names_what_scores_like_gold():
@@ -249,14 +250,13 @@ def test_quotas(tmp_path):
         "visual": hits("i0", "i1", "i2", "i3", mode="image->image"),
     }
     mined = mine(
-        sample(), found, documents, quotas={"text": 2, "lexical": 1, "visual": 3}, looks=Looks(tmp_path),
-        selection=Selection(min_score=0.99),
-    )  # fmt: skip
+        sample(), found, documents, MiningOptions(text=2, lexical=1, visual=3, min_score=0.99), looks=Looks(tmp_path)
+    )
     assert [(e.id, e.mode) for e in mined.negatives] == [
         ("d0", "text->text"), ("d1", "text->text"), ("d4", "lexical"), ("i0", "image->image"), ("i1", "image->image"),
     ]  # fmt: skip
     assert [d.evidence for d in mined.drops if d.reason == "already mined"] == ["d1", "d0"]
-    assert mine(sample(), found, documents, quotas={}, looks=Looks(tmp_path)).negatives == ()
+    assert mine(sample(), found, documents, MiningOptions(text=0, visual=0), looks=Looks(tmp_path)).negatives == ()
 
 
 def test_what_the_source_shows_already_is_not_mined_once_more_under_another_id(tmp_path):
@@ -273,7 +273,7 @@ def test_what_the_source_shows_already_is_not_mined_once_more_under_another_id(t
     picture = Document(id="shown", title="thing", image=image_ref((tmp_path / "1.png").read_bytes(), "1.png"))
     asked = sample(negatives=tuple(Evidence.of(d, Role.DISTRACTOR) for d in (text, picture)))
     found = {"text": hits("again", "new"), "visual": hits("1.jpg", "2.png", mode="image->image")}
-    mined = mine(asked, found, documents, quotas={"text": 2, "visual": 2}, looks=Looks(tmp_path))
+    mined = mine(asked, found, documents, MiningOptions(text=2, visual=2), looks=Looks(tmp_path))
     assert [e.id for e in mined.negatives] == ["new", "2.png"]
     assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [
         ("again", "repeated", "own"), ("1.jpg", "repeated", "shown"),

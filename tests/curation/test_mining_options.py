@@ -44,10 +44,11 @@ def test_every_option_of_the_command_is_one_of_the_record():
     ("wrong", "told"),
     [
         ({"diversity": 1.5}, r"diversity=1.5 is outside 0 to 1 \(1 keeps the plain order"),
-        ({"diversity": math.nan}, "diversity"),
+        ({"diversity": -0.1}, "diversity=-0.1 is outside 0 to 1"),
+        ({"diversity": math.nan}, "diversity=nan is outside 0 to 1"),
         ({"diversity": 0.5, "sampling": "random"}, "sampling=random and diversity=0.5 .*leave one of them out"),
         ({"range_min": -1}, "range_min"),
-        ({"range_min": 5, "range_max": 5}, "raise range_max"),
+        ({"range_min": 5, "range_max": 5}, "ranks 5 to 5 hold no distractor .raise range_max"),
         ({"relative_margin": math.inf}, "relative_margin"),
         ({"sampling": "best"}, "sampling"),
         ({"text": -1}, "text"),

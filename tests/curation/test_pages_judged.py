@@ -12,6 +12,7 @@ from demur.answers import holds
 from demur.curation.diff import difference
 from demur.curation.leaks import Leaks
 from demur.curation.mine import mine_text, mine_visual
+from demur.curation.mining_options import MiningOptions
 from demur.curation.near import Looks
 from demur.curation.release import Release, freeze, verify
 from demur.lineage import Gold, page_of
@@ -68,7 +69,7 @@ def test_a_picture_of_a_page_that_holds_the_answer_is_no_distractor(compounds):
         ("prismane/drawing", "page holds the answer", "prismane/formula"),
     }
     kept = mine_visual(
-        sample, hits(shelf, "/drawing"), shelf.documents, looks=looks, shelf=shelf, answer_pages="keep"
+        sample, hits(shelf, "/drawing"), shelf.documents, MiningOptions(answer_pages="keep"), looks=looks, shelf=shelf
     )  # fmt: skip
     assert [e.id for e in kept.negatives] == ["prismane/drawing", "aniline/drawing"]
 
@@ -78,7 +79,7 @@ def test_other_passages_of_golds_page_have_a_rule_of_their_own(compounds):
     texts = hits(shelf, "/text")
     kept = mine_text(sample, texts, shelf.documents, shelf=shelf)
     assert [e.id for e in kept.negatives] == ["benzene/text", "prismane/text", "aniline/text"]
-    dropped = mine_text(sample, texts, shelf.documents, shelf=shelf, own_page="drop")
+    dropped = mine_text(sample, texts, shelf.documents, MiningOptions(own_page="drop"), shelf=shelf)
     assert [e.id for e in dropped.negatives] == ["prismane/text", "aniline/text"]
     assert [(d.evidence, d.reason) for d in dropped.drops] == [("benzene/text", "gold page")]
 

@@ -1,5 +1,4 @@
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stub_encoder import StubEncoder
 
+from demur.curation.mine import drawn as draw
 from demur.curation.mine import mine_text
-from demur.curation.select import Selection
+from demur.curation.mining_options import MiningOptions
 from demur.curation.training import FORMATS, Scored, training_rows
-from demur.errors import UsageError
 from demur.indexing.exact import exact_top, rescore
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 
 
-def picked(rows, scores, positives, positive_scores, selection, query="q"):
+def picked(rows, scores, positives, positive_scores, wanted, query="q", **options):
     """What `mine_text` takes for one query: (row, score) by rank."""
     texts = {f"p{r}": Document(id=f"p{r}", title="", text=f"passage {r}") for r in {*rows, *positives} if r >= 0}
     gold = tuple(Evidence.of(texts[f"p{r}"], Role.GOLD) for r in positives)
@@ -26,49 +25,43 @@ def picked(rows, scores, positives, positive_scores, selection, query="q"):
         if row >= 0
     ]
     mined = mine_text(
-        sample, hits, texts, selection=selection, gold_score=min(positive_scores), near=2.0, answers=lambda text: False
-    )
+        sample, hits, texts, MiningOptions(**options), limit=wanted, gold_score=min(positive_scores), near=2.0,
+        answers=lambda text: False,
+    )  # fmt: skip
     return [(int(e.id[1:]), e.score) for e in mined.negatives]
 
 
-def rows_of(*given):
-    return [row for row, _ in picked(*given)]
+def rows_of(*given, **options):
+    return [row for row, _ in picked(*given, **options)]
 
 
 def test_ranks_count_after_removals():
     given = [4, 7, 1, 2, 9, -1], [0.9, 0.8, 0.7, 0.6, 0.5, -np.inf], [7], [0.8]
-    assert rows_of(*given, Selection(2, range_min=1)) == [1, 2]
-    assert rows_of(*given, Selection(3, relative_margin=0.1)) == [1, 2, 9]
-    assert rows_of(*given, Selection(3, absolute_margin=0.25)) == [9]
-    assert rows_of(*given, Selection(3, max_score=0.75, min_score=0.55)) == [1, 2]
+    assert rows_of(*given, 2, range_min=1) == [1, 2]
+    assert rows_of(*given, 3, relative_margin=0.1) == [1, 2, 9]
+    assert rows_of(*given, 3, absolute_margin=0.25) == [9]
+    assert rows_of(*given, 3, max_score=0.75, min_score=0.55) == [1, 2]
 
 
 def test_the_margin_is_from_the_lowest_positive():
     given = [1, 2, 3, 4], [0.9, 0.7, 0.5, 0.3], [1, 3], [0.9, 0.5]
-    assert rows_of(*given, Selection(2, absolute_margin=0.0)) == [4]
+    assert rows_of(*given, 2, absolute_margin=0.0) == [4]
 
 
 @given(st.integers(1, 5), st.integers(0, 12), st.integers(0, 99))
 def test_random_picks_depend_on_seed_and_query_alone(wanted, count, seed):
-    selection = Selection(wanted, sampling="random", seed=seed)
-    picked = selection.pick(count, "q")
-    assert picked == selection.pick(count, "q") == sorted(set(picked))
+    picked = draw(count, wanted, seed, "q")
+    assert picked == draw(count, wanted, seed, "q") == sorted(set(picked))
     assert len(picked) == min(wanted, count)
     assert all(0 <= place < count for place in picked)
 
 
 def test_random_differs_by_query():
-    selection = Selection(3, sampling="random")
-    assert len({tuple(selection.pick(50, f"q{i}")) for i in range(20)}) > 10
+    assert len({tuple(draw(50, 3, 0, f"q{i}")) for i in range(20)}) > 10
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"num_negatives": 0}, {"range_min": -1}, {"num_negatives": 5, "range_max": 4}, {"sampling": "best"}],
-)
-def test_impossible_selections(options):
-    with pytest.raises(UsageError):
-        Selection(**options)
+def test_fewer_ranks_than_wanted_are_all_taken():
+    assert rows_of([1, 2, 3, 4, 5], [0.9, 0.8, 0.7, 0.6, 0.5], [9], [1.0], 5, range_min=1, range_max=3) == [2, 3]
 
 
 class _Model:
@@ -148,18 +141,19 @@ def mined():
             verbose=False, **named, **options, **more,
         )  # fmt: skip
         given = {"sampling" if key == "sampling_strategy" else key: value for key, value in options.items()}
-        selection = Selection(**given)
+        wanted = given.pop("num_negatives", 3)
         vectors = model.encode_query(corpus)
         names = list(dict.fromkeys(anchors))
         queries = model.encode_query(names)
         positives = [[corpus.index(g) for a, g in zip(anchors, golds, strict=True) if a == name] for name in names]
         most = max(map(len, positives))
-        found = exact_top(queries, vectors, min(300, selection.depth(most)), largest_norm=1.0001)
-        selection = replace(selection, range_max=selection.last_rank(most))
+        times = 10 if given.keys() & {"absolute_margin", "relative_margin", "max_score"} else 1
+        last = given.setdefault("range_max", given.get("range_min", 0) + wanted * times + most)  # as theirs
+        found = exact_top(queries, vectors, min(300, last + most), largest_norm=1.0001)
         wide = [np.array(own, dtype=np.int64)[None] for own in positives]
         gold_scores = [rescore(queries[i : i + 1], vectors, own)[0].tolist() for i, own in enumerate(wide)]
         ours = [
-            picked(line.tolist(), scored.tolist(), own, own_scores, selection, name)
+            picked(line.tolist(), scored.tolist(), own, own_scores, wanted, name, **given)
             for name, line, scored, own, own_scores in zip(
                 names, found.rows, found.scores, positives, gold_scores, strict=True
             )
@@ -170,7 +164,7 @@ def mined():
                 name,
                 [Scored(corpus[r], s) for r, s in zip(own, own_scores, strict=True)],
                 [Scored(corpus[r], s) for r, s in line],
-                format, wanted=selection.num_negatives, scores=scores, columns=(first, second),
+                format, wanted=wanted, scores=scores, columns=(first, second),
             )  # fmt: skip
         return list(theirs), rows
 
@@ -217,7 +211,7 @@ def test_random_draws_are_from_their_candidates(mined, options, monkeypatch):
     drawn = []
 
     def sample(population, k):
-        own = Selection(k, sampling="random").pick(len(population), f"question {next(seen)}")
+        own = draw(len(population), k, 0, f"question {next(seen)}")
         drawn.append(len(population) > k)
         return own
 

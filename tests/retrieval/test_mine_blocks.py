@@ -11,12 +11,12 @@ from small_pool import picture
 from stub_encoder import StubEncoder
 
 from demur.cli import main
+from demur.curation.mining_options import MiningOptions
 from demur.errors import DataError
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
 from demur.pipeline import mining, queries, routes
 from demur.pipeline.mining import mine_samples
-from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.routes import choose_routes, tune_probes
 from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.retrieval.search import WAYS, Query, Searcher
@@ -167,7 +167,7 @@ def test_a_question_without_a_vector_is_one_samples_matter(here, kind):
     searcher = Searcher(here / built(kind), StubEncoder(name="stub_encoder:stub"))
     searcher._encoders = dict.fromkeys(searcher._encoders, Faulty())
     samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()[:12]]
-    plan = MiningPlan(quotas={"text": 2, "visual": 2}, modes=("image->title", "image->image", "text->text"))
+    plan = MiningOptions(text=2, visual=2, modes=("image->title", "image->image", "text->text"))
     tune_probes(samples, searcher, here, [plan])
     routes = choose_routes(samples, searcher, here, plan)
     counted = {(m.n, choice.lacking) for choice in routes.choices for _, row in choice.table for m in row}
@@ -196,7 +196,7 @@ def test_an_image_that_the_encoder_refuses_is_one_samples_matter(here):
     searcher = Searcher(here / built("flat"), StubEncoder(name="stub_encoder:stub"))
     searcher._encoders = dict.fromkeys(searcher._encoders, Refusing())
     samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()[:12]]
-    plan = MiningPlan(quotas={"text": 2, "visual": 2}, modes=("image->title", "image->image", "text->text"))
+    plan = MiningOptions(text=2, visual=2, modes=("image->title", "image->image", "text->text"))
     found = {
         s.id: m for s, m in mine_samples(samples, searcher, here, plan, choose_routes(samples, searcher, here, plan))
     }
@@ -258,7 +258,7 @@ def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
     summary, _ = mined(capsys, folder)
     assert summary["probes"] == []
     searcher = Searcher(here / folder, StubEncoder(name="stub_encoder:stub"))
-    assert tune_probes(iter(lambda: 1 / 0, 1), searcher, here, [MiningPlan()]) == []  # samples are not even read
+    assert tune_probes(iter(lambda: 1 / 0, 1), searcher, here, [MiningOptions()]) == []  # samples are not even read
     assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--probes", "2"]) == 2
     assert "without inverted lists" in capsys.readouterr().err
 
@@ -288,7 +288,7 @@ def test_questions_are_drawn_at_equal_steps_over_the_whole(count, monkeypatch):
 def test_the_most_neighbours_that_any_plan_wants_count(here):
     searcher = Searcher(here / built("ivf-flat"), StubEncoder(name="stub_encoder:stub"))
     samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
-    plans = [MiningPlan(quotas={"text": 2}, modes=("text->text",)), MiningPlan(quotas={"text": 4}, modes=("lexical",))]
+    plans = [MiningOptions(text=n, visual=0, modes=(mode,)) for n, mode in ((2, "text->text"), (4, "lexical"))]
     set_ = tune_probes(samples, searcher, here, plans)
     assert [(p.part, p.k, p.questions) for p in set_] == [("passages", 24, 60)]
     assert searcher.probes == {"passages": set_[0]}
@@ -300,7 +300,7 @@ def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
     samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
     tables = []
     for pages in (1, 5, 25):
-        plan = MiningPlan(pages=pages, modes=("image->image",))
+        plan = MiningOptions(pages=pages, modes=("image->image",))
         (choice,) = choose_routes(samples, searcher, here, plan).choices
         (row,) = (measures for _, measures in choice.table)
         tables.append({m.name: m.value for m in row if m.name != "recall@25"})

@@ -7,12 +7,11 @@ import pytest
 from stub_encoder import StubEncoder
 
 from demur.curation.mine import mine_text
-from demur.curation.select import Selection
+from demur.curation.mining_options import MiningOptions
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
 from demur.lineage import Gold, document_of
 from demur.pipeline.mining import mine_samples
-from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.routes import choose_routes
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.retrieval.search import Searcher
@@ -69,7 +68,7 @@ def test_gold_is_found_by_any_of_its_passages(world):
     assert Gold(samples[1].gold).parts_in(cut) == ["a1#0", "a1#1", "a1#2", "a1#image"]
     assert Gold(samples[0].gold).parts_in(cut) == ["pic0"]
     assert Gold([samples[1].gold[0].model_copy(update={"id": "a99"})]).parts_in(cut) == []
-    plan = MiningPlan()
+    plan = MiningOptions()
     whole, cut = (choose_routes(samples, searchers[name], root, plan) for name in ("whole", "cut"))
     for one, other in zip(whole.choices, cut.choices, strict=True):
         asked = [{m.n for _, row in choice.table for m in row} for choice in (one, other)]
@@ -87,9 +86,7 @@ def test_gold_is_found_by_any_of_its_passages(world):
 def test_nothing_cut_from_gold_is_a_distractor(world, margin):
     root, samples, searchers = world
     searcher = searchers["cut"]
-    plan = MiningPlan(
-        quotas={"text": 30, "lexical": 5, "visual": 30}, pages=N, selection=Selection(relative_margin=margin)
-    )
+    plan = MiningOptions(text=30, lexical=5, visual=30, pages=N, relative_margin=margin)
     routes = choose_routes(samples, searcher, root, plan)
     reasons = set()
     for sample, mined in mine_samples(samples, searcher, root, plan, routes):
@@ -108,7 +105,7 @@ def test_an_article_scores_as_its_best_passage(world):
     _, samples, searchers = world
     ids = ["a1#2", "a2#0", "a3#0", "a1#1"]
     hits = [Hit(document=id, score=1 - n / 10, rank=n + 1, index_id="i", mode="text->text") for n, id in enumerate(ids)]
-    mined = mine_text(samples[1], hits, searchers["cut"].documents, selection=Selection(absolute_margin=0.15))
+    mined = mine_text(samples[1], hits, searchers["cut"].documents, MiningOptions(absolute_margin=0.15), limit=3)
     assert [e.id for e in mined.negatives] == ["a3#0"]
     assert [(d.evidence, d.reason) for d in mined.drops] == [
         ("a1#2", "gold"), ("a2#0", "within the margin of gold"), ("a1#1", "gold"),

@@ -10,7 +10,6 @@ from demur.curation.mining_options import MiningOptions
 from demur.errors import UsageError
 from demur.indexing.build import build_index
 from demur.pipeline.mining import mine_samples
-from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.routes import choose_routes
 from demur.records import Sample
 from demur.retrieval.search import Query, Searcher
@@ -59,17 +58,17 @@ def test_limits_without_vectors_of_passages_are_refused_before_anything_is_asked
     build_index(pool.documents, words_only, tmp_path / "index", image_root=pool.root)
     searcher = Searcher(tmp_path / "index", words_only)
     assert "lexical" in searcher.modes
-    plan = MiningPlan.of(MiningOptions(modes=("lexical",), max_score=0.6))
+    plan = MiningOptions(modes=("lexical",), max_score=0.6)
     for ask in (
         lambda: choose_routes(unread(), searcher, pool.root, plan),
         lambda: next(mine_samples(unread(), searcher, pool.root, plan, None)),
     ):
         with pytest.raises(UsageError, match="the index has no vectors of passages"):
             ask()
-    free = MiningPlan.of(MiningOptions(modes=("lexical",)))
+    free = MiningOptions(modes=("lexical",))
     questions = [s for s in pool.samples if not s.images]
     assert choose_routes(questions, searcher, pool.root, free).choices
-    images = MiningPlan.of(MiningOptions(modes=("lexical",), text=0, max_score=0.6))
+    images = MiningOptions(modes=("lexical",), text=0, max_score=0.6)
     assert choose_routes(questions, searcher, pool.root, images).choices
 
 

@@ -9,9 +9,9 @@ from stub_encoder import StubEncoder
 
 from demur.cli import main
 from demur.curation.mine import mine_text
+from demur.curation.mining_options import MiningOptions
 from demur.curation.near import Looks, showing
 from demur.indexing.build import build_index
-from demur.pipeline.mining_plan import MiningPlan
 from demur.pipeline.routes import choose_routes
 from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.retrieval.search import Searcher
@@ -65,7 +65,7 @@ def test_finding_the_query_image_itself_is_no_recall(world):
     encoder = Colours()
     build_index(documents, encoder, root / "index", image_root=root)
     searcher = Searcher(root / "index", encoder)
-    plan = MiningPlan(quotas={"text": 2}, pages=1, modes=("image->image", "text->text"))
+    plan = MiningOptions(text=2, visual=0, pages=1, modes=("image->image", "text->text"))
     (choice,) = choose_routes(samples, searcher, root, plan).choices
     assert (choice.mode, choice.own) == ("image->image", 2)  # the same bytes, and a copy in other bytes
     first = next(m for m in choice.table[0][1] if m.name == "recall@1")
