@@ -72,7 +72,7 @@ def mine_text(
     documents: Mapping[str, Document],
     options: MiningOptions | None = None,
     *,
-    limit: int = 20,
+    limit: int | None = None,
     near: float = TEXT_NEAR,
     answers: Callable[[str], bool] | None = None,
     gold_score: float | None = None,
@@ -90,8 +90,8 @@ def mine_text(
         sample: with its gold evidence; its native negatives are not mined again.
         hits: documents by rank, from ``text->text``, ``lexical``, ``fused`` or ``.../text->text`` searches.
         documents: every document hit, by id.
-        options: which hits may be taken, and which of those are; how many is told by ``limit``. None is the defaults.
-        limit: distractors wanted at most.
+        options: how many are wanted, which hits may be taken, and which of those are. None is the defaults.
+        limit: distractors wanted at most; ``options.text`` when None.
         near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
         answers: whether a text holds the answer; ``demur.answers.holds`` of the sample's answers when None.
         gold_score: the lowest score of gold evidence in the same search, which margins are measured from; when None,
@@ -108,6 +108,7 @@ def mine_text(
         seed: for random sampling.
     """
     options = options or MiningOptions()
+    limit = options.text if limit is None else limit
     gold = gold or Gold(sample.gold, documents)
     looks, image_near = looks or (lambda image: None), NEAR_OF[options.same_image]
     leaks = Leaks(sample, looks, answers=answers, text_near=near, image_near=image_near, gold=gold)
@@ -214,7 +215,7 @@ def mine_visual(
     options: MiningOptions | None = None,
     *,
     looks: Callable[[ImageRef], Look | None],
-    limit: int = 10,
+    limit: int | None = None,
     answers: Callable[[str], bool] | None = None,
     gold_score: float | None = None,
     similarity: Similarity | None = None,
@@ -231,7 +232,7 @@ def mine_visual(
         documents: every document hit, by id; gold documents too, so that their pages are known.
         options: as for `mine_text`; a picture of a page of gold evidence is never taken, whatever ``own_page`` says.
         looks: what an image looks like, see `demur.curation.near.Looks`.
-        limit: distractors wanted at most.
+        limit: distractors wanted at most; ``options.visual`` when None.
         answers: whether a caption holds the answer; ``demur.answers.holds`` of the sample's answers when None.
         gold_score: what margins are measured from, see `mine_text`.
         similarity: as for `mine_text`.
@@ -240,6 +241,7 @@ def mine_visual(
         seed: as for `mine_text`.
     """
     options = options or MiningOptions()
+    limit = options.visual if limit is None else limit
     near = NEAR_OF[options.same_image]
     gold = gold or Gold(sample.gold, documents)
     leaks = Leaks(sample, looks, answers=answers, image_near=near, gold=gold)
@@ -328,7 +330,6 @@ def mine(
                 documents,
                 options,
                 looks=looks,
-                limit=quota,
                 gold_score=gold_score,
                 similarity=alike,
                 gold=gold,

@@ -46,9 +46,11 @@ class MiningOptions(Record):
     """Whose distractors: those that the source ships (``native``), those that a search finds (``mined``), or ``both``.
     ``auto`` adopts the source's where it ships them, and mines where it does not (section 3.2)."""
     per_page: int | None = Field(default=None, ge=1)
-    """Most distractors of a kind from one page; None for any number."""
+    """Most distractors of a kind from one page (`demur.lineage.page_of`), for variety; None for any number."""
     own_page: PageRule = "keep"
-    """Other passages of a page that gold evidence lies on: ``drop`` leaves them out. Pictures of it always are."""
+    """Other passages of a page that gold evidence lies on: ``drop`` leaves them out. They are the hardest (the paper
+    keeps them: equation 2 takes gold alone away), and may say the answer in other words. Pictures of it are never
+    taken."""
     answer_pages: PageRule = "drop"
     """Pictures of a page one of whose passages holds the answer; ``keep`` judges a picture by its caption alone."""
     same_image: SameImage = "look"
