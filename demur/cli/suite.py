@@ -209,8 +209,9 @@ def _score(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 
 
 def _loaded(chosen: Suite[Any, Any], args: argparse.Namespace) -> Any:
+    from demur.cli._shown import harmless
     from demur.errors import UsageError
-    from demur.suites.base import items_of_runs, read_outputs
+    from demur.suites.base import changed_since, items_of_runs, read_outputs
 
     items = args.items or items_of_runs(args.paths)
     if items is None:  # the files hold items and outputs together
@@ -227,7 +228,10 @@ def _loaded(chosen: Suite[Any, Any], args: argparse.Namespace) -> Any:
                     )
         return loaded, outputs
     args.items = items
-    return chosen.open(items, skip_bad=args.skip_bad), read_outputs(args.paths, skip_bad=args.skip_bad)
+    loaded = chosen.open(items, skip_bad=args.skip_bad)
+    for line in changed_since(chosen, loaded.items, args.paths):
+        sys.stderr.write(harmless(f"note: {line}\n"))
+    return loaded, read_outputs(args.paths, skip_bad=args.skip_bad)
 
 
 def _tell(chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Any, outputs: Any) -> int:

@@ -564,6 +564,33 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
     return found
 
 
+def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence[str | Path]) -> list[str]:
+    """What runs among ``paths`` were asked that the items no longer say; one line a run, none where all is the same.
+
+    A run under another version of the suite's prompt is not compared: its asks differ for that alone.
+    """
+    import pyarrow.parquet as pq
+
+    now = {task.sample.id: task.ask.id for task in chosen.tasks(items)}
+    prompts = chosen.prompts().used(NO_CLAUSE)
+    told = []
+    for path in map(Path, paths):
+        for rows in (
+            [path / "rows.parquet"] if (path / "rows.parquet").is_file() else sorted(path.glob("*/rows.parquet"))
+        ):
+            manifest = read_json(rows.parent / "manifest.json")
+            if manifest.get("prompts", {}).get(str(NO_CLAUSE)) != prompts:
+                continue
+            asked = pq.read_table(rows, columns=["ask", "sample"]).to_pylist()
+            other = [row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]]
+            if other:
+                told.append(
+                    f"{len(other)} of {len(asked)} replies of {manifest.get('system', rows.parent.name)} were given to "
+                    f"other words or photos than these items hold now, the first is {other[0]}"
+                )
+    return told
+
+
 def _run(folder: Path) -> dict[str, Response]:
     """Question id -> response of a run folder."""
     import pyarrow.parquet as pq
