@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.answers import Match, matches, normalise
+from demur.answers.text import both_ends
 from demur.errors import UsageError
 from demur.judge.deflection import read
 from demur.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
@@ -65,7 +66,7 @@ class RuleJudge:
 
         if response.error:
             return verdict(Status.FAILED, None, f"error: {response.error}")
-        text = visible(response.text)
+        text = both_ends(visible(response.text))
         if not normalise(text):
             return verdict(
                 Status.FAILED, None, "malformed: unfinished reasoning" if response.text.strip() else "empty answer"

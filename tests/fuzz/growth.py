@@ -62,11 +62,12 @@ class Growth(NamedTuple):
 def measure(call: Callable[[str], object], text: Callable[[int], str], sizes: tuple[int, int], room: float) -> Growth:
     """The CPU time of ``call`` on a text of each size, stopped where ``room`` times what is linear is used up."""
     small, large = sizes
-    first = _seconds(call, text(small), _PATIENCE)
+    patience = _PATIENCE * max(small, 1_000)
+    first = _seconds(call, text(small), patience)
     if first == float("inf"):
         return Growth(sizes, (0.0, first))
     if first < 20 * _TICK:
-        first = min(first, _seconds(call, text(small), _PATIENCE))
+        first = min(first, _seconds(call, text(small), patience))
     first = max(first, _TICK)
     limit = room * first * large / small
     last = float("inf")
@@ -79,8 +80,8 @@ def measure(call: Callable[[str], object], text: Callable[[int], str], sizes: tu
 
 _TICK = 1e-3
 """Seconds below which the clock says nothing."""
-_PATIENCE = 0.5
-"""Seconds for the smallest text, far more than any takes that does not grow exponentially."""
+_PATIENCE = 0.5e-3
+"""Seconds a character of the smallest text, far more than any takes that does not grow exponentially."""
 
 
 _NEW = itertools.count()

@@ -174,8 +174,9 @@ def _slow_texts(function: Callable[[str], object], sizes: tuple[int, int], pumps
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_megabyte_is_no_worse(name: str) -> None:
-    slow = _slow_texts(FUNCTIONS[name], (60_000, 960_000), PUMPS)
+def test_longer_texts_and_a_megabyte_are_no_worse(name: str) -> None:
+    slow = _slow_texts(FUNCTIONS[name], (10_000, 160_000), PUMPS)
+    slow += _slow_texts(FUNCTIONS[name], (60_000, 960_000), ("1976, ", "a ", "\u0301\u0327", "("))
     assert not slow, f"{name}: {slow}"
 
 
