@@ -644,8 +644,12 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audited:
 
 
 def csv_lower(path: Path, problems: Problems) -> list[tuple[str, dict[str, str]]]:
-    """Rows of a CSV file by the lower-case names of its columns."""
-    return [(place, {k.lower(): v for k, v in row.items()}) for place, row in csv_rows(path, problems, mend=True)]
+    """Rows of a CSV file by plain names of its columns: ``Cov (%)`` is ``cov``, ``MEFR d`` is ``mefr_d``."""
+
+    def plain(name: str) -> str:
+        return "_".join(name.partition("(")[0].lower().split())
+
+    return [(place, {plain(k): v for k, v in row.items()}) for place, row in csv_rows(path, problems, mend=True)]
 
 
 # --- by name ----------------------------------------------------------------------------------------

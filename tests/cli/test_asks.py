@@ -111,8 +111,8 @@ def test_an_overwritten_file_is_another_system(release, tmp_path, capsys):
     [({"answer": "x"}, "names no question"), ({"ask": "a"}, "has no answer"), ({"ask": 3, "answer": "x"}, "not the id"),
      ({"sample": "s0", "scenario": "orcale", "answer": "x"}, "parametric, oracle, realistic, adversarial"),
      ({"sample": "s0", "scenario": "oracle", "k": "two", "answer": "x"}, "k is 'two', not a whole number"),
-     ({"ask": "a", "answer": "x", "confidence": float("nan")}, "not a number from 0 to 1"),
-     ({"ask": "a", "answer": "\ud800"}, "half a character")],
+     ({"ask": "a", "answer": "x", "confidence": float("nan")}, "NaN is not JSON"),
+     ({"ask": "a", "answer": "\ud800"}, "half a surrogate pair")],
 )  # fmt: skip
 def test_rows_that_are_no_answers_are_told_by_line(release, tmp_path, capsys, row, told):
     system = write(tmp_path / "mine.jsonl", [row])

@@ -384,3 +384,14 @@ def test_the_credit_of_an_abstention_can_change_the_ranking():
     assert shy.by_alpha[0.5] > rash.by_alpha[0.5]
     assert shy.by_alpha[0.0] < rash.by_alpha[0.0]
     assert shy.by_alpha[0.25] == shy.measures["final"].value
+
+
+def test_tables_are_audited_by_the_headers_that_are_printed(tmp_path):
+    from demur.store import Problems
+    from demur.suites import audit_tables
+
+    path = tmp_path / "t.csv"
+    path.write_text("Model,Answered,Cov (%),AnsAcc,SelRank_raw,MEFR d,I_MEFR\nm,201,70.0,0.582,0.033,72,0.307\n")
+    found = audit_tables([path], Problems())
+    assert not found.rest
+    assert [f.kind for f in found.findings] == ["n", "count"]

@@ -2,7 +2,8 @@
 
 A table has a column ``model`` and any of these, as printed: ``final, caa, i_mefr, t_mefr, mefr, selrank,
 tomacc, abs`` (its Table 2) and ``answered, coverage`` (per cent), ``ansacc, selrank_raw, d`` (its Table 3); ``n``
-headline cells (300) and ``tom_n`` second-order cells (21) may be given.
+headline cells (300) and ``tom_n`` second-order cells (21) may be given. Headers as printed (``Cov (%)``, ``MEFR d``)
+do too.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from demur.suites.vb.measures import WEIGHTS, composite
 
 COLUMNS = frozenset({
     "model", "final", "caa", "i_mefr", "t_mefr", "mefr", "selrank", "tomacc", "abs", "answered", "coverage", "ansacc",
-    "selrank_raw", "d", "n", "tom_n",
+    "selrank_raw", "d", "n", "tom_n", "cov", "mefr_d",
 })  # fmt: skip
+PRINTED = {"cov": "coverage", "mefr_d": "d"}
+"""Columns as the paper's tables head them -> our names."""
 HEADLINE_CELLS, SECOND_ORDER_CELLS = 300, 21
 HALF = 0.0005
 """Half of the last of three decimals."""
@@ -31,8 +34,8 @@ def audit(rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
     for place, row in rows:
         who = row.get("model", "").strip() or place
         values = models.setdefault(who, {})
-        for name in sorted(set(row) - {"model"}):
-            written = row[name].strip()
+        for column in sorted(set(row) - {"model"}):
+            written, name = row[column].strip(), PRINTED.get(column, column)
             try:
                 value = float(written) if written else None
             except ValueError:
