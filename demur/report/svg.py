@@ -82,7 +82,7 @@ def fit(words: str, room: float, size: float = 12) -> str:
     """A text in at most ``room`` user units, cut in its middle: names often differ at their end alone.
 
     >>> fit("Qwen2.5-VL-7B-Instruct-AWQ", 120)
-    'Qwen2.5-V…ct-AWQ'
+    'Qwen2.5-V…t-AWQ'
     """
     flat = plain(words)
     if breadth(flat, size) <= room:
