@@ -1,7 +1,8 @@
 # Two words do all the set-up: `make demo`, `make test`. Both make their environment first (.venv, in this folder).
-.PHONY: help demo setup check test test-fast test-all soak docs peers clean wheel
+.PHONY: help demo setup check test test-fast test-all coverage soak docs peers clean wheel
 PY := .venv/bin/python
 RUN := .venv/bin/
+QUICK := not soak and not slow and not reference
 
 help: ## what there is
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -19,16 +20,21 @@ check: setup ## format, lint, types, floors
 	$(RUN)mypy
 	$(RUN)lint-imports
 
-test: setup ## every test: core, reference, integration
-	$(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not soak" --cov --cov-report=term:skip-covered --durations=15
+test: setup ## what every push runs: core, and one integration test of every mechanism; under eight minutes on two cores
+	$(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder -m "$(QUICK)" --durations=15
 
 soak: setup ## the fuzzers and growth tests in their long form; DEMUR_SOAK_S seconds for each door (30)
 	$(RUN)pytest -n auto -q -m soak
 
-test-all: test soak ## every test, the long ones too
+test-all: setup ## the rest: reference grids, long walks, property tests with all their examples, two seconds at each door of the fuzzers
+	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder -m "(slow or reference or hypothesis) and not soak"
+	DEMUR_SOAK_S=$${DEMUR_SOAK_S:-2} $(RUN)pytest -n auto -q -m soak tests/fuzz/test_doors.py
 
-test-fast: setup ## the core tier alone, on all cores, under two minutes (make test tells the coverage)
-	$(RUN)pytest -n auto -m "not reference and not integration and not soak"
+test-fast: setup ## the core tier alone, on all cores
+	$(RUN)pytest -n auto -m "$(QUICK) and not integration"
+
+coverage: setup ## every test but the fuzzers' long form, with the coverage of each file
+	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not soak" --cov --cov-report=term:skip-covered
 
 docs: setup ## regenerate the pages that are made from the code
 	$(PY) tools/make_docs.py

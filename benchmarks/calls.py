@@ -252,8 +252,8 @@ async def measure_peer(peer: str, url: str, concurrency: int, count: int, with_i
 
 
 def demur_requests(folder: Path, first: int, count: int, with_image: bool) -> Any:
-    from demur.records import ImagePart, Message, Request, TextPart
-    from demur.store import image_ref
+    from demur.core.records import ImagePart, Message, Request, TextPart
+    from demur.core.store import image_ref
 
     refs = []
     for n in range(IMAGES if with_image else 0):
@@ -273,13 +273,13 @@ def demur_requests(folder: Path, first: int, count: int, with_image: bool) -> An
 
 async def measure_attempt(url: str, concurrency: int, count: int, with_image: bool) -> dict[str, float]:
     """The HTTP client alone, as bare aiohttp is: body, one attempt, the answer's text."""
-    from demur.calls import open_model, wire
+    from demur.models import open_model, wire
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         requests = list(demur_requests(folder, 0, count + concurrency * 2, with_image))
         async with open_model(f"{url}#m", image_root=folder, concurrency=concurrency) as model:
-            backend = model._fleet.lanes[0].backend
+            backend = model._fleet.slots[0].backend
 
             async def attempt(n: int) -> object:
                 return wire.response(await backend.send(requests[n], 120.0)).text
@@ -292,12 +292,12 @@ async def measure_attempt(url: str, concurrency: int, count: int, with_image: bo
 
 
 async def measure_demur(url: str, concurrency: int, count: int, with_image: bool, *, ledger: bool) -> dict[str, float]:
-    from demur.calls import complete_all, open_model
+    from demur.models import complete_all, open_model
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        book = folder / "calls.sqlite" if ledger else None
-        async with open_model(f"{url}#m", ledger=book, image_root=folder, concurrency=concurrency) as model:
+        path = folder / "calls.sqlite" if ledger else None
+        async with open_model(f"{url}#m", ledger=path, image_root=folder, concurrency=concurrency) as model:
             async for _ in complete_all(model, demur_requests(folder, 1_000_000, concurrency * 4, with_image)):
                 pass
             requests = demur_requests(folder, 0, count, with_image)
@@ -311,7 +311,7 @@ async def measure_demur(url: str, concurrency: int, count: int, with_image: bool
 
 async def replay_demur(url: str, count: int, with_image: bool) -> dict[str, float]:
     """Second pass over a ledger: every reply is there, nothing is sent, and no image is read."""
-    from demur.calls import complete_all, open_model
+    from demur.models import complete_all, open_model
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,7 +1,7 @@
 """What a release costs in questions to gates: lazy against Algorithm 1 run naively, and against any order at all.
 
 Two pools. The paper's: label tables with the sizes, retentions, gates and distractors that VLM-DeflectionBench prints
-(`demur.testing.tables` says what it does not print). And Atlas with four simulated gates, built for real: lazily and
+(`paper_pool.py` beside it says what it does not print). And Atlas with four simulated gates, built for real: lazily and
 exhaustively, which must end in the same bytes. Each way of asking is played over the tables by the build's own
 scheduler, on a clock that jumps: a second per answer, eight answers at once per gate.
 
@@ -26,25 +26,27 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.calls.prices import prompt_tokens
-from demur.curation.costs import Naive, costs_of
-from demur.curation.draw import draw
-from demur.curation.experience import Answers, Asked, Experience
-from demur.curation.funnel import Fate, Gate, Life, Probe, Rules, Stage
-from demur.curation.gate import Label
+from paper_pool import MODELS, Shape, Tables, paper_pool
+
+from demur.core.records import Evidence, Role
+from demur.core.store import Problems, read_records
+from demur.curation.build import curate
+from demur.curation.context import gates_of
+from demur.curation.decisions import DecisionLine
+from demur.curation.estimate import estimate_build
+from demur.curation.gates.costs import Naive, costs_of
+from demur.curation.gates.funnel import Decision, Gate, GateQuery, Rules, SampleState, Stage
+from demur.curation.gates.order import Priced, SuccessCounter
+from demur.curation.gates.rules import Label
+from demur.curation.gates.runner import ask_of, last_answers
+from demur.curation.gates.scheduler import MAX_IN_FLIGHT, ask_states
+from demur.curation.rebuild import _linked
 from demur.curation.recipe import BuildRecipe, parse_recipe
-from demur.pipeline.curate import curate, gates_of
-from demur.pipeline.decisions import Decision
-from demur.pipeline.panel import ask_of, last_told
-from demur.pipeline.planning import plan_build
-from demur.pipeline.rebuild import _linked
-from demur.pipeline.slots import Slots, ask_lives
-from demur.records import Evidence, Role
+from demur.curation.sample_pool import sample_sources
+from demur.models.prices import prompt_tokens
 from demur.scenarios.conditions import Prompts
-from demur.scenarios.systems import Kit
+from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
-from demur.store import Problems, read_records
-from demur.testing.tables import MODELS, Shape, Tables, paper_pool
 
 GATES = {"27B": (0.55, 0.80), "32B": (0.58, 0.82), "38B": (0.60, 0.85), "72B": (0.65, 0.90)}
 """Atlas: name -> (strength without evidence, reading of gold evidence). They leave about a tenth after Stage I."""
@@ -58,8 +60,8 @@ class Pool(NamedTuple):
     groups: dict[str, str]
     """Sample -> its source."""
     candidates: dict[str, list[str]]
-    label: Callable[[str, Probe], Label]
-    tokens: Callable[[str, Probe], int]
+    label: Callable[[str, GateQuery], Label]
+    tokens: Callable[[str, GateQuery], int]
     exhaustive: int
     """Calls of asking everything."""
 
@@ -71,7 +73,7 @@ class Way(NamedTuple):
     k_enough: int | None = None
     naive: bool = False
     hurry: bool = False
-    experience: Callable[[], Experience] = Experience
+    order: Callable[[], SuccessCounter] = SuccessCounter
 
 
 class Played(NamedTuple):
@@ -84,7 +86,7 @@ class Played(NamedTuple):
     seconds: float
     full: float
     """Share of all places at all gates that were busy, over the whole time."""
-    fates: dict[str, Fate | None]
+    decisions: dict[str, Decision | None]
 
 
 class Jump(selectors.SelectSelector):
@@ -110,66 +112,62 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         return self.jump.now
 
 
-class Fixed(Experience):
+class Fixed(SuccessCounter):
     """Gates in one order for each stage and source, the best in hindsight."""
 
     def __init__(self, orders: dict[tuple[str, str], tuple[str, ...]]) -> None:
         super().__init__()
         self.orders = orders
 
-    def note(self, *said: object) -> None:
-        """Nothing to learn."""
-
-    def price(
-        self, gate: Asked, stage: str, group: str, answers: Answers, gates: Sequence[Asked]
-    ) -> tuple[float, float, str]:
+    def price(self, gate: Priced, stage: str, group: str) -> tuple[float, float, str]:
         """Its place."""
         return 1.0 + self.orders[stage, group].index(gate.name), 1.0, gate.name
 
 
 def play(pool: Pool, way: Way, rules: Rules, seconds: float) -> Played:
     """Ask a pool in one way."""
-    experience = way.experience()
-    kind = Naive if way.naive else Life
+    order = way.order()
+    kind = Naive if way.naive else SampleState
     rules = rules._replace(k_enough=way.k_enough)
-    lives = {
-        i: kind(pool.gates, c, rules, experience=experience, group=pool.groups[i]) for i, c in pool.candidates.items()
-    }
+    states = {i: kind(pool.gates, c, rules, order=order, group=pool.groups[i]) for i, c in pool.candidates.items()}
     calls: Counter = Counter()
     by_stage: Counter = Counter()
     tokens = 0
 
-    async def tell(sample: str, probe: Probe) -> Label:
+    places = {g.name: asyncio.Semaphore(AT_ONCE) for g in pool.gates}
+
+    async def ask(sample: str, query: GateQuery) -> Label:
         nonlocal tokens
-        await asyncio.sleep(seconds)
-        calls[probe.gate] += 1
-        by_stage[probe.stage] += 1
-        tokens += pool.tokens(sample, probe)
-        return pool.label(sample, probe)
+        async with places[query.gate]:
+            await asyncio.sleep(seconds)
+        calls[query.gate] += 1
+        by_stage[query.stage] += 1
+        tokens += pool.tokens(sample, query)
+        return pool.label(sample, query)
 
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        slots = Slots([g.name for g in pool.gates], AT_ONCE)
-        runner.run(ask_lives(lives, tell, slots, hurry=way.hurry))
+        is_busy = (lambda gate: places[gate].locked()) if way.hurry else None
+        runner.run(ask_states(states, ask, is_busy=is_busy, max_in_flight=256 if way.naive else MAX_IN_FLIGHT))
         took = runner.get_loop().time()
     total = sum(calls.values())
     cost = sum(calls[g.name] * g.cost for g in pool.gates)
-    fates = {i: life.fate() for i, life in lives.items()}
+    decisions = {i: state.decision() for i, state in states.items()}
     full = total * seconds / (took * AT_ONCE * len(pool.gates))
-    return Played(total, dict(by_stage), cost, tokens, took, full, fates)
+    return Played(total, dict(by_stage), cost, tokens, took, full, decisions)
 
 
-def in_hindsight(pool: Pool, fates: dict[str, Fate | None]) -> Experience:
+def in_hindsight(pool: Pool, decisions: dict[str, Decision | None]) -> SuccessCounter:
     """The best that an order can do which knows all rates but no answer: per stage and source, by trying each."""
     questions: dict[tuple[str, str], Counter] = defaultdict(Counter)
     names = [g.name for g in pool.gates]
-    for sample, fate in fates.items():
+    for sample, decision in decisions.items():
         where = [(Stage.PARAMETRIC, "")]
-        if fate is not None and fate.stage != "parametric":
+        if decision is not None and decision.stage != "parametric":
             where.append((Stage.SOLVABLE, ""))
-            if fate.stage != "solvable":
+            if decision.stage != "solvable":
                 where += [(Stage.DISTRACTOR, d) for d in pool.candidates[sample]]
         for stage, shown in where:
-            right = tuple(pool.label(sample, Probe(g, stage, shown)) is Label.CORRECT for g in names)
+            right = tuple(pool.label(sample, GateQuery(g, stage, shown)) is Label.CORRECT for g in names)
             questions[stage, pool.groups[sample]][right] += 1
 
     def calls(order: tuple[int, ...], said: Counter) -> int:
@@ -182,15 +180,15 @@ def in_hindsight(pool: Pool, fates: dict[str, Fate | None]) -> Experience:
     return Fixed({where: tuple(names[i] for i in order) for where, order in best.items()})
 
 
-def least(pool: Pool, rules: Rules, k_enough: int | None, fates: dict[str, Fate | None]) -> int:
-    """The sum of the smallest sets of answers from which each fate follows."""
+def least(pool: Pool, rules: Rules, k_enough: int | None, decisions: dict[str, Decision | None]) -> int:
+    """The sum of the smallest sets of answers from which each decision follows."""
     rules, total = rules._replace(k_enough=k_enough), 0
-    for sample, fate in fates.items():
-        if fate is not None and fate.stage == "parametric":
+    for sample, decision in decisions.items():
+        if decision is not None and decision.stage == "parametric":
             total += 1
             continue
-        shown = pool.candidates[sample] if fate is None or fate.stage != "solvable" else []
-        truth = {p: pool.label(sample, p) for p in Life(pool.gates, shown, rules).all_probes()}
+        shown = pool.candidates[sample] if decision is None or decision.stage != "solvable" else []
+        truth = {p: pool.label(sample, p) for p in SampleState(pool.gates, shown, rules).all_queries()}
         total += costs_of(pool.gates, shown, rules, truth).least
     return total
 
@@ -199,7 +197,7 @@ def compare(title: str, pool: Pool, rules: Rules, seconds: float, enough: Sequen
     """Play every way over a pool and print the table; ``enough``: values of k_enough to try as well."""
     listed = [g.name for g in pool.gates]
 
-    def in_turn() -> Experience:
+    def in_turn() -> SuccessCounter:
         groups = set(pool.groups.values())
         return Fixed({(stage, group): tuple(listed) for stage in Stage for group in groups})
 
@@ -211,24 +209,24 @@ def compare(title: str, pool: Pool, rules: Rules, seconds: float, enough: Sequen
     for k_enough in (None, *enough):
         tail = "" if k_enough is None else f", k_enough = {k_enough}"
         naive = play(pool, Way("Algorithm 1", k_enough, naive=True), rules, seconds)
-        every = every or naive.fates
+        every = every or naive.decisions
         if k_enough is None:
             rows["Algorithm 1"] = naive
         ways = [Way("lazy", k_enough)]
         if k_enough is None:
-            hindsight = partial(in_hindsight, pool, naive.fates)
+            hindsight = partial(in_hindsight, pool, naive.decisions)
             ways = [
-                Way("Algorithm 1, `some` stops early", experience=in_turn),
-                Way("lazy, cheapest first", experience=lambda: Experience(learn=False)),
+                Way("Algorithm 1, `some` stops early", order=in_turn),
+                Way("lazy, cheapest first", order=lambda: SuccessCounter(learn=False)),
                 Way("lazy"), Way("lazy, in a hurry", hurry=True),
-                Way("best order in hindsight", experience=hindsight),
+                Way("best order in hindsight", order=hindsight),
             ]  # fmt: skip
         for way in ways:
             played = play(pool, way, rules, seconds)
-            assert played.fates == naive.fates, f"{way.name} decides otherwise"
+            assert played.decisions == naive.decisions, f"{way.name} decides otherwise"
             rows[way.name + tail] = played
-        assert {i for i, f in naive.fates.items() if f.kept} == {i for i, f in every.items() if f.kept}
-        bounds[k_enough] = least(pool, rules, k_enough, naive.fates)
+        assert {i for i, f in naive.decisions.items() if f.kept} == {i for i, f in every.items() if f.kept}
+        bounds[k_enough] = least(pool, rules, k_enough, naive.decisions)
     kept = sum(f is not None and f.kept for f in (every or {}).values())
     n = len(pool.groups)
     print(f"{title}: {n:,} samples, {kept:,} kept ({100 * kept / n:.1f} %), {len(pool.gates)} gates")
@@ -268,7 +266,7 @@ def of_tables(tables: Tables, sizes: dict[str, float]) -> Pool:
     return Pool(
         [Gate(name, cost=sizes[name]) for name in tables.gates], {str(i): s for i, s in enumerate(tables.sources)},
         {str(i): ids if i in tables.distractors else [] for i in range(n)},
-        lambda sample, probe: tables.label(int(sample), probe), lambda sample, probe: 0, everything,
+        lambda sample, query: tables.label(int(sample), query), lambda sample, query: 0, everything,
     )  # fmt: skip
 
 
@@ -328,23 +326,23 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
         shutil.copytree(root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked)
     lazy = curate(plan, root / "lazy")
     build = root / "exhaustive" / "build"
-    stories = list(read_records(build / "decisions.jsonl", Decision, Problems()))
-    told = last_told(build / "journal.jsonl")
-    pool = draw(plan.sources, root / "pool", seed=plan.seed)
+    stories = list(read_records(build / "decisions.jsonl", DecisionLine, Problems()))
+    told = last_answers(build / "journal.jsonl")
+    pool = sample_sources(plan.sources, root / "pool", seed=plan.seed)
     samples, documents = {s.id: s for s in pool.samples}, {d.id: d for d in pool.documents}
-    truth: dict[str, dict[Probe, Label]] = {}
-    model = ModelSystem("openai/bench", Kit(read_image=lambda ref: b"", options={"max_tokens": 64}))
+    truth: dict[str, dict[GateQuery, Label]] = {}
+    model = ModelSystem("openai/bench", SystemContext(read_image=lambda ref: b"", options={"max_tokens": 64}))
     sizes: dict[tuple[str, Stage, str], int] = {}
     for story in stories:
         ids = [d["id"] for d in story.distractors]
         sample = samples[story.sample]
         sample = sample.model_copy(update={"negatives": tuple(Evidence.of(documents[i], Role.DISTRACTOR) for i in ids)})
         table = truth.setdefault(story.sample, {})
-        for probe, said in told[story.sample].items():
-            where = (story.sample, probe.stage, probe.distractor)
+        for query, said in told[story.sample].items():
+            where = (story.sample, query.stage, query.distractor)
             if where not in sizes:
-                sizes[where] = prompt_tokens(model.request(ask_of(sample, probe, 0, "none", Prompts())))
-            table[probe] = said.label
+                sizes[where] = prompt_tokens(model.request(ask_of(sample, query, 0, "none", Prompts())))
+            table[query] = said.label
     found = Pool(
         gates_of(plan.specs()), {i: s.source for i, s in samples.items()},
         {s.sample: [d["id"] for d in s.distractors] for s in stories}, lambda i, p: truth[i][p],
@@ -363,7 +361,7 @@ def plans(per_topic: int, own: float, root: Path, actual: int) -> dict[str, dict
     found = {}
     for name, learn_from in (("rates assumed", None), ("after a pilot on a quarter", root / "pilot"),
                              ("by the build's own verdicts", root / "lazy")):  # fmt: skip
-        plan = plan_build(recipe(per_topic, own), root / "planned", learn_from=learn_from)
+        plan = estimate_build(recipe(per_topic, own), root / "planned", learn_from=learn_from)
         low, high = plan.calls
         expects = plan.total("expected")
         print(f"  {name:<30}{expects:>8,}  [{low:,}, {high:,}]{'' if low <= actual <= high else '  missed'}")

@@ -37,9 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import demur
+from demur.core.images import rgb
 from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import open_encoder, space_of
-from demur.indexing.pixels import rgb
 
 ATLAS = Path(demur.__file__).parent / "sample" / "atlas"
 

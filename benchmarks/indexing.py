@@ -40,7 +40,7 @@ import numpy as np
 from mining import make
 
 from demur.indexing import ivf
-from demur.indexing.choose import BATCH, choose
+from demur.indexing.choose import choose
 from demur.indexing.exact import Found, exact_top, merge, unit
 from demur.indexing.indexes import Dense
 
@@ -48,6 +48,8 @@ NORM = 1.0001
 ASKED = (1, 2, 16, 64, 249, 250, 1024, 4096)
 """Numbers of queries."""
 K = 10
+BATCH = 4096
+"""Queries asked at once, about as many as `demur mine` asks."""
 SAMPLE = 512
 """Queries that the number of lists is tuned on."""
 ROUNDS = 7
@@ -207,8 +209,7 @@ def asked(searches: dict[str, Callable[[np.ndarray], object]], queries: np.ndarr
 
 def faiss_own(kind: ivf.Kind, vectors: np.ndarray, lists: int, probes: int) -> Any:
     """The index of that kind that faiss's factory makes, re-ranking as many candidates as ours does."""
-    codes = {"ivf-flat": "Flat", "ivf-sq8": "SQ8", "ivf-sqfp16": "SQfp16", "ivf-rabitq": "RaBitQ"}
-    made = codes.get(kind, f"PQ{vectors.shape[1] // 4}x4fs")
+    made = {"ivf-flat": "Flat", "ivf-sq8": "SQ8"}[kind]
     refine = ivf.REFINE[kind]
     name = f"IVF{lists},{made}" + (",RFlat" if refine > 1 else "")
     index = faiss.index_factory(vectors.shape[1], name, faiss.METRIC_INNER_PRODUCT)
@@ -223,7 +224,8 @@ def faiss_own(kind: ivf.Kind, vectors: np.ndarray, lists: int, probes: int) -> A
 def kinds(n: int, d: int, folder: Path) -> dict[str, Any]:
     """Every kind: build, rates, recall@10 at lists tuned on other queries; faiss's own; and what `auto` takes."""
     make(folder, n, max(ASKED), d)
-    vectors, queries = np.load(folder / "vectors.npy"), np.load(folder / "queries.npy")
+    (folder / "passage.npy").rename(folder / "vectors.npy")
+    vectors, queries = np.load(folder / "vectors.npy"), np.load(folder / "query.npy")
     tuned, queries = queries[:SAMPLE], queries[SAMPLE:]
     right = exact_top(queries, vectors, K, largest_norm=NORM).rows
     rows: dict[str, Any] = {"flat": {"recall": 1.0, "build_s": 0.0, "mb": vectors.nbytes / 1e6}}
@@ -241,9 +243,9 @@ def kinds(n: int, d: int, folder: Path) -> dict[str, Any]:
         entry = base | ivf.build_ivf(kind, vectors, folder / "index.faiss")
         row: dict[str, Any] = {"build_s": time.process_time() - start, "lists": entry["lists"]}
         index = Dense.open(folder, entry)
-        row["nprobe"] = index.nprobe = index.probes_for([tuned], K).probes
+        row["nprobe"] = index.nprobe = index.nprobe_for([tuned], K).nprobe
         row["recall"] = share(index.search(queries, K).rows, right)
-        row["mb"] = (folder / "index.faiss").stat().st_size / 1e6
+        row["mb"] = (folder / "lists.bin").stat().st_size / 1e6
         start = time.process_time()
         own = faiss_own(kind, vectors, row["lists"], row["nprobe"])
         row["faiss"] = {"build_s": time.process_time() - start, "recall": share(own.search(queries, K)[1], right)}

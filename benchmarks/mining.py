@@ -32,8 +32,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.indexing.exact import unit
-from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 
 ENCODER = "mining:looked_up"
 FOLDER = "DEMUR_BENCH_MINING"
@@ -146,9 +146,9 @@ class Lookup:
 
 def searches(folder: Path) -> None:
     """What `demur mine` searches, and nothing else: lists tuned, dense twice, by words once, to the depths it needs."""
-    from demur.curation.mining_options import MiningOptions
-    from demur.pipeline.queries import hits_for
-    from demur.pipeline.routes import tune_probes
+    from demur.curation.mining.modes import tune_probes
+    from demur.curation.mining.options import MiningOptions
+    from demur.curation.mining.queries import hits_for
     from demur.retrieval.search import Query, Searcher
 
     searcher = Searcher(folder / "index", LookedUp(folder))
@@ -158,14 +158,14 @@ def searches(folder: Path) -> None:
     tune_probes(samples, searcher, None, [options])
     queries = searcher.embedded([Query(sample.question) for sample in samples], ["text->text"])
     searcher.first_ranks(queries, ["text->text", "lexical"], 100, [()] * len(queries))
-    searcher.each(queries, "text->text", hits_for(options, "text"))
+    searcher.iter_search(queries, "text->text", hits_for(options, "text"))
 
 
 def peer_rows(folder: Path) -> None:
     """`mine_hard_negatives` from the same files, its rows written as JSON Lines."""
     from datasets import Dataset
 
-    from demur.vision_ops import ensure_torchvision
+    from demur.core.vision_ops import ensure_torchvision
 
     ensure_torchvision()
     from sentence_transformers.util import mine_hard_negatives

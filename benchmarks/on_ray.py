@@ -78,8 +78,8 @@ def measured(work: Path, given: argparse.Namespace) -> dict[str, Any]:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     import ray
 
-    from demur.indexing.cluster import RayEngine
     from demur.indexing.embed import Item, embed
+    from demur.indexing.ray import RayEngine
 
     before = time.perf_counter()
     ray.init(

@@ -17,15 +17,15 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from demur.calls import Model, complete_all, open_model
+from demur.core.records import Request, Sample
+from demur.core.store import read_image
 from demur.curation.sources import open_source
-from demur.pipeline.asking import tasks_of
-from demur.records import Request, Sample
+from demur.evaluation.asking import tasks_of
+from demur.models import Model, complete_all, open_model
 from demur.scenarios.conditions import STRICTNESS, Prompts, condition
 from demur.scenarios.contexts import standard
-from demur.scenarios.systems import Kit
+from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
-from demur.store import read_image
 from demur.testing import FakeEndpoint
 
 ATLAS = Path(__file__).resolve().parent.parent / "demur" / "sample" / "atlas"
@@ -57,7 +57,7 @@ def requests(address: str) -> list[Request]:
     """Every request, in demur's order of work."""
     prompts = Prompts()
     tasks = tasks_of(samples(), standard(5), [condition(c) for c in STRICTNESS], prompts, 0, repeat=2)
-    system = ModelSystem(address, Kit(read_image=lambda ref: read_image(ref, ATLAS), prompts=prompts))
+    system = ModelSystem(address, SystemContext(read_image=lambda ref: read_image(ref, ATLAS), prompts=prompts))
     system.sampling = {"temperature": 0.7, "seed": 1, "max_tokens": 16}
     return [system.request(task.ask) for task in tasks]
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from demur.records import Row
+from demur.core.records import Row
 from demur.scenarios.contexts import standard, sweep
 
 CONDITIONS = ("none", "soft", "moderate", "severe")
@@ -32,7 +32,7 @@ def make_run(folder: Path, n: int) -> None:
     """A run folder with ``n`` rows, a block of 50,000 at a time."""
     folder.mkdir(parents=True)
     recipes = [str(r) for r in dict.fromkeys([*standard(2), *sweep(0, 20)])]
-    kinds = {"k_used": pa.int32(), "draw": pa.int32(), "confidence": pa.float64()}
+    kinds = {"k_used": pa.int32(), "repeat": pa.int32(), "confidence": pa.float64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
     each = len(recipes) * len(CONDITIONS)
     rng = np.random.default_rng(0)
@@ -57,7 +57,8 @@ def make_run(folder: Path, n: int) -> None:
                     "source": f"source-{sample % 6}", "topic": f"topic-{sample % 30}",
                     "cluster": f"entity-{sample // 3}",
                     "query_modality": "text+image", "gold_modality": "text", "negative_modality": "both",
-                    "scenario": scenario, "condition": CONDITIONS[condition], "recipe": recipe, "draw": 0, "k_used": 2,
+                    "scenario": scenario, "condition": CONDITIONS[condition], "recipe": recipe, "repeat": 0,
+                    "k_used": 2,
                     "expected": expected, "status": "graded", "outcome": outcome, "reason": f"rule of {outcome}",
                     "answer": f"It is the answer number {i % 997} to question {sample}, as the passage says.",
                     "confidence": float(sure[i - start]), "error": "",

@@ -23,8 +23,8 @@ REPEATS = int(os.environ.get("DEMUR_BENCH_REPEATS", "3"))
 
 
 def object_by_demur(folder: Path) -> int:
-    from demur.formats import json_items
-    from demur.store import Problems
+    from demur.core.store import Problems
+    from demur.corpora.formats import json_items
 
     return sum(1 for _ in json_items(folder / "evqa/encyclopedic_kb_wiki.json", Problems()))
 
@@ -41,8 +41,8 @@ def object_by_json_load(folder: Path) -> int:
 
 
 def lines_by_demur(folder: Path) -> int:
-    from demur.formats import json_lines
-    from demur.store import Problems
+    from demur.core.store import Problems
+    from demur.corpora.formats import json_lines
 
     return sum(1 for _ in json_lines(folder / "infoseek/Wiki6M_ver_1_0.jsonl.gz", Problems()))
 
@@ -69,7 +69,7 @@ def wanted_rows(folder: Path) -> list[int]:
 
 
 def rows_by_offset(folder: Path) -> int:
-    from demur.formats import LineIndex
+    from demur.corpora.formats import LineIndex
 
     index = LineIndex(folder / "webqa/imgs.tsv", folder / "webqa/imgs.lineidx")
     return sum(bool(index.line(number)) for number in wanted_rows(folder))

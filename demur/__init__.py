@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from demur.core.version import __version__
+
 if TYPE_CHECKING:
     from demur.api import (
         Comparison,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
         suite,
     )
 
-__version__ = "0.1.0"
 __all__ = [
     "Comparison",
     "Evaluation",

@@ -9,22 +9,22 @@ notebook). Results are values: they print as tables, show as tables in a noteboo
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from demur.errors import StorageError, UsageError
+from demur.core.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
+    from demur.core.records import Document, Verdict
     from demur.curation.recipe import BuildRecipe
-    from demur.curation.release import Release
     from demur.indexing.ivf import Kind
-    from demur.records import Document, Verdict
-    from demur.report.compare import Comparison as Compared
-    from demur.report.data import ReportData
-    from demur.report.tables import Table
-    from demur.scenarios.systems import System
+    from demur.release import Release
+    from demur.reports.compare import Comparison as Compared
+    from demur.reports.data import ReportData
+    from demur.reports.tables import Table
+    from demur.scenarios.systems import SystemLike
     from demur.suites import Suite
 
 StrPath = str | Path
@@ -49,7 +49,7 @@ class Frame:
     @property
     def records(self) -> list[dict[str, Any]]:
         """One dict a row: column -> value; a rate is a dict with value (in [0, 1]), low, high, n, ungraded, failed."""
-        from demur.report.tables import to_records
+        from demur.reports.tables import to_records
 
         return to_records(self.table)
 
@@ -60,7 +60,7 @@ class Frame:
         return self.table.render("terminal")
 
     def _repr_html_(self) -> str:
-        from demur.report.html import table_html
+        from demur.reports.markup import table_html
 
         return table_html(self.table)
 
@@ -115,7 +115,7 @@ class Evaluation:
     @cached_property
     def data(self) -> ReportData:
         """The rows, contexts and samples, as reports read them."""
-        from demur.report.data import load
+        from demur.reports.data import load
 
         return load([self.folder], self.release)
 
@@ -129,15 +129,29 @@ class Evaluation:
         """What was asked, of whom, by which code, prompts, judge and seed."""
         return self.data.runs[0].manifest
 
-    def rates(self, by: str | None = None) -> Frame:
+    def rates(self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False) -> Frame:
         """Accuracy, deflection and hallucination by scenario, each with n, interval, ungraded and failed.
 
         Args:
             by: also by ``source``, ``topic``, ``query_modality``, ``gold_modality`` or ``negative_modality``.
+            labels: of people: the folder of ``demur annotate``, or a file of ``{"ask", "label"}`` lines; True for
+                ``labels.jsonl`` in the run's folder. The rates are then shown as the labels correct them, beside the
+                judge's own (`demur.judge.measures.corrected`).
+            finite: with labels, intervals for these very answers instead of for others like them.
+
+        Raises:
+            Stale: the labels were given beside another judge, prompt or rubric, or of other answers.
         """
-        from demur.report.cells import headline
-        from demur.report.paper_tables import breakdown_table
-        from demur.report.terminal import results_table
+        if labels:
+            from demur.reports.agree import check_labels, corrected_cells, corrected_tables, of_runs, read_labels
+
+            given = of_runs(self.data) if labels is True else read_labels(Path(labels))
+            check_labels(given, self.data)
+            population: Literal["super", "finite"] = "finite" if finite else "super"
+            return Frame(corrected_tables(corrected_cells(self.data, given, population=population))[0])
+        from demur.reports.cells import headline
+        from demur.reports.paper_tables import breakdown_table
+        from demur.reports.terminal import results_table
 
         head = headline(self.data.runs)
         if by is None:
@@ -148,10 +162,10 @@ class Evaluation:
         return Frame(breakdown_table(self.data, head, by, by.replace("_", " "), totals=False))
 
     def to_arrow(self) -> Any:
-        """A pyarrow Table: one row an answer, with its verdict (`demur.records.Row`)."""
-        import pyarrow.parquet as pq
+        """A pyarrow Table: one row an answer, with its verdict (`demur.core.records.Row`)."""
+        from demur.reports.data import arrow_rows
 
-        return pq.read_table(self.folder / "rows.parquet")
+        return arrow_rows(self.folder / "rows.parquet")
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame: one row an answer, with its verdict."""
@@ -168,7 +182,7 @@ class Comparison:
     """Two runs over what both were asked: paired differences with tests, and the items that changed.
 
     Attributes:
-        found: all of it, see `demur.report.compare.Comparison`.
+        found: all of it, see `demur.reports.compare.Comparison`.
     """
 
     def __init__(self, found: Compared) -> None:
@@ -182,7 +196,7 @@ class Comparison:
     @property
     def differences(self) -> Frame:
         """By scenario: both rates, their paired difference, interval, p."""
-        from demur.report.compare import table
+        from demur.reports.compare_tables import table
 
         return Frame(table(self.found))
 
@@ -195,7 +209,7 @@ class Comparison:
         return self.differences.to_arrow()
 
     def __repr__(self) -> str:
-        from demur.report.compare import print_comparison
+        from demur.reports.compare_tables import print_comparison
 
         out = io.StringIO()
         print_comparison(self.found, items=5, file=out)
@@ -214,7 +228,7 @@ class Index:
     """
 
     def __init__(self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> None:
-        from demur.pipeline.indexes import open_searcher
+        from demur.curation.indexes import open_searcher
 
         self.folder = Path(folder)
         self._searcher = open_searcher(self.folder, encoder, text_encoder)
@@ -222,7 +236,7 @@ class Index:
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest of the folder."""
-        from demur.index_folder import checked_manifest
+        from demur.indexing.folder import checked_manifest
 
         return checked_manifest(self.folder)
 
@@ -244,8 +258,8 @@ class Index:
             mode: as in ``demur index search --help``; by what is given when None.
             pages: opened by ``FIRST/...`` modes.
         """
-        from demur.pipeline.indexes import search
-        from demur.store import storage_errors
+        from demur.core.store import storage_errors
+        from demur.curation.indexes import search
 
         data, item = (image, "") if isinstance(image, bytes) or image is None else (None, str(image))
         if item:
@@ -274,7 +288,7 @@ class Hits(Sequence[Any]):
     @property
     def frame(self) -> Frame:
         """Rank, score, id, title and the beginning of the text."""
-        from demur.report.tables import Column, Table
+        from demur.reports.tables import Column, Table
 
         columns = (
             Column("rank"), Column("score", decimals=4), Column("id", align="left"), Column("title", align="left"),
@@ -303,16 +317,31 @@ class Hits(Sequence[Any]):
 # --- functions ------------------------------------------------------------------------------------
 
 
-def open_release(path: StrPath) -> Release:
-    """A release folder, or one of the Hugging Face Hub: ``hf:OWNER/NAME@v1.0.0`` (downloaded once, then cached).
+def open_release(
+    path: StrPath, *, out: StrPath = "runs", options: Mapping[str, str] | None = None, skip_bad: bool = False
+) -> Release:
+    """A release by name.
+
+    Args:
+        path: a release folder; ``hf:OWNER/NAME@v1.0.0``, of the Hugging Face Hub (downloaded once, then cached); or
+            ``SOURCE=FOLDER``, a source's own files as they are (``simpleqa=/data/simpleqa``).
+        out: of SOURCE=FOLDER: a release is made of it in ``out/release``.
+        options: of SOURCE=FOLDER: of its adapter (`demur sources show NAME`).
+        skip_bad: of SOURCE=FOLDER: leave out what cannot be read, and count it.
 
     Raises:
         ReleaseError: it is no finished release.
+        UsageError: options for something that is no source.
         StorageError: it cannot be read or downloaded.
     """
-    from demur.curation.release import Release
+    from demur.curation.from_source import names_source, release_of
+    from demur.release import Release
 
     text = str(path)
+    if names_source(text):
+        return release_of(text, Path(out), options=options, skip_bad=skip_bad)
+    if options or skip_bad:
+        raise UsageError("--set and --skip-bad are for SOURCE=FOLDER", item=text, cure="leave them out")
     if not text.startswith("hf:"):
         return Release.open(Path(path))
     name, _, revision = text[3:].partition("@")
@@ -323,14 +352,14 @@ def open_release(path: StrPath) -> Release:
     try:
         folder = snapshot_download(name, repo_type="dataset", revision=revision or None)
     except Exception as error:  # the client raises many kinds, of its own, of its HTTP library and OSError
-        told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise StorageError(told, item=text, cure="check the name, the version and the network") from error
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise StorageError(why, item=text, cure="check the name, the version and the network") from error
     return Release.open(Path(folder))
 
 
 def evaluate(
     release: StrPath | Release,
-    system: str | Callable[..., Any] | System,
+    system: SystemLike,
     *,
     scenarios: Scenarios = ALL,
     k: int = 2,
@@ -380,41 +409,26 @@ def evaluate(
         BudgetReached: the budget leaves no room.
         CallError: a model cannot be reached at all; what was answered is kept.
     """
-    from demur.curation.release import Release
-    from demur.pipeline.asking import ask
-    from demur.pipeline.steps import QUIET, Shown
+    from demur.core.progress import QUIET, TerminalProgress
+    from demur.evaluation.asking import ask
+    from demur.release import Release
     from demur.scenarios.conditions import condition
     from demur.scenarios.contexts import recipe
-    from demur.scenarios.systems import beside
-    from demur.scenarios.systems.function import Function
+    from demur.scenarios.systems import name_of
 
-    opened = release if isinstance(release, Release) else open_release(release)
+    opened = release if isinstance(release, Release) else open_release(release, out=out)
     money = None
     if budget is not None:
-        from demur.calls import Budget
+        from demur.models import Budget
 
         money = Budget(budget)
-    made: dict[str, Callable[[Any], System]] = {}
-    if isinstance(system, str):
-        text = system
-    elif hasattr(system, "takes") and hasattr(system, "answer"):
-        ready: Any = system
-        text = str(ready.id)
-        made[text] = partial(beside, ready)
-    elif callable(system):
-        text = name or Function.name_of(system)
-        made[text] = partial(Function, system, name=name)
-    else:
-        raise UsageError(
-            f"{type(system).__name__} is no system", cure="give a name, a function, or an object with answer"
-        )
-    given = {**sampling, **({"name": name} if name and isinstance(system, str) else {})}
-    with Shown() if progress else QUIET as steps:
+    given = {**sampling, **({"name": name} if name else {})}
+    with TerminalProgress() if progress else QUIET as steps:
         [folder] = ask(
-            opened, [text], Path(out), made=made, judge=judge, seed=seed, limit=limit, repeat=repeat,
+            opened, [system], Path(out), judge=judge, seed=seed, limit=limit, repeat=repeat,
             recipes=[recipe(one, k=k) for one in _several(scenarios)],
             conditions=[condition(one) for one in _several(strictness)],
-            options={text: given} if given else None, encoder_name=encoder, concurrency=concurrency, budget=money,
+            options={name_of(system): given}, encoder_name=encoder, concurrency=concurrency, budget=money,
             steps=steps, fresh=fresh,
         )  # fmt: skip
     return Evaluation(folder, opened.folder)
@@ -448,9 +462,9 @@ def compare(first: StrPath | Evaluation, second: StrPath | Evaluation, *, every:
         second: the one that may be better or worse.
         every: pool every shared question, sweeps and other prompts included.
     """
-    from demur.report.cells import headline
-    from demur.report.compare import compare as paired
-    from demur.report.data import load
+    from demur.reports.cells import headline
+    from demur.reports.compare import compare as paired
+    from demur.reports.data import load
 
     runs = [one if isinstance(one, Evaluation) else open_run(one) for one in (first, second)]
     release = next((r.release for r in runs if r.release is not None), None)
@@ -478,25 +492,14 @@ def grade(
     >>> grade("Which river is it?", answers=["Danube"], response="The Danube, I think.").outcome.value
     'correct'
     """
-    import inspect
+    from demur.evaluation.rejudge import GradeRow, grade_items, row_item
+    from demur.judge.base import open_judge
 
-    from demur.calls import run_sync
-    from demur.pipeline.parts import open_judge
-    from demur.records import AnswerSpec, Ask, Response, Scenario
-
-    accepted = tuple((form,) for form in _several(answers))
-    spec = AnswerSpec(accepted=accepted, kind="choice" if choices else "string", choices=tuple(choices))
-    ask = Ask(
-        id="grade", sample="grade", context="grade", scenario=Scenario.ORACLE, question=question, choices=tuple(choices)
+    row = GradeRow(
+        id="grade", question=question, answers=tuple(_several(answers)), response=response, choices=dict(choices)
     )
-    verdict = open_judge(judge).grade(ask, Response(text=response), spec)
-    if not inspect.isawaitable(verdict):
-        return verdict
-
-    async def wait() -> Verdict:
-        return await verdict
-
-    return run_sync(wait())
+    [verdict] = grade_items(open_judge(judge), [row_item(row)])
+    return verdict
 
 
 def build_index(
@@ -524,11 +527,11 @@ def build_index(
         skip_bad: leave bad documents out, and list them in the folder.
         progress: show it on standard error.
     """
+    from demur.core.store import Problems
+    from demur.curation.indexes import read_corpora
     from demur.indexing.build import build_index as build
     from demur.indexing.chunk import open_chunker
     from demur.indexing.encoders import open_encoder
-    from demur.pipeline.indexes import read_corpora
-    from demur.store import Problems
 
     named = [str(one) for one in ([corpora] if isinstance(corpora, str | Path) else corpora)]
     problems = Problems()
@@ -572,18 +575,18 @@ def build_release(
         BadInput: problems of the sources, all at once.
         UsageError: the recipe names parts that do not exist, or nothing survived.
     """
+    from demur.core.progress import QUIET, TerminalProgress
+    from demur.curation.build import curate
     from demur.curation.recipe import BuildRecipe, load_recipe
-    from demur.pipeline.curate import curate
-    from demur.pipeline.steps import QUIET, Shown
 
     money = None
     if budget is not None:
-        from demur.calls import Budget
+        from demur.models import Budget
 
         money = Budget(budget)
     given = recipe if isinstance(recipe, BuildRecipe) else load_recipe(Path(recipe))
     base = Path() if isinstance(recipe, BuildRecipe) else Path(recipe).parent
-    with Shown() if progress else QUIET as steps:
+    with TerminalProgress() if progress else QUIET as steps:
         return curate(
             given, Path(out), base=base, skip_bad=skip_bad, budget=money, steps=steps, concurrency=concurrency
         ).release
@@ -593,6 +596,8 @@ def report(
     runs: StrPath | Evaluation | Sequence[StrPath | Evaluation],
     out: StrPath = "report.html",
     *,
+    release: StrPath | None = None,
+    tables: StrPath | None = None,
     groups: Mapping[str, str] | None = None,
 ) -> Path:
     """One self-contained HTML file of some runs; returns its path.
@@ -600,14 +605,19 @@ def report(
     Args:
         runs: evaluations, run folders, or folders that hold runs.
         out: the file to write.
+        release: that they were asked from; the evaluations' own, or the one beside the first run, when None.
+        tables: a folder that gets tables (.txt .md .tex .csv) and figures (.svg) for a paper.
         groups: run name -> ``open``, ``closed`` or words of your own: the section of Table 4 that it belongs in.
     """
-    from demur.report.html import render_report
+    from demur.reports.data import load
+    from demur.reports.html import write_report
 
     several = [runs] if isinstance(runs, str | Path | Evaluation) else list(runs)
-    release = next((r.release for r in several if isinstance(r, Evaluation) and r.release is not None), None)
-    folders = [r.folder if isinstance(r, Evaluation) else Path(r) for r in several]
-    return render_report(release, folders, Path(out), groups=groups)
+    known = (r.release for r in several if isinstance(r, Evaluation) and r.release is not None)
+    beside = next(known, None) if release is None else Path(release)
+    data = load([r.folder if isinstance(r, Evaluation) else Path(r) for r in several], beside)
+    write_report(data, Path(out), groups=groups, tables=None if tables is None else Path(tables))
+    return Path(out)
 
 
 def suite(name: str) -> Suite[Any, Any]:

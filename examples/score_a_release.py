@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from demur.curation.release import Release
+from demur.evaluation.asking import ask
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import read_table
-from demur.pipeline.asking import ask
+from demur.release import Release
 from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import recipe
 

@@ -27,7 +27,11 @@ os.environ["no_proxy"] = ",".join(
 
 # Neither a busy machine nor the luck of the draw may fail a property: deadlines are for benchmarks, and every run
 # tries the same examples. Others: pytest --hypothesis-profile=random, with --hypothesis-seed=N to have them again.
-settings.register_profile("demur", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+# An eighth of the examples is enough for every push; DEMUR_LONG=1 (make test-all) tries all of them.
+settings.register_profile(
+    "demur", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True,
+    max_examples=100 if os.environ.get("DEMUR_LONG") else 15,
+)  # fmt: skip
 settings.register_profile("random", settings.get_profile("demur"), derandomize=False)
 settings.load_profile("demur")
 

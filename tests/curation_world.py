@@ -11,10 +11,10 @@ from PIL import Image
 from stub_encoder import StubEncoder
 
 from demur.answers import holds
+from demur.core.records import Response
+from demur.core.store import digest, file_digest, read_json, write_json
 from demur.curation.recipe import parse_recipe
-from demur.curation.release import Release, verify
-from demur.records import Response
-from demur.store import digest, file_digest, read_json, write_json
+from demur.release import Release, verify
 from demur.testing.gates import SimulatedGate
 
 N = 14
@@ -110,9 +110,9 @@ GATES = [simulated("weak", strength=0.2), simulated("middle", strength=0.35), si
 class TextOnly(SimulatedGate):
     """A simulated gate that takes no images, as a text model's."""
 
-    def takes(self, ask):
+    def skip_reason(self, ask):
         shown = ask.evidence and all(e.image is not None for e in ask.evidence)
-        return "takes no images" if ask.images or shown else super().takes(ask)
+        return "takes no images" if ask.images or shown else super().skip_reason(ask)
 
 
 def text_only(name, **more):
@@ -124,10 +124,10 @@ class Dead:
 
     id, note = "dead", ""
 
-    def __init__(self, argument, kit):
+    def __init__(self, argument, context):
         pass
 
-    def takes(self, ask):
+    def skip_reason(self, ask):
         return ""
 
     async def answer(self, ask):

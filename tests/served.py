@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from demur.core.worker import Worker
 from demur.testing import FakeEndpoint
-from demur.worker import Worker
 
 
 class Served:

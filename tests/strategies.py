@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 from hypothesis import strategies as st
 from PIL import Image
 
-from demur.curation.release import FunnelStep, freeze
-from demur.records import AnswerSpec, Evidence, ImageRef, Modality, Role, Sample
-from demur.store import image_ref
+from demur.core.records import AnswerSpec, Evidence, ImageRef, Modality, Role, Sample
+from demur.core.store import digest, image_ref
+from demur.release import FunnelStep, freeze
+
+LONG = bool(os.environ.get("DEMUR_LONG"))
+"""Whether property tests try all their examples (`make test-all`)."""
+
+
+def examples(n: int) -> int:
+    """How many examples a property is tried on: all n in the long run, else an eighth of them."""
+    return n if LONG else max(8, n // 8)
 
 
 def png(colour: str | tuple[int, int, int] = (200, 30, 40), size: tuple[int, int] = (12, 9)) -> bytes:
@@ -41,7 +50,7 @@ def evidence(
 ) -> Evidence:
     """A piece of evidence with made-up content."""
     if modality is Modality.IMAGE and image is None:
-        image = ImageRef(sha256=name * 4, uri=f"{name}.png", width=4, height=3)
+        image = ImageRef(sha256=digest(name), uri=f"{name}.png", width=4, height=3)
     return Evidence(
         id=name,
         modality=modality,

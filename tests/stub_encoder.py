@@ -21,6 +21,11 @@ class StubEncoder:
         self.dims = dims or {"joint": 16, "text": 24, "look": 8}
         self.calls = 0
 
+    @property
+    def __class__(self):
+        """Those made of it, which wait, count or fail, stand for it: they are of the same code."""
+        return StubEncoder
+
     def fingerprint(self):
         return hashlib.sha256(f"{self.name}{self.similarity}{self.dims}{self.seed}".encode()).hexdigest()
 

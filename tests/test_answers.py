@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from demur.answers import holds, matches, normalise
 from demur.answers.dates import dates, whole_date
 from demur.answers.numbers import UNITS, in_unit, quantities, unit_named, whole_quantity
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 
 def spec(*forms: str | tuple[str, ...], **more: object) -> AnswerSpec:
@@ -280,7 +281,7 @@ def test_normalise() -> None:
     assert normalise("...") == ""
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text())
 @example("1\u00a0000,000")
 @example("C++ A.B. Smith")
@@ -289,7 +290,7 @@ def test_normalise_is_idempotent(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text())
 def test_any_text_is_read_without_harm(text: str) -> None:
     for answers in (
@@ -312,7 +313,7 @@ CARRIERS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(NAMES, CARRIERS)
 def test_a_name_matches_itself_in_any_carrier(name: str, carrier: str) -> None:
     words = set(normalise(name).split())
@@ -329,13 +330,13 @@ def written(n: int) -> list[str]:
     return [str(n), f"{n:,}", f"{n:,}".replace(",", "\u202f"), f"{n:,}".replace(",", " ")]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(WHOLE, st.sampled_from(range(4)), st.sampled_from(range(4)), CARRIERS)
 def test_numbers_survive_another_format(n: int, gold: int, said: int, carrier: str) -> None:
     assert matches(spec(written(n)[gold]), carrier.format(written(n)[said])).correct
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(WHOLE, WHOLE, st.sampled_from(range(4)), st.sampled_from(range(4)), CARRIERS)
 @example(1_000_000_000, 999_999_999, 0, 0, "{}")  # one in a billion is still another number
 def test_another_number_never_matches(n: int, other: int, gold: int, said: int, carrier: str) -> None:
@@ -345,7 +346,7 @@ def test_another_number_never_matches(n: int, other: int, gold: int, said: int, 
     assert not holds(answers, carrier.format(written(other)[said]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(1, 10**6), st.sampled_from([("m", "km", 1000), ("kg", "g", 0.001), ("metres", "kilometres", 1000)]))
 def test_units_convert(n: int, units: tuple[str, str, float]) -> None:
     small, large, factor = units
@@ -353,7 +354,7 @@ def test_units_convert(n: int, units: tuple[str, str, float]) -> None:
     assert not matches(spec(f"{n} {small}"), f"{(n + 1) / factor:.9f} {large}").correct
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 999_999))
 def test_spelt_numbers_are_read(n: int) -> None:
     assert [q.low for q in quantities(spelt(n))] == [n]
@@ -389,7 +390,7 @@ def dated(d: date) -> list[str]:
     ]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(DAYS, DAYS, st.sampled_from(range(6)), st.sampled_from(range(7)), CARRIERS)
 def test_dates_match_by_what_they_say(d: date, other: date, gold: int, said: int, carrier: str) -> None:
     answers = spec(dated(d)[gold])

@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from demur.code import code_digest, named
-from demur.errors import UsageError
+from demur.core.code import code_digest, named
+from demur.core.errors import UsageError
 
 FILES = {
     "rag_app/__init__.py": "",

@@ -1,92 +1,137 @@
-"""Documents on disk: columns, sorting by parts, grouping by page, all in little memory and equal to the plain way."""
+"""Documents on disk: found by row and by id, grouped by page, all in little memory and equal to the plain way."""
 
 from __future__ import annotations
 
 import io
 import os
-from contextlib import closing
+import sqlite3
+from itertools import chain
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
-from demur import documents
-from demur.documents import Column, Documents, DocumentsWriter, by_key
-from demur.errors import DataError
+from demur.core import docstore
+from demur.core.docstore import Documents, DocumentsWriter
+from demur.core.errors import DataError, IndexFileError
+from demur.core.records import Document
 from demur.indexing import tables
-from demur.records import Document
 
 
 @pytest.fixture(scope="module", autouse=True)
 def in_small_pieces():
     patch = pytest.MonkeyPatch()
-    patch.setattr(documents, "_BLOCK", 3)
-    patch.setattr(documents, "_SORTED", 2)
+    patch.setattr(docstore, "_BLOCK", 3)
     patch.setattr(tables, "BLOCK", 4)
     yield
     patch.undo()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("columns")
-
-
-# few keys, some at both ends of their range, so that many are equal
-KEYS = st.lists(st.sampled_from([0, 1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]), max_size=40)
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20), st.integers(0, 20))
-def test_a_column_is_what_was_put_in_and_saves_as_numpy_does(folder, numbers, singles):
-    with closing(Column(folder)) as column:
-        for number in numbers[:singles]:
-            column.append(number)
-        column.extend(np.array(numbers[singles:], np.int64))
-        assert len(column) == len(numbers)
-        mapped = column.values()
-        column.save(folder / "saved.npy")
-    assert mapped.tolist() == numbers  # the mapping outlives the column
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
+def test_numbers_are_saved_as_numpy_does(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("numbers") / "saved.npy"
+    assert tables.numbers(path, values).tolist() == values
     plain = io.BytesIO()
-    np.save(plain, np.array(numbers, np.int64))
-    assert (folder / "saved.npy").read_bytes() == plain.getvalue()
+    np.save(plain, np.array(values, np.int64))
+    assert path.read_bytes() == plain.getvalue()
 
 
-@given(KEYS)
-def test_rows_by_key_are_a_stable_sort(keys):
-    values = np.array(keys, np.uint64)
-    rows = np.concatenate([np.zeros(0, np.int64), *by_key(values)])
-    assert rows.tolist() == np.argsort(values, kind="stable").tolist()
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdefgh\0é"), st.sampled_from(["", "P", "Q", "R"]), st.booleans()), max_size=20
+    )
+)
+def test_ids_that_repeat_and_pages(tmp_path_factory, given):
+    work = tmp_path_factory.mktemp("work")
+    documents = [
+        Document(id=id * 2, title=id, text=str(row) if text else "", page=page)
+        for row, (id, page, text) in enumerate(given)
+    ]
+    table = tables.read_documents(documents, work / "documents", progress=False)
+    ids = [document.id for document in documents]
+    repeated = [row for row, id in enumerate(ids) if id in ids[:row]]
+    bad = sorted({*repeated, *(row for row, document in enumerate(documents) if not document.text)})
+    assert [row for row, _ in table.bad] == bad
+    shelf = table.shelf
+    assert [shelf.id(row) for row in range(len(shelf))] == list(shelf) == ids
+    assert [shelf.at(row) for row in range(len(shelf))] == documents
+    assert {id: shelf.row(id) for id in ids} == {id: ids.index(id) for id in ids}
+    assert (shelf.row("z"), shelf.row("\udce9")) == (None, None)
+    assert table.rows("text", work / "texts.npy").tolist() == [row for row in range(len(ids)) if row not in bad]
+
+    pages = tables.write_pages(work, table)
+    keys = {row: documents[row].page or ids[row] for row in range(len(ids)) if row not in bad}
+    names = list(dict.fromkeys(keys.values()))
+    assert list(pages) == names
+    own = [[row for row, key in keys.items() if key == name] for name in names]
+    assert np.load(work / "page_documents.npy").tolist() == list(chain(*own))
+    assert np.load(work / "page_ends.npy").tolist() == np.cumsum([len(rows) for rows in own], dtype=int).tolist()
+    assert np.load(work / "page_of.npy").tolist() == [
+        names.index(keys[row]) if row in keys else -1 for row in range(len(ids))
+    ]
 
 
-@settings(max_examples=200)
-@given(KEYS)
-def test_pages_are_numbered_by_their_first_rows(folder, keys):
-    page_of, ends = tables.pages_of(np.array(keys, np.uint64), folder)
-    order = tables.by_page(page_of, ends, folder)
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    assert page_of.tolist() == [numbers[key] for key in keys]
-    pages = [[row for row, key in enumerate(keys) if numbers[key] == page] for page in range(len(numbers))]
-    assert order.tolist() == [row for rows in pages for row in rows]
-    assert ends.tolist() == np.cumsum([len(rows) for rows in pages], dtype=int).tolist()
+def test_the_same_documents_leave_the_same_bytes(tmp_path):
+    for name in "ab":
+        with DocumentsWriter(tmp_path / name) as writer:
+            for row in range(50):
+                writer.add(Document(id=f"d{row % 40}", title="", text="x" * row))
+            writer.close()
+    assert [(tmp_path / "a" / p).read_bytes() for p in (docstore.LINES, docstore.TABLE)] == [
+        (tmp_path / "b" / p).read_bytes() for p in (docstore.LINES, docstore.TABLE)
+    ]
 
 
-@given(st.lists(st.sampled_from("abcdefgh"), max_size=30), st.booleans())
-def test_ids_that_repeat_are_found_whatever_their_hashes(tmp_path_factory, ids, collide):
-    patch = pytest.MonkeyPatch()
-    if collide:
-        patch.setattr(documents, "key_of", lambda id: ord(id) % 2)
-    try:
-        with DocumentsWriter(tmp_path_factory.mktemp("shelf")) as writer:
-            for row, id in enumerate(ids):
-                assert writer.add(Document(id=id, title=id, text=str(row))) == row
-            assert writer.close() == [row for row, id in enumerate(ids) if id in ids[:row]]
-        shelf = Documents(writer.folder)
-        assert [shelf.id(row) for row in range(len(shelf))] == ids
-        assert {id: shelf[id].text for id in ids} == {id: str(ids.index(id)) for id in ids}
-        assert shelf.row("z") is None
-    finally:
-        patch.undo()
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "UPDATE documents SET id = CAST('d1' AS BLOB) WHERE row = 1",
+        "UPDATE documents SET id = NULL WHERE row = 1",
+        "UPDATE documents SET id = 'another' WHERE row = 1",
+        "DROP INDEX by_id",
+        "DROP INDEX by_id; CREATE INDEX by_id ON documents (page)",
+        "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = sql || ' WHERE row > 1' WHERE name = 'by_id';"
+        "PRAGMA writable_schema = RESET; REINDEX; PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_master SET sql = 'CREATE INDEX by_id ON documents (id)' WHERE name = 'by_id'",
+    ],
+)
+def test_what_a_forged_table_names_is_there_or_the_table_is_refused(tmp_path, forged):
+    with DocumentsWriter(tmp_path) as writer:
+        for row in range(3):
+            writer.add(Document(id=f"d{row}", title="", text="x"))
+        writer.close()
+    db = sqlite3.connect(tmp_path / docstore.TABLE, isolation_level=None)
+    db.executescript(forged)
+    db.close()
+    with pytest.raises(IndexFileError) as caught:  # never KeyError
+        Documents(tmp_path)[Documents(tmp_path).id(1)]
+    assert str(tmp_path) in (caught.value.item or "")
+    assert caught.value.cure == "build the index again"
+
+
+def test_ids_that_lack_what_the_folder_is_said_to_begin_with_are_refused(tmp_path):
+    with DocumentsWriter(tmp_path) as writer:
+        writer.add(Document(id="town/d", title="", text="x"))
+        writer.close()
+    told = Documents(tmp_path, prefix="mine/", stored="town/")
+    assert told[told.id(0)].id == "mine/d"
+    with pytest.raises(IndexFileError):
+        Documents(tmp_path, prefix="mine/", stored="city/").id(0)
+
+
+def test_a_folder_that_is_cut_short_is_refused(tmp_path):
+    with DocumentsWriter(tmp_path) as writer:
+        writer.add(Document(id="a", title="", text="b"))
+        writer.close()
+    for name in (docstore.LINES, docstore.TABLE):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(IndexFileError, match=f"{name}: the file is cut short"):
+            Documents(tmp_path)
+        (tmp_path / name).write_bytes(whole)
 
 
 def test_a_document_that_cannot_be_written_is_named(tmp_path):

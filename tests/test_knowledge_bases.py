@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.curation.sources import open_source
-from demur.errors import DataError
-from demur.indexing.corpora import read_corpus
-from demur.knowledge_bases import (
+from demur.core.errors import DataError
+from demur.core.store import Problems
+from demur.corpora import read_corpus
+from demur.corpora.rows import (
     CommonsFiles,
     beir_id,
     evqa_pictures,
@@ -23,7 +23,7 @@ from demur.knowledge_bases import (
     kilt_qid,
     wiki6m_article,
 )
-from demur.store import Problems
+from demur.curation.sources import open_source
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

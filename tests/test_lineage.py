@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur.core.records import Document, Evidence, ImageRef, Role
+from demur.corpora.lineage import Gold, chunk_id, document_of, is_part, page_of, passage_id, prefixed
 from demur.indexing.chunk import Chunker
-from demur.lineage import Gold, chunk_id, document_of, is_part, page_of, passage_id, prefixed
-from demur.records import Document, Evidence, ImageRef, Role
 
 PICTURE = ImageRef(sha256="0" * 64, uri="p.png", width=4, height=4)
 

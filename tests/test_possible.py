@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from demur.answers import holds
 from demur.answers.possible import Possible
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 NAMES = [
     "Lake Victoria", "Łódź", "Zürich", "Straße", "Queen's Park", "the cities", "colour wheel", "Saint Helena", "NASA",

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from strategies import evidence, sample, samples
 
-from demur.records import AnswerSpec, Document, Evidence, Modality, Outcome, Role, Sample, Status, Verdict
-from demur.store import canonical, digest
+from demur.core.records import AnswerSpec, Document, Evidence, Modality, Outcome, Role, Sample, Status, Verdict
+from demur.core.store import canonical, digest
 
 words = st.text(min_size=1, max_size=12).filter(str.strip)
 answers = st.one_of(

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from strategies import png, sample
 
-from demur.errors import BadInput, DataError, StorageError, UsageError
-from demur.indexing.tables import save
-from demur.records import Drop, Sample
-from demur.store import (
+from demur.core.errors import BadInput, DataError, StorageError, UsageError
+from demur.core.records import Drop, Sample
+from demur.core.store import (
     PROBLEMS_KEPT,
     JsonlLog,
     Problems,
@@ -39,6 +38,7 @@ from demur.store import (
     write_atomic,
     write_records,
 )
+from demur.indexing.tables import save
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
@@ -99,15 +99,15 @@ def test_millions_of_bad_rows_are_counted_and_the_first_are_kept(tmp_path):
     assert list(read_jsonl(path, problems)) == []
     assert problems.lines == [f"pool.jsonl:{n}: expected a JSON object, got list" for n in range(1, PROBLEMS_KEPT + 1)]
     assert (len(problems), problems.more) == (bad, 2 * PROBLEMS_KEPT + 7)
-    assert problems.told()[-1] == "... and 2,007 more"
-    assert problems.told(2) == [*problems.lines[:2], "... and 3,005 more"]
+    assert problems.summary()[-1] == "... and 2,007 more"
+    assert problems.summary(2) == [*problems.lines[:2], "... and 3,005 more"]
     with pytest.raises(BadInput, match=r"^3007 problem\(s\) in the input:(?s:.*)\.\.\. and 2987 more\n"):
         problems.settle()
     problems.settle(skip_bad=True)
     assert problems.skipped == bad
     few = Problems()
     few.note("a:1: bad")
-    assert (few.told(), few.more) == (["a:1: bad"], 0)
+    assert (few.summary(), few.more) == (["a:1: bad"], 0)
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
@@ -222,7 +222,7 @@ def test_who_waits_for_a_lock_comes_after_whoever_took_it_anew(tmp_path):
 def test_what_a_killed_process_left_half_written_is_gone_after_the_next_write(tmp_path):
     """Killed in the middle of a file, twice, by processes of different ids; the next one to write it leaves it alone."""
     code = (
-        "import os, signal, sys; from pathlib import Path; from demur.store import replacing\n"
+        "import os, signal, sys; from pathlib import Path; from demur.core.store import replacing\n"
         "with replacing(Path(sys.argv[1])) as handle:\n"
         "    handle.write(b'half'); handle.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
     )

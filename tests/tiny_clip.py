@@ -43,7 +43,7 @@ def demur_test_eva02(pretrained: bool = False, **kwargs: Any) -> Any:
 
 def make(folder: Path, seed: int = 0) -> Path:
     """Register ``tiny-eva02`` with open_clip and write its weights in three forms into ``folder``."""
-    from demur.vision_ops import ensure_torchvision
+    from demur.core.vision_ops import ensure_torchvision
 
     ensure_torchvision()
     import open_clip

@@ -9,7 +9,7 @@ from itertools import accumulate
 from demur.answers.assertion import denied
 from demur.answers.spans import Span, spans
 from demur.answers.text import normalise, readable
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 
 def right_labels(spec: AnswerSpec) -> set[str]:

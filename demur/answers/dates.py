@@ -56,6 +56,7 @@ _FORMS = [
         r"(?<![\d.-])(?P<year>\d{4})[-/.](?P<month_number>\d{1,2})[-/.](?P<day>\d{1,2})(?![\d]|[-/.]\d)",
         r"(?<![\d.-])(?P<first>\d{1,2})(?P<sep>[-/.])(?P<second>\d{1,2})(?P=sep)(?P<year>\d{4})(?!\d)",
         r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<short>\d{2})(?![\d/])",
+        r"(?<![\w'])'(?P<short>\d{2})(?![\d'\w])",
         r"(?P<year>\d{4})\s?年(?:\s?(?P<month_number>\d{1,2})\s?月(?:\s?(?P<day>\d{1,2})\s?日)?)?",
         rf"\b{_MONTH}(?: of|,)? {_LONG_YEAR}",
         rf"(?<!\d){_DAY}(?: of)?[ -]{_MONTH}(?!\w)",

@@ -14,8 +14,8 @@ from demur.answers.dates import whole_date
 from demur.answers.numbers import whole_quantity
 from demur.answers.spans import Span, content, range_spans, spans
 from demur.answers.text import both_ends, normalise, readable, words
-from demur.answers.yes_no import SIDES, polarities, polarity
-from demur.records import AnswerSpec
+from demur.answers.yes_no import SIDES, polarities, polarity, side_of
+from demur.core.records import AnswerSpec
 
 
 class Match(NamedTuple):
@@ -115,7 +115,7 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
         return _match_choice(spec, text)
     stands = polarity(spec)
     if stands:
-        return _match_polarity(spec, stands, text)
+        return _match_polarity(spec, stands, text, question)
     first: Match | None = None
     for form in ((), *spec.accepted) if spec.number is not None else spec.accepted:
         found = _match_form(spec, form, text, question)
@@ -213,6 +213,8 @@ def _surplus(spec: AnswerSpec, form: tuple[str, ...], text: str) -> str:
     foreign = [i for i in items if not any(next(spans(spec, p, i, bare=True), None) for p in every)]
     if len(form) > 1 and foreign:
         return f"adds {foreign[0]!r}"
+    if whole_quantity(form[0]) and not any(any(c.isdigit() for c in i) for i in foreign):
+        return ""  # "3: Jupiter, Saturn, Mars"
     if (
         len(form) == 1
         and len(foreign) >= 3
@@ -227,14 +229,12 @@ def _surplus(spec: AnswerSpec, form: tuple[str, ...], text: str) -> str:
 # --- yes or no, a choice, a box ------------------------------------------------------------------
 
 
-def _match_polarity(spec: AnswerSpec, side: str, text: str) -> Match:
-    said, form = polarities(text), spec.accepted[0][0]
-    if said == {side}:
-        return Match(True, form, f"says {side}")
-    if len(said) == 2:
-        return Match(False, form, "says yes and no")
+def _match_polarity(spec: AnswerSpec, side: str, text: str, question: str) -> Match:
+    said, form = side_of(text, question), spec.accepted[0][0]
     if said:
-        return Match(False, "", f"says {said.pop()}")
+        return Match(said == side, form if said == side else "", f"says {said}")
+    if len(polarities(text)) == 2:
+        return Match(False, form, "says yes and no")
     return Match(False, "", "says neither yes nor no", sure=False)
 
 

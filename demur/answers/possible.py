@@ -11,9 +11,10 @@ import unicodedata
 from functools import lru_cache
 
 from demur.answers.spans import _ROMAN, _SPELLINGS, _forms_of, _part
-from demur.answers.text import _PLAIN, normalise, stream_safe
+from demur.answers.text import _PLAIN, normalise
 from demur.answers.yes_no import SIDES
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
+from demur.core.text import stream_safe
 
 SHORTEST = 4
 """Letters of a word that is looked for; shorter ones stand in most texts."""

@@ -11,7 +11,7 @@ from demur.answers import numbers
 from demur.answers.dates import Date, dates, whole_date
 from demur.answers.numbers import Quantity, in_unit, quantities, unit_named, whole_quantity
 from demur.answers.text import ARTICLES, Places, Word, fold, readable, remembered, words
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 Span = tuple[int, int]
 """Start and end in ``readable(text)``."""
@@ -227,6 +227,9 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
         )  # fmt: skip
         if low is None or high is None:
             continue
+        if {unit, said.unit} == {"%", ""} and whole and bare:  # 46 % = 0.46
+            factor = 100.0 if not said.unit and said.high <= 1 else 0.01 if not unit and gold.high <= 1 else 1.0
+            low, high = low * factor, high * factor
         slack = _slack(spec, gold, bool(unit), converted=bool(said.unit) and said.unit != unit)
         if abs(low - gold.low) <= slack and abs(high - gold.high) <= slack:
             yield said.start, said.end

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import NamedTuple, TypeVar
 
+from demur.core.text import stream_safe
+
 T = TypeVar("T")
 
 _SPACELESS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
@@ -41,37 +43,6 @@ _SIGNS = str.maketrans(
     }
 )  # fmt: skip
 ARTICLES = frozenset({"the", "an"})
-
-
-def plain(text: str) -> str:
-    r"""Untrusted text on one line, without control, format or bidirectional-override characters.
-
-    >>> plain("a\x1b[31mb\nc\u202e")
-    'a[31mb c'
-    """
-    spaced = " ".join(text.split())  # before the control characters go: a line feed is one, and parts two words
-    return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")).split())
-
-
-def stream_safe(text: str) -> str:
-    """At most thirty combining marks in a row (Unicode, UAX 15, section 13): normalising sorts them, in squared time.
-
-    >>> len(stream_safe("e" + 1000 * "\u0301\u0327"))
-    31
-    """
-    return text if text.isascii() else _MANY_MARKS.sub(_thirty, text)
-
-
-_MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{31,}+")  # marks are among these
-
-
-def _thirty(found: re.Match[str]) -> str:
-    kept, run = [], 0
-    for character in found.group():
-        run = run + 1 if unicodedata.combining(character) else 0
-        if run <= 30:
-            kept.append(character)
-    return "".join(kept)
 
 
 def remembered(function: Callable[[str], T]) -> Callable[[str], T]:

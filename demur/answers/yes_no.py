@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from demur.answers.text import normalise, readable
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 _YES_NO = re.compile(
     r"(?:^|[.!?:]\s*+|(?<!\s)[^\S\n]*+\n\s*+|\bis\s++)[\"'*]*+(yes|no|true|false|yeah|nope)\b"
@@ -40,3 +40,59 @@ def polarities(text: str) -> set[str]:
     if first:
         said = {SIDES[first.group(1).lower()]} | ({"yes", "no"} if len(said) == 2 else set())
     return said
+
+
+_EXISTS = re.compile(
+    r"^\W*(?:is|are|was|were)\s+there\b|\b(?:do|does|can|could|did)\s+(?:you|the (?:image|picture|photo)|it|this)\s+"
+    r"(?:see|show|contain|include|have|depict)\b",
+    re.IGNORECASE,
+)
+_NONE = re.compile(
+    r"^\W*(?:there(?:'s| is| are| was| were)\s+(?:no|not any|n't any|not a|not an)\b"
+    r"|there\s+(?:isn't|aren't|wasn't|weren't)\b"
+    r"|(?:i|we)\s+(?:don't|do not|cannot|can't|didn't|did not)\s+see\s+(?:any|a|an|the)\b|i\s+see\s+no\b"
+    r"|no\s+\w+(?:\s\w+)?\s+(?:is|are|was|were|can be)\s+(?:\w+\s)?(?:visible|present|shown|seen|there|depicted))",
+    re.IGNORECASE,
+)
+_SOME = re.compile(
+    r"^\W*(?:there(?:'s| is| are| was| were)\s+(?:a|an|one|some|two|three|several|many|indeed)\b"
+    r"|(?:i|we)\s+(?:can\s+)?see\s+(?:a|an|some|two|three|several|many|the)\b)",
+    re.IGNORECASE,
+)
+_LACKING = re.compile(
+    r"\b(?:information|info|evidence|mention|data|details?|indication|context|way|answer|reference|clue|sign|idea)\b",
+    re.IGNORECASE,
+)
+_FOREIGN_SIDES = {
+    "si": "yes", "sí": "yes", "sim": "yes", "oui": "yes", "ja": "yes", "bai": "yes", "tak": "yes", "да": "yes",
+    "evet": "yes", "نعم": "yes", "हाँ": "yes", "हां": "yes", "是": "yes", "是的": "yes", "对": "yes", "はい": "yes",
+    "네": "yes", "예": "yes", "não": "no", "non": "no", "nein": "no", "nee": "no", "ez": "no", "nie": "no",
+    "нет": "no", "hayır": "no", "لا": "no", "नहीं": "no", "不": "no", "不是": "no", "否": "no", "没有": "no",
+    "いいえ": "no", "아니요": "no", "아니오": "no", "geen": "no",
+}  # fmt: skip
+_FIRST = re.compile(r"\W*([^\s,.;:!?。，、！？；：।]+)(?=[\s,.;:!?。，、！？；：।]|$)")
+
+
+def side_of(text: str, question: str) -> str:
+    """The one side that an answer takes, "yes" or "no"; "" when it takes none, or both.
+
+    A question of whether something is there is answered by saying that it is, or is not.
+
+    >>> side_of("There is no mug.", "Is there a mug?"), side_of("Sí, claro.", "¿Es rojo?"), side_of("Perhaps", "Is it?")
+    ('no', 'yes', '')
+    """
+    said = polarities(text)
+    if said:
+        return said.pop() if len(said) == 1 else ""
+    first = _FIRST.match(text)
+    if first and (side := _FOREIGN_SIDES.get(first[1].casefold())):
+        return side
+    plain = readable(text)
+    if _EXISTS.search(readable(question)):
+        sentence = re.split(r"[.!?\n]", plain.strip(), maxsplit=1)[0][:300]
+        if not _LACKING.search(sentence):
+            if _NONE.match(sentence):
+                return "no"
+            if _SOME.match(sentence):
+                return "yes"
+    return ""

@@ -2,7 +2,7 @@
 
 ``demur --help`` prints from the table alone; a verb's file is imported when that verb is used. Each verb's
 file has ``configure(parser)`` (its arguments, with an example in the epilog) and ``run(args) -> int`` (its
-exit code), and hands the work to `demur.pipeline`, `demur.report` or a room.
+exit code), and hands the work to a public function.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from demur import __version__
 from demur.cli._arguments import Parser
+from demur.core.version import __version__
 
 
 class Verb(NamedTuple):
@@ -39,7 +39,7 @@ VERBS = (
     Verb("mine", "distractors for every sample from an index", "demur mine pool --index index --out mined"),
     Verb("build", "a recipe to a release, resumable; --plan tells calls and money", "demur build recipe.yaml --plan"),
     Verb("rebuild", "a release with more gates; asks only what is new", "demur rebuild OLD --add-gate model:openai/o3"),
-    Verb("explain", "the whole life of one sample, kept or dropped", "demur explain demo-out/release SAMPLE"),
+    Verb("explain", "what happened to one sample, kept or dropped, and why", "demur explain demo-out/release SAMPLE"),
     Verb("convergence", "what is left as gates are added; what the next would take", "demur convergence recipe.yaml"),
     Verb("release", "show, verify, diff or push a release folder", "demur release verify demo-out/release"),
     Verb(
@@ -57,14 +57,26 @@ VERBS = (
         "write what is asked, for a system that demur does not run",
         "demur asks demo-out/release -o asks.jsonl --images pictures",
     ),
+    Verb(
+        "corpus",
+        "the release's documents for your own index: whole, and without the gold",
+        "demur corpus export demo-out/release --out corpora",
+    ),
+    Verb("rag", "your RAG service: try its mapping; where it fails, and why", "demur rag probe rag.yaml"),
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
-    Verb("annotate", "responses for people to label, and how far the judge agrees", "demur annotate draw runs -n 100"),
+    Verb("annotate", "a local page where people label responses", "demur annotate demo-out/runs/reader --as maria"),
+    Verb("agree", "how far labellers and judges agree; rates as labels correct them", "demur agree annotation"),
     Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),
+    Verb(
+        "gate",
+        "pass or fail a run in CI, decided on intervals",
+        "demur gate runs/mine --max-hallucination gold-removed=0.15 --strict",
+    ),
     Verb("score", "the metrics of the sources' own authors", "demur score demo-out --metric viquae-f1"),
     Verb("judge", "grade answers that are there already; attack a judge", "demur judge file rows.jsonl --judge rules"),
     Verb("suite", "benchmarks that are not the four scenarios: VB", "demur suite score vb sheet.csv --mode paper"),
     Verb("audit", "check published tables for arithmetic", "demur audit table8.csv table4.csv"),
-    Verb("calls", "ask a model; look into the ledger of paid replies", "demur calls stats calls.sqlite"),
+    Verb("calls", "ask a model; inspect the ledger of paid replies", "demur calls stats calls.sqlite"),
 )
 
 
@@ -105,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"demur {__version__}\n")
         return 0
     from demur.cli._shown import harmless
-    from demur.errors import DemurError, UnknownPart
+    from demur.core.errors import DemurError, UnknownPart
 
     try:
         names = [v.name for v in VERBS]
@@ -115,7 +127,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         module = import_module(f"demur.cli.{verb.name.replace('-', '_')}")
         parser = parser_of(verb)
         module.configure(parser)
-        return int(module.run(parser.parse_args(words[1:])))
+        arranged = getattr(module, "arranged", list)  # a verb may have a job that need not be named
+        return int(module.run(parser.parse_args(arranged(words[1:]))))
     except DemurError as error:
         sys.stderr.write(harmless(f"demur: {error}\n"))
         return error.exit_code

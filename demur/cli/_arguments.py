@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from demur.calls import Budget
-    from demur.indexing.cluster import RayEngine
+    from demur.indexing.ray import RayEngine
+    from demur.models import Budget
 
 
 class Parser(argparse.ArgumentParser):
@@ -30,7 +30,7 @@ def job(jobs: Any, name: str, does: str, **rest: Any) -> argparse.ArgumentParser
 def money(parser: argparse.ArgumentParser, plan: str = "print calls, kept replies, tokens, money, time") -> None:
     """What every verb takes that may call a model: ``--plan`` and what it may cost."""
     group = parser.add_argument_group("money")
-    group.add_argument("--plan", action="store_true", help=f"{plan}; ask nobody")
+    group.add_argument("--plan", action="store_true", help=f"{plan}; call no model")
     group.add_argument("--per-second", type=float, metavar="R", help="with --plan: replies a second, for the time")
     group.add_argument("--budget", type=float, metavar="USD", help="stop before this is passed; run again to go on")
     group.add_argument("--prices", type=Path, metavar="FILE", help="price table that overlays the shipped one")
@@ -38,7 +38,7 @@ def money(parser: argparse.ArgumentParser, plan: str = "print calls, kept replie
 
 def budget_of(args: argparse.Namespace) -> Budget | None:
     """What ``--budget`` allows; None where it was not given."""
-    from demur.calls import Budget
+    from demur.models import Budget
 
     return None if args.budget is None else Budget(args.budget)
 
@@ -63,13 +63,13 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 def open_engine(args: argparse.Namespace) -> RayEngine | None:
     """The engine that was asked for; None is this process."""
-    from demur.errors import UsageError
+    from demur.core.errors import UsageError
 
     if args.engine == "local":
         if args.ray_address:
             raise UsageError("--ray-address without --engine ray", cure="add --engine ray")
         return None
-    from demur.indexing.cluster import RayEngine
+    from demur.indexing.ray import RayEngine
 
     return RayEngine(args.ray_address)
 
@@ -87,7 +87,7 @@ def settings(pairs: list[str]) -> dict[str, str]:
     Raises:
         UsageError: a pair without ``=``.
     """
-    from demur.errors import UsageError
+    from demur.core.errors import UsageError
 
     found = {}
     for pair in pairs:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import budget_of, in_flight, money, settings
 from demur.cli._shown import harmless
-from demur.errors import UsageError
+from demur.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from demur.curation.release import Release
+    from demur.release import Release
     from demur.scenarios.conditions import Condition
     from demur.scenarios.contexts import Recipe
 
@@ -23,8 +23,8 @@ def what_is_asked(parser: argparse.ArgumentParser) -> None:
     """Release, and which of its samples."""
     parser.add_argument(
         "release", metavar="RELEASE",
-        help="release folder (see 'demur demo' or 'demur build'), or SOURCE=FOLDER: a source's own files as they are, "
-        "such as simpleqa=/data/simpleqa",
+        help="release folder (see 'demur demo' or 'demur build'), hf:OWNER/NAME, or SOURCE=FOLDER: a source's own "
+        "files, such as simpleqa=/data/simpleqa",
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="with SOURCE=FOLDER: option of its adapter"
@@ -36,7 +36,7 @@ def what_is_asked(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="ask N samples drawn by the seed instead of all")
     parser.add_argument(
         "--repeat", type=int, default=1, metavar="N",
-        help="ask everything in N independent draws; reports take their mean, and count an item once (default: 1)",
+        help="ask everything in N independent repeats; reports take their mean, and count an item once (default: 1)",
     )  # fmt: skip
     parser.add_argument("--text-only", action="store_true", help="ask only what a model without images can be asked")
     parser.add_argument("--prompts", type=Path, metavar="DIR", help="your own prompt files in place of demur's")
@@ -44,14 +44,9 @@ def what_is_asked(parser: argparse.ArgumentParser) -> None:
 
 def opened(args: argparse.Namespace, out: Path) -> Release:
     """The release that was named; of a source, the one made of it in ``out``."""
-    from demur.curation.release import Release
-    from demur.pipeline.from_source import names_source, release_of
+    from demur.api import open_release
 
-    if names_source(args.release):
-        return release_of(args.release, out, options=settings(args.set), skip_bad=args.skip_bad)
-    if args.set or args.skip_bad:
-        raise UsageError("--set and --skip-bad are for SOURCE=FOLDER", item=args.release, cure="leave them out")
-    return Release.open(Path(args.release))
+    return open_release(args.release, out=out, options=settings(args.set), skip_bad=args.skip_bad)
 
 
 def scenarios(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +54,12 @@ def scenarios(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scenarios", nargs="+", default=["all"], metavar="RECIPE",
         help="all, or recipes: parametric, oracle, 'realistic(k=3,pick=random)', 'adversarial(k=5,order=gold-last)' "
-        "(default: the four with --k distractors)",
+        "(default: the four with --k distractors). Of a system with a retriever of its own: whole, for full, "
+        "gold-removed and empty",
+    )  # fmt: skip
+    parser.add_argument(
+        "--corpora", type=Path, metavar="DIR",
+        help="what 'demur corpus export' wrote, for the scenarios full, gold-removed and empty",
     )  # fmt: skip
     parser.add_argument(
         "--k", type=int, default=2, metavar="N", help="distractors where a recipe does not say (default: %(default)s)"
@@ -83,10 +83,12 @@ def sweeps(parser: argparse.ArgumentParser) -> None:
 
 def named_recipes(args: argparse.Namespace) -> list[Recipe]:
     """The recipes of ``--scenarios``."""
-    from demur.scenarios.contexts import recipe, standard
+    from demur.scenarios.contexts import WHOLE, recipe, standard
 
-    all_four = args.scenarios == ["all"]
-    return list(standard(args.k)) if all_four else [recipe(text, k=args.k) for text in args.scenarios]
+    if args.scenarios == ["all"]:
+        return list(standard(args.k))
+    texts = [one for text in args.scenarios for one in (WHOLE if text == "whole" else (text,))]
+    return [recipe(text, k=args.k) for text in texts]
 
 
 def swept_recipes(args: argparse.Namespace) -> list[Recipe]:
@@ -139,7 +141,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     in_flight(parser)
     parser.add_argument(
         "--fresh", action="store_true",
-        help="ask everything again, and pay for it again; runs that are there go aside, to OUT/.earlier",
+        help="ask everything again, and pay for it again; runs that are there are moved to OUT/.earlier",
     )  # fmt: skip
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
@@ -161,22 +163,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any], *, sweeps: bool = False) -> int:
     """Plan or run, then print; with ``sweeps`` the tables of what was swept as well."""
-    from demur.pipeline.asking import ask, planned
-    from demur.pipeline.steps import Shown
-    from demur.report.data import load
-    from demur.report.official import labels_table
-    from demur.report.terminal import print_data, summarised
+    from demur.core.progress import TerminalProgress
+    from demur.evaluation.asking import ask, planned
+    from demur.evaluation.run_folder import all_failed
+    from demur.reports.data import load
+    from demur.reports.official import labels_table
+    from demur.reports.terminal import print_data, summarised
     from demur.scenarios.conditions import Prompts
     from demur.scenarios.render import Layout
 
-    if args.limit is not None and args.limit < 1:
-        raise UsageError("--limit must be at least 1")
-    if args.repeat < 1:
-        raise UsageError(f"--repeat {args.repeat}", cure="give 1 or more")
-    if args.repeat > 1 and args.temperature == 0:
-        raise UsageError("--repeat with --temperature 0 draws the same answer again", cure="raise the temperature")
-    if len(set(args.systems)) != len(args.systems):
-        raise UsageError("a system is named twice", item=" ".join(args.systems), cure="name each once")
     release = opened(args, args.out)
     prompts = Prompts(args.prompts)
     sampling = {
@@ -196,6 +191,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         "limit": args.limit,
         "text_only": args.text_only,
         "repeat": args.repeat,
+        "corpora": args.corpora,
         "prompts": prompts,
         "options": given,
         "prices": args.prices,
@@ -205,7 +201,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         found = planned(release, args.systems, ledger=ledger, per_second=args.per_second, **common)
         sys.stdout.write((found.model_dump_json() if args.json else found.text()) + "\n")
         return 0
-    with Shown() as steps:
+    with TerminalProgress() as steps:
         steps.stage("ask")
         folders = ask(
             release, args.systems, args.out, judge=args.judge, encoder_name=args.encoder, steps=steps,
@@ -223,21 +219,6 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         sys.stderr.write(
             f"\nnext: demur report {' '.join(map(str, folders))} --release {release.folder} -o report.html\n"
         )
-    return _told_silent(folders)
-
-
-def _told_silent(folders: Sequence[Path]) -> int:
-    """1 where a system answered nothing at all, and why is said; else 0."""
-    from demur.store import read_json
-
-    code = 0
-    for folder in folders:
-        manifest = read_json(folder / "manifest.json")
-        if manifest["asks"] and manifest["counts"]["failed"] == manifest["asks"]:
-            reason = next(iter(manifest.get("errors", {})), "no reason given")
-            sys.stderr.write(harmless(
-                f"demur: {manifest['system']}: all {manifest['asks']:,} asks failed: {reason} - mend it and run "
-                "the same command again\n"
-            ))  # fmt: skip
-            code = 1
-    return code
+    silent = all_failed(folders)
+    sys.stderr.write(harmless("".join(f"demur: {line}\n" for line in silent)))
+    return 1 if silent else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from demur.answers.text import plain
+from demur.core.text import plain
 
 if TYPE_CHECKING:
     from rich.table import Table

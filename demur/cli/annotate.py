@@ -1,19 +1,48 @@
-"""`demur annotate`: responses for people to label, and their labels taken back."""
+"""`demur annotate`: people label responses in a local page, or in a spreadsheet; their labels taken back."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from demur.cli._arguments import job
 from demur.cli._shown import harmless
+
+_FOLDER = Path("annotation")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments."""
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    one = verbs.add_parser("draw", help="a blind sheet of responses, as many of each scenario")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="JOB")
+    page = job(verbs, "page", "a local page to label in, by keyboard; 'demur annotate RUN' is the same")
+    page.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders; none: go on with --out")
+    page.add_argument("-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)")
+    page.add_argument("--as", dest="name", default="me", metavar="NAME", help="who labels (default: %(default)s)")
+    page.add_argument("--adjudicate", action="store_true", help="settle what annotators disagree on")
+    page.add_argument(
+        "-o", "--out", type=Path, default=_FOLDER, metavar="DIR", help="the task's folder (default: %(default)s)"
+    )
+    page.add_argument("--items", type=Path, metavar="FILE.jsonl", help="label these instead of a run's responses")
+    page.add_argument("--labels", default="yes,no", metavar="A,B", help="with --items: keys 1, 2 ... (default: yes,no)")
+    page.add_argument("--rubric", type=Path, metavar="FILE", help="shown beside the items (default: the shipped one)")
+    page.add_argument("--repeats", type=float, default=0.05, metavar="SHARE", help="hidden repeats (default: 0.05)")
+    page.add_argument("--seed", type=int, default=0, help="of the draw and the order (default: %(default)s)")
+    page.add_argument("--release", type=Path, metavar="DIR", help="the release (default: the one beside the first run)")
+    page.add_argument("--port", type=int, default=0, metavar="PORT", help="on 127.0.0.1 (default: any that is free)")
+    export = job(verbs, "export", "labels of a page's folder for other tools")
+    export.add_argument("folder", type=Path, help="of the task")
+    export.add_argument("--form", choices=("csv", "label-studio", "inspect"), default="csv", help="(default: csv)")
+    export.add_argument("-o", "--out", type=Path, metavar="FILE", help="(default: standard output)")
+    into = job(verbs, "import", "labels that were given elsewhere: .csv, Label Studio's .json, inspect's scores")
+    into.add_argument("folder", type=Path, help="of the task")
+    into.add_argument("file", type=Path, help="as 'export' writes it, labelled")
+    into.add_argument(
+        "--as", dest="name", default="", metavar="NAME", help="whose they are (default: as the file says)"
+    )
+    one = job(verbs, "draw", "a blind sheet of responses, as many of each scenario")
     one.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
     one.add_argument("-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)")
     one.add_argument("--seed", type=int, default=0, help="of the draw (default: %(default)s)")
@@ -22,20 +51,97 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="sheet: .csv, or .jsonl; its key and images stand beside it (default: %(default)s)",
     )  # fmt: skip
     one.add_argument("--release", type=Path, metavar="DIR", help="the release (default: the one beside the first run)")
-    other = verbs.add_parser("take", help="write the labels into the runs; agreement with the judge, Cohen's kappa")
-    other.add_argument("sheet", type=Path, help="sheet whose column label says correct, incorrect or deflected")
-    for sub in (one, other):
+    other = job(verbs, "take", "write the labels into the runs; agreement with the judge, Cohen's kappa")
+    other.add_argument(
+        "sheet", type=Path, help="a page's folder, or a sheet whose column label says correct, incorrect or deflected"
+    )
+    for sub in (page, into, one, other):
         sub.add_argument("--json", action="store_true", help="print JSON")
 
 
+def arranged(words: Sequence[str]) -> list[str]:
+    """``demur annotate RUN`` is ``demur annotate page RUN``."""
+    jobs = ("page", "export", "import", "draw", "take", "-h", "--help")
+    return list(words) if words and words[0] in jobs else ["page", *words]
+
+
 def run(args: argparse.Namespace) -> int:
-    """Draw a sheet, or take its labels."""
-    return _draw(args) if args.verb == "draw" else _take(args)
+    """Do the job."""
+    return {"page": _page, "export": _export, "import": _import, "draw": _draw, "take": _take}[args.verb](args)
+
+
+def _page(args: argparse.Namespace) -> int:
+    from demur.core.errors import UsageError
+    from demur.core.store import read_text
+    from demur.judge.annotation.server import serve
+    from demur.judge.annotation.task import ADJUDICATED, Label, Task, about_folder, read_items, write_task
+
+    rubric = read_text(args.rubric) if args.rubric else ""
+    if args.items:
+        if args.runs:
+            raise UsageError("runs and --items", cure="give one of them")
+        labels = tuple(Label(name=name.strip()) for name in args.labels.split(",") if name.strip())
+        if len(labels) < 2:
+            raise UsageError(f"--labels {args.labels!r}", cure="give two to nine: --labels yes,no")
+        items = read_items(args.items)
+        keys = tuple(sorted({key for item in items for key in item.about}))
+        task = Task(
+            name=args.items.stem, labels=labels, rubric=rubric, balance=keys, repeats=args.repeats, seed=args.seed
+        )
+        write_task(args.out, task, items)
+    elif args.runs:
+        from demur.reports.annotate import draw_balanced, make_task
+        from demur.reports.data import load
+
+        data = load(args.runs, args.release)
+        drawn = draw_balanced(data, args.n, seed=args.seed)
+        make_task(data, drawn, args.out, seed=args.seed, rubric=rubric, repeats=args.repeats)
+    elif not (args.out / "task.json").is_file():
+        raise UsageError("nothing to label", cure="name a run: demur annotate RUN; or a task's folder with --out")
+
+    def ready(url: str) -> None:
+        if args.json:
+            sys.stdout.write(json.dumps({"url": url, "folder": str(args.out)}) + "\n")
+        else:
+            sys.stdout.write(f"{url}\n")
+            sys.stderr.write(harmless(f"{about_folder(args.out)}\nopen the address; Ctrl-C ends; every key is saved\n"))
+        sys.stdout.flush()
+
+    name = ADJUDICATED if args.adjudicate else args.name
+    session = serve(args.out, name, port=args.port, adjudicate=args.adjudicate, ready=ready)
+    sys.stderr.write(f"\n{session.done:,} of {len(session.places):,} labelled, kept in {args.out}\n")
+    sys.stderr.write(f"next: demur agree {args.out}; demur annotate take {args.out}\n")
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from demur.core.store import write_atomic
+    from demur.judge.annotation.exchange import exported
+
+    text = exported(args.folder, args.form)
+    if args.out:
+        write_atomic(args.out, text)
+        sys.stdout.write(f"{args.out}\n")
+    else:
+        sys.stdout.write(harmless(text))
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from demur.judge.annotation.exchange import imported
+
+    filed = imported(args.folder, args.file, args.name)
+    if args.json:
+        sys.stdout.write(json.dumps({"filed": filed}) + "\n")
+        return 0
+    for name, n in filed.items():
+        sys.stdout.write(harmless(f"{n:,} labels of {name}\n"))
+    return 0
 
 
 def _draw(args: argparse.Namespace) -> int:
-    from demur.report.annotate import balance, draw_items, write_sheet
-    from demur.report.data import load
+    from demur.reports.annotate import balance, draw_items, write_sheet
+    from demur.reports.data import load
 
     data = load(args.runs, args.release)
     items = draw_items(data, args.n, seed=args.seed)
@@ -58,11 +164,11 @@ def _draw(args: argparse.Namespace) -> int:
 
 
 def _take(args: argparse.Namespace) -> int:
-    from demur.records import Measure
-    from demur.report.annotate import take_labels
-    from demur.report.paper_tables import table7
+    from demur.core.records import Measure
+    from demur.reports.annotate import take_labels, take_task
+    from demur.reports.paper_tables import table7
 
-    taken = take_labels(args.sheet)
+    taken = take_task(args.sheet) if args.sheet.is_dir() else take_labels(args.sheet)
     table = table7(taken.data)
     if args.json:
         rows = [

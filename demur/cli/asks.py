@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the questions; answer them elsewhere, and score them with ``answers:FILE``."""
     import json
 
-    from demur.pipeline.asks import write_asks
+    from demur.evaluation.asks import write_asks
     from demur.scenarios.conditions import Prompts
 
     recipes = list(dict.fromkeys((*named_recipes(args), *swept_recipes(args))))

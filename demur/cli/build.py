@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import budget_of, in_flight, money
 from demur.cli._shown import add_row, harmless, words
-from demur.errors import UsageError
+from demur.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from demur.pipeline.curate import Built
-    from demur.pipeline.planning import BuildPlan
+    from demur.curation.build import Built
+    from demur.curation.estimate import BuildEstimate
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,22 +54,22 @@ def common(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, or build and print the funnel."""
+    from demur.core.progress import TerminalProgress
+    from demur.curation.build import curate
+    from demur.curation.estimate import estimate_build
     from demur.curation.recipe import load_recipe
-    from demur.pipeline.curate import curate
-    from demur.pipeline.planning import plan_build
-    from demur.pipeline.steps import Shown
 
     plan = load_recipe(args.recipe)
     out = args.out or Path(f"{plan.name}-{plan.version}")
     base = args.recipe.resolve().parent
     if args.plan:
         rates = dict(map(_rate, args.rate))
-        found = plan_build(
+        found = estimate_build(
             plan, out, base=base, skip_bad=args.skip_bad, rates=rates, prices=args.prices, learn_from=args.learn_from
         )
-        print_plan(found, per_second=args.per_second, as_json=args.json)
+        print_estimate(found, per_second=args.per_second, as_json=args.json)
         return 0
-    with Shown() as steps:
+    with TerminalProgress() as steps:
         built = curate(
             plan, out, base=base, skip_bad=args.skip_bad, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry,
             budget=budget_of(args), prices=args.prices,
@@ -92,19 +92,19 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     release = built.release
     one = release.manifest["stage_one"]
     if as_json:
-        said = {
+        result = {
             "release": str(release.folder), "name": release.name, "version": release.version, "sha256": release.sha256,
             "counts": release.manifest["counts"], "stage_one": one, "asked": built.asked, "held": built.held,
             "verdicts_used": built.used, "reused": built.reused, "errors": dict(built.errors),
             "calls_of_algorithm1": built.algorithm1,
             "funnel": [s.model_dump() for s in built.funnel], "retest": release.manifest["retest"],
         }  # fmt: skip
-        sys.stdout.write(json.dumps(said, sort_keys=True) + "\n")
+        sys.stdout.write(json.dumps(result, sort_keys=True) + "\n")
         return
     from rich.console import Console
     from rich.table import Table
 
-    from demur.curation.separation import telling
+    from demur.release.evidence import telling
 
     console = Console()
     table = Table(title="Funnel", title_justify="left")
@@ -130,7 +130,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         sys.stdout.write(harmless(f"finding: {line}\n"))
     if built.held:
         console.print(
-            f"[bold]held out: {built.held:,} samples[/] - a verdict could not be had; where no answer came, the same "
+            f"[bold]held out: {built.held:,} samples[/] - ungraded by a gate; where no answer came, the same "
             "command asks again", highlight=False,
         )  # fmt: skip
     for reason, n in built.errors.items():
@@ -139,13 +139,13 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     sys.stderr.write(f"\nnext: demur release show {release.folder}; demur run {release.folder} --system ...\n")
 
 
-def print_plan(plan: BuildPlan, *, per_second: float | None, as_json: bool) -> None:
+def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bool) -> None:
     """The plan as a table, one line per gate and stage, or as JSON.
 
     Raises:
         UsageError: the rate of replies is not positive.
     """
-    from demur.calls.plan import check_rate, duration
+    from demur.models.estimate import check_rate, duration
 
     check_rate(per_second)
     seconds = None if per_second is None else plan.seconds(per_second)

@@ -14,8 +14,8 @@ from demur.cli._arguments import budget_of, job, money
 from demur.cli._shown import harmless
 
 if TYPE_CHECKING:
-    from demur.calls.ledger import Stats
-    from demur.records import Request
+    from demur.core.records import Request
+    from demur.models.ledger import Stats
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -79,10 +79,10 @@ def _print(text: str) -> None:
 
 
 def _requests(args: argparse.Namespace) -> list[Request]:
-    from demur.calls.models import model_id
-    from demur.errors import StorageError, UsageError
-    from demur.records import ImagePart, Message, Request, TextPart
-    from demur.store import image_ref
+    from demur.core.errors import StorageError, UsageError
+    from demur.core.records import ImagePart, Message, Request, TextPart
+    from demur.core.store import image_ref
+    from demur.models.names import model_id
 
     parts: list[TextPart | ImagePart] = []
     for path in args.image:
@@ -108,18 +108,21 @@ def _requests(args: argparse.Namespace) -> list[Request]:
 
 
 def _ask(args: argparse.Namespace) -> int:
-    from demur.calls import Budget, complete_sync, plan
-    from demur.store import digest
+    from demur.core.store import digest
+    from demur.models import Budget, complete_sync
+    from demur.models.estimate import estimate_calls
 
     requests = _requests(args)
     if args.plan:
-        planned = plan("ask", args.model, requests, ledger=args.ledger, prices=args.prices, per_second=args.per_second)
+        planned = estimate_calls(
+            "ask", args.model, requests, ledger=args.ledger, prices=args.prices, per_second=args.per_second
+        )
         _print(planned.model_dump_json() if args.json else planned.text())
         return 0
     budget = budget_of(args)
     if args.ledger is not None:  # the same question again goes on with the same money; another one has its own
         asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
-        budget = (budget or Budget(None)).noted(args.ledger.with_name(args.ledger.name + ".spent"), digest(asked, 16))
+        budget = (budget or Budget(None)).recorded_in(args.ledger, digest(asked, 16))
     responses = complete_sync(args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget)
     for response in responses:
         if args.json:
@@ -154,7 +157,7 @@ def _table(stats: Sequence[Stats]) -> str:
 
 
 def _stats(args: argparse.Namespace) -> int:
-    from demur.calls import Ledger
+    from demur.models import Ledger
 
     with Ledger(args.ledger, read_only=True) as ledger:
         found = ledger.stats()
@@ -166,9 +169,9 @@ def _stats(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from demur.calls import Ledger
-    from demur.calls.ledger import entry_line
-    from demur.store import storage_errors
+    from demur.core.store import storage_errors
+    from demur.models import Ledger
+    from demur.models.ledger import entry_line
 
     written = 0
     with Ledger(args.ledger, read_only=True) as ledger:
@@ -185,8 +188,8 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _gc(args: argparse.Namespace) -> int:
-    from demur.calls import Ledger
-    from demur.errors import StorageError
+    from demur.core.errors import StorageError
+    from demur.models import Ledger
 
     before = None if args.older_than is None else time.time() - args.older_than * 86400
     if not args.ledger.is_file():
@@ -205,7 +208,7 @@ def _gc(args: argparse.Namespace) -> int:
 
 
 def _recover(args: argparse.Namespace) -> int:
-    from demur.calls import recover
+    from demur.models import recover
 
     copied, lost = recover(args.source, args.into)
     if args.json:

@@ -40,10 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare two runs; exit code 1 under --fail-if-worse when the second is worse, else 0."""
-    from demur.errors import UsageError
-    from demur.report.cells import headline
-    from demur.report.compare import as_json, compare, print_comparison
-    from demur.report.data import load
+    from demur.core.errors import UsageError
+    from demur.reports.cells import headline
+    from demur.reports.compare import compare
+    from demur.reports.compare_tables import as_json, print_comparison
+    from demur.reports.data import load
 
     if not 0 < args.see <= 100:
         raise UsageError(f"--see {args.see:g}", cure="give points between 0 and 100")

@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-from demur.answers.text import plain
 from demur.cli._arguments import budget_of, in_flight, money
 from demur.cli._shown import add_row, words
+from demur.core.text import plain
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,36 +27,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--skip-bad", action="store_true", help="leave bad records out, and count them")
     in_flight(parser)
+    parser.add_argument(
+        "--fresh", action="store_true", help="ask everything again, and pay again; what is there goes to build/.earlier"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     money(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask what is missing, print rounds, survival and forecast."""
+    from demur.core.progress import TerminalProgress
+    from demur.curation.convergence import measure_convergence
+    from demur.curation.estimate import estimate_convergence
+    from demur.curation.made_by import made_by
     from demur.curation.recipe import load_recipe
-    from demur.pipeline.convergence import convergence
-    from demur.pipeline.made_by import made_by
-    from demur.pipeline.planning import plan_convergence
-    from demur.pipeline.steps import Shown
 
     skip_bad = args.skip_bad
     if args.recipe.is_dir():
         made = made_by(args.recipe)
-        plan, base, out, skip_bad = made.plan, made.base, args.out or made.work, skip_bad or made.skip_bad
+        plan, base, out, skip_bad = made.recipe, made.base, args.out or made.work, skip_bad or made.skip_bad
     else:
         plan, base = load_recipe(args.recipe), args.recipe.resolve().parent
         out = args.out or Path(f"{plan.name}-{plan.version}")
     if args.plan:
-        planned = plan_convergence(
+        planned = estimate_convergence(
             plan, out, base=base, skip_bad=skip_bad, prices=args.prices, per_second=args.per_second
         )
         sys.stdout.write((planned.model_dump_json() if args.json else planned.text()) + "\n")
         return 0
-    with Shown() as steps:
-        found = convergence(
+    with TerminalProgress() as steps:
+        found = measure_convergence(
             plan, out, base=base, skip_bad=skip_bad, order=args.order, threshold=args.threshold / 100, steps=steps,
             concurrency=args.concurrency, budget=budget_of(args),
-            prices=args.prices,
+            prices=args.prices, fresh=args.fresh,
         )  # fmt: skip
     if args.json:
         sys.stdout.write(json.dumps(found.model_dump(mode="json")) + "\n")
@@ -101,8 +104,8 @@ def run(args: argparse.Namespace) -> int:
     console.print(f"{verdict} (threshold {100 * found.threshold:g} % of what is left)", highlight=False)
     if whole:
         after = found.kept_converged_after
-        told = f"after {after} gate(s)" if after is not None else "not yet"
-        console.print(f"the release (samples kept by the whole funnel) converged: {told}", highlight=False)
+        when = f"after {after} gate(s)" if after is not None else "not yet"
+        console.print(f"the release (samples kept by the whole funnel) converged: {when}", highlight=False)
     else:
         console.print(
             "samples kept in the end: not known for every round; 'demur build --exhaustive' asks what is missing"

@@ -15,19 +15,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-topic", type=int, metavar="N", help="questions drawn of each topic (fewer: faster)")
     parser.add_argument("--fresh", action="store_true", help="delete what an earlier demo left in the folder")
     parser.add_argument("--no-model", action="store_true", help="leave the small language model out")
-    parser.add_argument("--plan", action="store_true", help="print the calls to the small language model; ask nobody")
+    parser.add_argument("--plan", action="store_true", help="print the calls to the small language model; make none")
     parser.add_argument("--per-second", type=float, metavar="R", help="with --plan: replies a second, for the time")
     parser.add_argument("--json", action="store_true", help="print what summary.json holds")
 
 
 def run(args: argparse.Namespace) -> int:
     """Curate, evaluate, report; the last line is the report's path."""
-    from demur.pipeline.demo import demo, plan_demo
-    from demur.pipeline.steps import Shown
-    from demur.report.data import load
-    from demur.report.html import render_report
-    from demur.report.terminal import print_data, summarised
-    from demur.store import write_json
+    from demur.core.progress import TerminalProgress
+    from demur.core.store import write_json
+    from demur.demo import demo, plan_demo
+    from demur.reports.data import load
+    from demur.reports.html import write_report
+    from demur.reports.terminal import print_data, summarised
 
     if args.plan:
         found = plan_demo(
@@ -35,13 +35,13 @@ def run(args: argparse.Namespace) -> int:
         )
         sys.stdout.write((found.model_dump_json() if args.json else found.text()) + "\n")
         return 0
-    with Shown() as steps:
+    with TerminalProgress() as steps:
         made = demo(
             args.out, seed=args.seed, per_topic=args.per_topic, fresh=args.fresh, model=not args.no_model, steps=steps
         )
         steps.stage("write the report")
-        report = render_report(args.out / "release", made.runs, args.out / "report.html")
         data = load(made.runs, args.out / "release")
+        write_report(data, args.out / "report.html")
     summary = {
         **summarised(data),
         "left_out": made.left_out,
@@ -55,5 +55,5 @@ def run(args: argparse.Namespace) -> int:
     for line in made.left_out:
         sys.stderr.write(f"\nLEFT OUT: {line}\n")
     if not args.json:
-        sys.stdout.write(f"{report}\n")
+        sys.stdout.write(f"{args.out / 'report.html'}\n")
     return 0

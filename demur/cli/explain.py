@@ -8,11 +8,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from demur.answers.text import plain
 from demur.cli._shown import add_row, words
+from demur.core.text import plain
 
 UNASKABLE = "cannot be asked"
-"""How the label of a gate begins that could not be asked (`demur.pipeline.explain.Explained`)."""
+"""How the label of a gate begins that could not be asked (`demur.curation.explain.Explained`)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,43 +23,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tell the whole life of one sample."""
-    from demur.pipeline.explain import explain
+    """Tell the whole story of one sample."""
+    from demur.curation.explain import explain
 
-    life = explain(args.release, args.sample)
+    story = explain(args.release, args.sample)
     if args.json:
-        sys.stdout.write(json.dumps(life.model_dump(mode="json"), ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(story.model_dump(mode="json"), ensure_ascii=False) + "\n")
         return 0
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    console.print(words(life.sample), style="bold", highlight=False)
-    if life.question:
-        console.print(words(life.question), highlight=False)
-    fate = "kept" if life.kept else f"dropped: {life.why}" + (f" ({life.stage})" if life.stage else "")
-    console.print(words(fate), style="bold", highlight=False)
-    if life.parametric or life.solvable:
+    console.print(words(story.sample), style="bold", highlight=False)
+    if story.question:
+        console.print(words(story.question), highlight=False)
+    decision = "kept" if story.kept else f"dropped: {story.why}" + (f" ({story.stage})" if story.stage else "")
+    console.print(words(decision), style="bold", highlight=False)
+    if story.parametric or story.solvable:
         table = Table(title="Gates", title_justify="left")
         for head in ("stage", "gate", "label", "answer"):
             table.add_column(head)
-        for stage, labels in (("parametric", life.parametric), ("solvable", life.solvable)):
+        for stage, labels in (("parametric", story.parametric), ("solvable", story.solvable)):
             for gate, label in labels.items():
-                add_row(table, stage, gate, label, life.answers.get(f"{stage}/{gate}", ""))
+                add_row(table, stage, gate, label, story.answers.get(f"{stage}/{gate}", ""))
         console.print(table)
-    if life.distractors:
+    if story.distractors:
         table = Table(title="Distractors", title_justify="left")
-        for head in ("id", "found by", "labels", "fate"):
+        for head in ("id", "found by", "labels", "decision"):
             table.add_column(head)
         unasked: Counter[str] = Counter()  # said once, not beside every distractor
-        for d in life.distractors:
+        for d in story.distractors:
             found = ", ".join(filter(None, (d["origin"], d["mode"], "" if d["rank"] is None else f"rank {d['rank']}")))
             verdicts = {gate: label for gate, label in d["labels"].items() if not label.startswith(UNASKABLE)}
             unasked.update(f"{g} {v}" for g, v in d["labels"].items() if g not in verdicts)
-            add_row(table, d["id"], found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d["fate"])
+            add_row(table, d["id"], found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d["decision"])
         console.print(table)
-        for said, n in unasked.items():
-            console.print(words(f"{said} ({n} of {len(life.distractors)} distractors)"), highlight=False)
-    for line in life.notes:
+        for why, n in unasked.items():
+            console.print(words(f"{why} ({n} of {len(story.distractors)} distractors)"), highlight=False)
+    for line in story.notes:
         sys.stdout.write(f"note: {plain(line)}\n")
     return 0

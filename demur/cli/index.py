@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,11 +56,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--tokenizer", metavar="NAME", help="what counts them: bert-uncased (ships; Contriever's), a tokenizer.json "
         "or a model of the hub (default: words)")  # fmt: skip
+    build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (the default)")
     build.add_argument(
-        "--kind", default="auto", help="flat, ivf-flat, ivf-sq8, ivf-sqfp16, ivf-rabitq, ivf-pq or auto (the default)"
-    )
-    build.add_argument(
-        "--queries", type=positive, default=10_000, metavar="N", help="queries that auto reckons with (default: 10,000)"
+        "--queries", type=positive, default=10_000, metavar="N", help="queries that auto expects (default: 10,000)"
     )
     build.add_argument("--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
                        help="how BM25 scores (default: lucene); rank-bm25 is that package "
@@ -95,12 +92,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from demur.errors import UsageError
+    from demur.core.errors import UsageError
+    from demur.core.store import Problems
+    from demur.core.system import cores
+    from demur.curation.indexes import read_corpora
     from demur.indexing.build import build_index
     from demur.indexing.chunk import open_chunker
     from demur.indexing.encoders import open_encoder
-    from demur.pipeline.indexes import read_corpora
-    from demur.store import Problems
 
     if args.tokenizer and not args.chunk:
         raise UsageError("--tokenizer without --chunk: nothing is cut", cure="add --chunk 250:32, or leave it out")
@@ -119,7 +117,7 @@ def _build(args: argparse.Namespace) -> int:
         kind=args.kind,
         queries=args.queries,
         lexical=args.lexical,
-        workers=args.workers or len(os.sched_getaffinity(0)),
+        workers=args.workers or cores(),
         skip_bad=args.skip_bad,
         problems=problems,
         progress=True,
@@ -135,14 +133,14 @@ def _build(args: argparse.Namespace) -> int:
         sys.stderr.write(
             f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence\n"
         )
-    for line in problems.told(20):
+    for line in problems.summary(20):
         sys.stderr.write(harmless(f"skipped: {line}\n"))
     _print(args.out, manifest)
     return 0
 
 
 def _info(args: argparse.Namespace) -> int:
-    from demur.index_folder import checked_manifest
+    from demur.indexing.folder import checked_manifest
 
     manifest = checked_manifest(args.folder, verify=args.verify)
     if args.json:
@@ -178,9 +176,9 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def _search(args: argparse.Namespace) -> int:
-    from demur.errors import UsageError
-    from demur.pipeline.indexes import open_searcher, search
-    from demur.store import storage_errors
+    from demur.core.errors import UsageError
+    from demur.core.store import storage_errors
+    from demur.curation.indexes import open_searcher, search
 
     if not args.text and args.image is None:
         raise UsageError("there is nothing to ask with", cure="give --text, --image or both")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from demur.cli._arguments import budget_of, in_flight, job
+from demur.cli._arguments import budget_of, in_flight, job, positive
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,14 +21,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run_ = job(jobs, "run", "grade the stored answers of a run again; the system is not asked")
     run_.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     run_.add_argument("--release", type=Path, metavar="DIR", help="that it was asked from (default: beside the run)")
-    run_.add_argument("-o", "--out", type=Path, required=True, metavar="DIR", help="the new run folder")
+    run_.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="a run folder of its own (default: file the verdicts beside the run's own)",
+    )
+    run_.add_argument(
+        "--name", default="", help="of the verdicts, for --verdicts NAME (default: made from the judge's)"
+    )
+    run_.add_argument(
+        "--repeat", type=positive, default=1, metavar="N", help="ask N times; further ones are NAME@2 ..."
+    )
+    compare = job(jobs, "compare", "judges of the same answers: agreement, self-preference, length, position, repeats")
+    compare.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
+    correct = job(jobs, "correct", "rates as people's labels correct them, beside the judge's own")
+    correct.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
+    correct.add_argument(
+        "--labels", type=Path, metavar="FILE",
+        help="a labelling folder, or lines of ask and label (default: labels.jsonl in the runs)",
+    )  # fmt: skip
+    correct.add_argument("--finite", action="store_true", help="intervals for these answers, not for others like them")
+    correct.add_argument("--verdicts", default="", metavar="NAME", help="of which judge (default: the runs' own)")
+    for made in (compare, correct):
+        made.add_argument("--release", type=Path, metavar="DIR", help="of the runs (default: the one beside the first)")
+        made.add_argument(
+            "--form", choices=("terminal", "markdown", "latex", "csv"), default="terminal", help="of tables"
+        )
+        made.add_argument("--json", action="store_true", help="print JSON")
     attack = job(jobs, "attack", "put 240 answers that try to grade themselves to a judge")
     attack.add_argument("--show", action="store_true", help="list the answers that flipped it")
-    for made in (file, run_, attack):
-        made.add_argument(
-            "--judge", default="rules", metavar="JUDGE",
-            help="rules, cascade:MODEL, model:MODEL, paper:MODEL, module:Class (default: %(default)s)",
-        )  # fmt: skip
+    bench = job(jobs, "bench", "measure a judge on answers that people labelled")
+    bench.add_argument("judge", metavar="JUDGE", help="as --judge of judge file takes it")
+    bench.add_argument("--on", type=Path, metavar="FOLDER", help="labelled answers of yours (default: those of demur)")
+    bench.add_argument("--wrong", action="store_true", help="list the answers on which the judge and people differ")
+    for made in (file, run_, attack, bench):
+        if made is not bench:
+            made.add_argument(
+                "--judge", default="rules", metavar="JUDGE",
+                help="rules, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, paper:MODEL, module:Class "
+                "(default: %(default)s)",
+            )  # fmt: skip
         made.add_argument(
             "--ledger", type=Path, metavar="FILE", help="where its calls are kept (default: judge-calls.sqlite)"
         )
@@ -40,57 +74,63 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do the job."""
-    from demur.judge.kit import JudgeKit
-    from demur.pipeline.parts import open_judge
-    from demur.pipeline.steps import Shown
+    if args.job in ("compare", "correct"):
+        return {"compare": _compare, "correct": _correct}[args.job](args)
+    from demur.core.progress import TerminalProgress
+    from demur.judge.base import JudgeContext, open_judge
 
     ledger = args.ledger or Path("judge-calls.sqlite")
-    kit = JudgeKit(ledger, args.concurrency, budget_of(args), args.prices)
-    judge = open_judge(args.judge, kit)
-    with Shown() as steps:
+    context = JudgeContext(ledger, args.concurrency, budget_of(args), args.prices)
+    judge = open_judge(args.judge, context)
+    with TerminalProgress() as steps:
         steps.stage("grade")
-        return {"file": _file, "run": _run, "attack": _attack}[args.job](args, judge, steps)
+        return {"file": _file, "run": _run, "attack": _attack, "bench": _bench}[args.job](args, judge, steps)
 
 
 def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     from collections import Counter
 
     from demur.cli._shown import brief, harmless
-    from demur.pipeline.judging import judge_file
+    from demur.evaluation.rejudge import judge_file
 
     verdicts = judge_file(
         args.rows, judge, args.out, skip_bad=args.skip_bad, progress=lambda n: steps.count("answers graded", n, 0)
     )
     counts = Counter(v.outcome.value if v.outcome else v.status.value for v in verdicts)
+    credits = [v.credit for v in verdicts if v.credit is not None]
     if args.json:
         sys.stdout.write(
             json.dumps({"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]}) + "\n"
         )
         return 0
     for verdict in verdicts[:20]:
-        said = verdict.outcome.value if verdict.outcome else verdict.status.value
-        sys.stdout.write(harmless(f"{brief(verdict.id, 24):<24}  {said:<10}  {brief(verdict.reason, 90)}\n"))
+        outcome = verdict.outcome.value if verdict.outcome else verdict.status.value
+        sys.stdout.write(harmless(f"{brief(verdict.id, 24):<24}  {outcome:<10}  {brief(verdict.reason, 90)}\n"))
     if len(verdicts) > 20:
         sys.stdout.write(f"... and {len(verdicts) - 20:,} more\n")
     sys.stdout.write(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}\n")
-    if told := getattr(judge, "told", ""):
-        sys.stderr.write(f"{told}\n")
+    if credits:
+        sys.stdout.write(f"mean credit {sum(credits) / len(credits):.3f} of n = {len(credits):,}\n")
+    if summary := getattr(judge, "summary", ""):
+        sys.stderr.write(f"{summary}\n")
     return 0
 
 
 def _run(args: argparse.Namespace, judge: Any, steps: Any) -> int:
-    from demur.curation.release import Release
-    from demur.errors import UsageError
-    from demur.pipeline.judging import judge_run
-    from demur.report.data import beside, load
-    from demur.report.terminal import print_data, summarised
+    from demur.core.errors import UsageError
+    from demur.evaluation.rejudge import judge_run
+    from demur.release import Release
+    from demur.reports.data import load, release_beside
+    from demur.reports.terminal import print_data, summarised
 
-    folder = args.release or beside(args.run)
+    folder = args.release or release_beside(args.run)
     if folder is None:
         raise UsageError("there is no release beside the run", item=str(args.run), cure="give --release")
+    release = Release.open(folder)
+    if args.out is None:
+        return _beside(args, judge, steps, release, folder)
     judge_run(
-        args.run, Release.open(folder), judge, args.out, progress=lambda n: steps.count("answers graded", n, 0),
-        note=steps.note,
+        args.run, release, judge, args.out, progress=lambda n: steps.count("answers graded", n, 0), note=steps.note,
     )  # fmt: skip
     data = load([args.out], folder)
     if args.json:
@@ -100,10 +140,70 @@ def _run(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     return 0
 
 
+def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any, folder: Path) -> int:
+    """File the verdicts in the run itself, once for each repeat."""
+    import re
+
+    from demur.evaluation.rejudge import judge_beside
+    from demur.judge.base import JudgeContext, open_judge
+    from demur.reports.data import load
+    from demur.reports.terminal import print_data, summarised
+
+    name = args.name or re.sub(r"[^\w.+-]+", "-", judge.id).strip("-")[:60]
+    for repeat in range(args.repeat):
+        one, called = judge, name
+        if repeat:
+            ledger = args.ledger or Path("judge-calls.sqlite")
+            context = JudgeContext(ledger, args.concurrency, budget_of(args), args.prices, repeat)
+            one, called = open_judge(args.judge, context), f"{name}@{repeat + 1}"
+        file = judge_beside(
+            args.run, release, one, called, progress=lambda n: steps.count("answers graded", n, 0)
+        )  # fmt: skip
+        steps.note(f"{file}")
+        if summary := getattr(one, "summary", ""):
+            steps.note(summary)
+    data = load([args.run], folder, verdicts=name)
+    if args.json:
+        found = {"verdicts": name} | summarised(data)
+        sys.stdout.write(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    else:
+        print_data(data)
+        sys.stderr.write(f"next: demur judge compare {args.run}; demur report {args.run} --verdicts {name}\n")
+    return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from demur.cli.agree import write
+    from demur.reports.judges import biases, compare_judges, tables
+    from demur.reports.tables import to_records
+
+    found = compare_judges(args.runs, args.release)
+    made = tables(found)
+    value = None
+    if args.json:
+        value = {
+            "agreement": to_records(made[0]), "answers": len(found.answers), "ungraded": found.ungraded,
+            "reference": found.reference,
+            "biases": {j: {k: b._asdict() for k, b in biases(found, j).items()} for j in found.judges},
+            "repeat_variance": {j: m.model_dump(mode="json") for j, m in found.repeats.items()},
+        }  # fmt: skip
+    write(made, args.form, value)
+    return 0
+
+
+def _correct(args: argparse.Namespace) -> int:
+    from demur.cli.agree import corrections, write
+
+    found: dict[str, Any] = {}
+    tables = corrections(args.runs, args.labels, args.release, args.finite, found, args.verdicts)
+    write(tables, args.form, found if args.json else None)
+    return 0
+
+
 def _attack(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     from demur.cli._shown import brief, harmless
-    from demur.pipeline.judging import attack
-    from demur.report.tables import Column, Table
+    from demur.evaluation.rejudge import attack
+    from demur.reports.tables import Column, Table
 
     found = attack(judge, lambda n: steps.count("attacks", n, 0))
     if args.json:
@@ -125,4 +225,54 @@ def _attack(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     sys.stdout.write(table.render("terminal"))
     if args.show:
         sys.stdout.write("".join(harmless(f"flipped by: {brief(text, 110)}\n") for text in found.flipped))
+    return 0
+
+
+def _bench(args: argparse.Namespace, judge: Any, steps: Any) -> int:
+    from demur.cli._shown import brief, harmless
+    from demur.evaluation.rejudge import grade_items
+    from demur.judge.bench import Share, asked, bench, by_rule, load, shipped, to_json
+    from demur.reports.tables import Column, Table
+
+    items = load(args.on or shipped())
+    verdicts = grade_items(judge, asked(items), lambda n: steps.count("answers graded", n, 0))
+    rows, rules = bench(items, verdicts), by_rule(items, verdicts)
+    if args.json:
+        sys.stdout.write(to_json(rows, rules) + "\n")
+        return 0
+
+    def told(share: Share | None) -> str:
+        if share is None or share.value is None or share.ends is None:
+            return "-"
+        return f"{share.value:.3f} [{share.ends[0]:.3f}, {share.ends[1]:.3f}] of {share.n:,}"
+
+    outcomes = ("correct", "incorrect", "deflected")
+    lines: list[tuple[str | int, ...]] = []
+    for row in rows:
+        ends = f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
+        kappa = "-" if row.kappa is None else f"{row.kappa:.2f}{ends}"
+        lines.append((row.part, row.n, "graded", told(row.coverage), "-", kappa))
+        for label in (*outcomes, "not_correct"):
+            if label in row.recall or (label in row.precision and row.precision[label].n):
+                lines.append(("", "", label, told(row.precision.get(label)), told(row.recall.get(label)), ""))
+    notes = [
+        "precision and recall with Wilson's 95 %; what is left ungraded counts as missed. kappa: of what is graded."
+    ]
+    notes += [f"kappa of two people on {r.part}: {r.people:.2f}" for r in rows if r.people is not None]
+    titles = (
+        Column("Part", align="left"), Column("n"), Column("Label", align="left"), Column("Share, or precision"),
+        Column("Recall"), Column("Kappa"),
+    )  # fmt: skip
+    sys.stdout.write(
+        Table("bench", f"{judge.id} against people.", titles, tuple(lines), notes=tuple(notes)).render("terminal")
+    )
+    names = (Column("Says", align="left"), Column("Rule", align="left"), Column("Right"))
+    every = tuple((r.outcome, r.kind, told(r.share)) for r in rules)
+    sys.stdout.write(Table("rules", "Precision of each rule.", names, every).render("terminal"))
+    if args.wrong:
+        for one, verdict in zip(items, verdicts, strict=True):
+            said = verdict.outcome.value if verdict.outcome else ""
+            if said and said != one.label and not (one.label == "not_correct" and said != "correct"):
+                line = f"{one.id}: {said} ({verdict.kind}), people say {one.label}: {brief(one.response.text, 100)}"
+                sys.stdout.write(harmless(f"{line}\n"))
     return 0

@@ -26,7 +26,7 @@ SHARED = (
     "text", "lexical", "visual", "per_page", "own_page", "answer_pages", "same_image", "diversity", "range_min",
     "range_max", "max_score", "min_score", "absolute_margin", "relative_margin", "sampling", "cross_encoder",
 )  # fmt: skip
-"""Arguments that are `demur.curation.mining_options.MiningOptions` by the same name, which holds their defaults."""
+"""Arguments that are `demur.curation.mining.options.MiningOptions` by the same name, which holds their defaults."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -85,179 +85,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Mine, write, and say what came of it."""
-    from collections import Counter
-    from contextlib import ExitStack
-    from itertools import islice
+    from demur.core.progress import TerminalProgress
+    from demur.curation.mining.folder import Samples, mine_folder, pages_of
+    from demur.curation.mining.options import mining_options
 
-    from demur.curation.leaks import Leaks
-    from demur.curation.mining_options import mining_options
-    from demur.curation.near import REMEMBERED, Looks
-    from demur.curation.training import rows_of
-    from demur.errors import UsageError
-    from demur.pipeline.bases import at_the_cut
-    from demur.pipeline.indexes import open_searcher
-    from demur.pipeline.mining import mine_samples, open_cross_encoder
-    from demur.pipeline.queries import modes_of, within
-    from demur.pipeline.routes import choose_routes, told, try_images, tune_probes
-    from demur.pipeline.steps import Shown
-    from demur.store import JsonlLog, storage_errors, write_json
-
-    pages = _pages(args)
+    samples = Samples(args.samples, settings(args.set))
+    pages = pages_of(args.pages, samples)
     options = mining_options(
         modes=tuple(args.modes.split(",")) if args.modes else None,
         pages=pages.pop("", None),
         negatives=args.negatives,
         **{name: getattr(args, name) for name in SHARED},
     )
-    cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
-    modes_of(options)  # says what is wrong with them
-    searcher = open_searcher(args.index, args.encoder, args.text_encoder, open_engine(args))
-    there, lacking = within(options, searcher.modes)
-    if lacking and not there.wanted and not there.adopts:
-        raise UsageError(
-            f"no distractor can be mined: {'; '.join(lacking)}", item=str(args.index),
-            cure="ask for kinds that the index holds (--text, --lexical, --visual)",
+    with TerminalProgress() as steps:
+        mined = mine_folder(
+            samples, args.index, args.out, options, pages=pages, encoder=args.encoder, text_encoder=args.text_encoder,
+            engine=open_engine(args), probes=args.probes, limit=args.limit, skip_bad=args.skip_bad, rows=args.rows,
+            seed=args.seed, steps=steps,
         )  # fmt: skip
-    reasons: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
-    shown: Counter[str] = Counter()
-    short: list[str] = []
-    total = 0
-    if args.probes and not searcher.lists:
-        raise UsageError("--probes for an index without inverted lists", item=str(args.index), cure="leave it out")
-    tried, unread = try_images(searcher, _source(args).root, there)
-    if unread:
-        line = f"{unread.total():,} of {tried:,} images of the index that were tried cannot be read: {told(unread)}\n"
-        sys.stderr.write(harmless(line))
-    with Shown() as steps:
-        for line in lacking:
-            steps.warn(harmless(line))
-        if args.probes:
-            for part in searcher.lists:
-                searcher.probe(part, args.probes)
-        elif searcher.lists:
-            source = _source(args)
-            wanted = [there.model_copy(update={"pages": n}) for n in {there.pages, *pages.values()}]
-            tune_probes(islice(source.samples(), args.limit), searcher, source.root, wanted, steps)
-        steps.stage("choose the mode of each source by recall of gold")
-        source = _source(args)
-        asked = islice(source.samples(), args.limit)
-        routes = choose_routes(asked, searcher, source.root, there, steps, pages_of=pages)
-        source.problems.settle(skip_bad=args.skip_bad)
-        for choice in routes.choices:
-            if choice.warning:
-                steps.warn(harmless(choice.warning))
-        steps.stage("mine")
-        source = _source(args)
-        with storage_errors(args.out):
-            args.out.mkdir(parents=True, exist_ok=True)
-            for name in ("samples.jsonl", "drops.jsonl", "rows.jsonl"):
-                (args.out / name).unlink(missing_ok=True)
-        with ExitStack() as logs:
-            kept, dropped = (logs.enter_context(JsonlLog(args.out / f"{name}.jsonl")) for name in ("samples", "drops"))
-            rows = logs.enter_context(JsonlLog(args.out / "rows.jsonl")) if args.rows else None
-            looks = Looks(source.root, most=REMEMBERED)
-            samples = (
-                at_the_cut(sample, searcher, Leaks(sample, looks), shown)
-                for sample in islice(source.samples(), args.limit)
-            )
-            for sample, mined in mine_samples(
-                samples, searcher, source.root, there, routes, steps, looks, routes.asked,
-                seed=args.seed, cross_encoder=cross_encoder,
-            ):  # fmt: skip
-                kept.append(sample)
-                if rows is not None:
-                    for row in rows_of(sample, mined, args.rows, wanted=options.text + options.lexical):
-                        rows.append(row)
-                for drop in mined.drops:
-                    dropped.append(drop)
-                    reasons[drop.reason] += 1
-                kinds.update(e.mode for e in mined.negatives)
-                total += 1
-                if not mined.negatives:
-                    short.append(sample.id)
-    summary = {
-        "from": _from(args),
-        "index": searcher.id,
-        "gold": dict(sorted(shown.items())),
-        "samples": total,
-        "without_distractors": short,
-        "distractors": dict(sorted(kinds.items())),
-        "left_out": dict(sorted(reasons.items())),
-        "probes": [probes._asdict() for probes in searcher.probes.values()],
-        "recall": [recall_json(choice) for choice in routes.choices],
-        "skipped": source.problems.told(),
-    }
-    write_json(args.out / "mining.json", summary)
     if args.json:
-        sys.stdout.write(json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(mined.summary, indent=1, ensure_ascii=False) + "\n")
         return 0
-    for choice in routes.choices:
+    for choice in mined.choices:
         print_recall(choice)
-    for probes in searcher.probes.values():
-        sys.stdout.write(f"{probes}\n")
-    _print(summary)
-    sys.stdout.write(f"{args.out / 'samples.jsonl'}\n")
-    if args.rows:
-        sys.stdout.write(f"{args.out / 'rows.jsonl'}\n")
+    sys.stdout.write("".join(f"{line}\n" for line in mined.probes))
+    _print(mined.summary)
+    sys.stdout.write("".join(f"{args.out / name}.jsonl\n" for name in ("samples", *(["rows"] if args.rows else []))))
     return 0
-
-
-def _pages(args: argparse.Namespace) -> dict[str, int]:
-    """``10,evqa=5`` as {"": 10, "evqa": 5}; a source must be one of demur's, or of the samples."""
-    from demur.errors import UsageError
-    from demur.plugins import names
-
-    found: dict[str, int] = {}
-    for part in args.pages.split(",") if args.pages else ():
-        source, _, number = part.rpartition("=")
-        if not number.strip().isdecimal() or int(number) < 1 or source.strip() in found:
-            raise UsageError(f"--pages {args.pages!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
-        found[source.strip()] = int(number)
-    if unknown := found.keys() - {"", *names("sources")}:
-        there = {sample.source for sample in _source(args).samples()}
-        if unknown := unknown - there:
-            raise UsageError(
-                f"--pages: no sample is of {', '.join(sorted(unknown))}", cure=f"there are {', '.join(sorted(there))}"
-            )
-    return found
-
-
-def _source(args: argparse.Namespace) -> Any:
-    from demur.curation.pool import Pool
-    from demur.curation.sources import open_source
-    from demur.errors import UsageError
-    from demur.plugins import names
-
-    name, equals, folder = args.samples.partition("=")
-    if equals or (not Path(args.samples).exists() and args.samples in names("sources")):
-        return open_source(name, Path(folder) if equals else None, options=settings(args.set))
-    if args.set:
-        raise UsageError("--set for a pool, whose samples are made", item=args.samples, cure="leave it out")
-    return Pool(Path(args.samples))
-
-
-def _from(args: argparse.Namespace) -> dict[str, Any]:
-    """What was mined for, so that a recipe can be built from it (`demur.curation.pool.as_source`)."""
-    from demur.plugins import names
-
-    name, equals, folder = args.samples.partition("=")
-    source = name if equals or (not Path(args.samples).exists() and args.samples in names("sources")) else ""
-    place = folder if equals else None if source else args.samples
-    options = settings(args.set)
-    return {"source": source, "folder": place and str(Path(place).resolve()), "options": options}
-
-
-def recall_json(choice: Choice) -> dict[str, Any]:
-    """The table of a choice of modes, for JSON."""
-    return {
-        "source": choice.source,
-        "chosen": choice.mode,
-        "at": choice.k,
-        "own_image_in_index": choice.own,
-        "gold_out_of_reach": choice.lacking,
-        "modes": {mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table},
-    }
 
 
 def print_recall(choice: Choice) -> None:

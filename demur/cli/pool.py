@@ -49,8 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build or show."""
+    from demur.core.store import read_json
     from demur.curation.pool import Pool, PoolCounts
-    from demur.store import read_json
 
     if args.what == "show":
         counts = PoolCounts.model_validate(read_json(Pool(args.folder).root / "pool.json")["counts"])
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> PoolCounts:
+    from demur.core.errors import BadInput, UsageError
     from demur.curation.pool import build
     from demur.curation.sources import open_source
     from demur.curation.sources.cards import mismatches, read_pins
-    from demur.errors import BadInput, UsageError
 
     folders: dict[str, Path | None] = {}
     for word in args.sources:
@@ -88,7 +88,7 @@ def _build(args: argparse.Namespace) -> PoolCounts:
             raise UsageError(f"--pins {name}: no such source in this pool", cure=f"known: {', '.join(folders)}")
         broken = mismatches(sources[name].root, read_pins(Path(file)))
         if broken:
-            raise BadInput([f"{name}: {line}" for line in broken], cure="fetch the files again, or mend the pins")
+            raise BadInput([f"{name}: {line}" for line in broken], cure="fetch the files again, or correct the pins")
     return build(
         list(sources.values()),
         args.out,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import budget_of
-from demur.cli.build import common, print_built, print_plan
+from demur.cli.build import common, print_built, print_estimate
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,25 +23,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry the verdicts over, then build."""
-    from demur.pipeline.curate import curate
-    from demur.pipeline.made_by import leave_recipe
-    from demur.pipeline.planning import plan_build
-    from demur.pipeline.rebuild import carry_over, enlarge, gate_of
-    from demur.pipeline.steps import Shown
+    from demur.core.progress import TerminalProgress
+    from demur.curation.build import curate
+    from demur.curation.estimate import estimate_build
+    from demur.curation.made_by import leave_recipe
+    from demur.curation.rebuild import carry_over, enlarge, gate_of
 
     new = enlarge(args.old, [gate_of(g) for g in args.add_gate], args.version)
-    out = args.out or new.work.with_name(f"{new.plan.name}-{new.plan.version}")
+    out = args.out or new.work.with_name(f"{new.recipe.name}-{new.recipe.version}")
     if args.plan:  # reckoned from the verdicts that would be carried over; nothing is written
         begun = out if (out / "build" / "carried").exists() else new.work
         skip_bad = args.skip_bad or new.skip_bad
-        found = plan_build(new.plan, begun, base=new.base, skip_bad=skip_bad, prices=args.prices)
-        print_plan(found, per_second=args.per_second, as_json=args.json)
+        found = estimate_build(new.recipe, begun, base=new.base, skip_bad=skip_bad, prices=args.prices)
+        print_estimate(found, per_second=args.per_second, as_json=args.json)
         return 0
     carry_over(new.work, out)
-    leave_recipe(new.plan, out, base=new.base)
-    with Shown() as steps:
+    leave_recipe(new.recipe, out, base=new.base)
+    with TerminalProgress() as steps:
         built = curate(
-            new.plan, out, base=new.base, skip_bad=args.skip_bad or new.skip_bad, steps=steps,
+            new.recipe, out, base=new.base, skip_bad=args.skip_bad or new.skip_bad, steps=steps,
             exhaustive=args.exhaustive, hurry=args.hurry, budget=budget_of(args),
             prices=args.prices, concurrency=args.concurrency, fresh=args.fresh,
         )  # fmt: skip

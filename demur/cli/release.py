@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.answers.text import plain
 from demur.cli._arguments import job
 from demur.cli._shown import add_row, brief, words
-from demur.errors import ReleaseError
+from demur.core.errors import ReleaseError
+from demur.core.text import plain
 
 if TYPE_CHECKING:
-    from demur.curation.release import Release
+    from demur.release import Release
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show, verify, compare or send."""
-    from demur.curation.release import Release
+    from demur.release import Release
 
     release = Release.open(args.folder)
     if args.what == "verify":
@@ -53,14 +53,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _verify(release: Release, args: argparse.Namespace) -> int:
     from demur.answers import holds
-    from demur.curation.release import verify
-    from demur.curation.separation import telling
+    from demur.release import verify
+    from demur.release.evidence import telling
 
     wrong = verify(release, holds=holds)
     findings = [] if wrong else telling(release.manifest.get("separation") or ())
     if args.json:
-        said = {"release": str(args.folder), "sound": not wrong, "problems": wrong, "findings": findings}
-        sys.stdout.write(json.dumps(said) + "\n")
+        result = {"release": str(args.folder), "sound": not wrong, "problems": wrong, "findings": findings}
+        sys.stdout.write(json.dumps(result) + "\n")
     elif wrong:
         sys.stdout.write("\n".join(map(plain, wrong)) + "\n")
         sys.stderr.write(f"demur: {args.folder}: {len(wrong)} problem(s) - fetch or build the release again\n")
@@ -77,7 +77,7 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
 
 
 def _diff(old: Release, new: Release, *, as_json: bool) -> int:
-    from demur.curation.diff import difference
+    from demur.release.diff import difference
 
     found = difference(old, new)
     if as_json:
@@ -132,8 +132,8 @@ def _name(value: object) -> str:
 
 def _push(release: Release, args: argparse.Namespace) -> int:
     from demur.answers import holds
-    from demur.curation.release import verify
-    from demur.pipeline.push import push
+    from demur.release import verify
+    from demur.release.push import push
 
     wrong = verify(release, holds=holds)
     if wrong:
@@ -143,11 +143,11 @@ def _push(release: Release, args: argparse.Namespace) -> int:
         )  # fmt: skip
     sent = push(release, args.target, dry_run=args.dry_run, private=args.private)
     if args.json:
-        said = {
+        result = {
             "target": sent.target, "dry_run": args.dry_run, "files": sent.files, "there": list(sent.there),
             "revision": sent.revision, "note": sent.note,
         }  # fmt: skip
-        sys.stdout.write(json.dumps(said) + "\n")
+        sys.stdout.write(json.dumps(result) + "\n")
         return 0
     for name, size in sent.files.items():
         sys.stdout.write(f"{'would send' if args.dry_run else 'sent'} {name} ({size:,} bytes)\n")
@@ -159,16 +159,16 @@ def _push(release: Release, args: argparse.Namespace) -> int:
 
 
 def _show(release: Release, *, as_json: bool) -> int:
-    from demur.curation.card import recall_lines
-    from demur.curation.evidence import evidence_by_source, evidence_table
+    from demur.release.card import recall_lines
+    from demur.release.evidence import evidence_by_source, evidence_table
 
     evidence = evidence_by_source(list(release.samples()), release.recall)
     if as_json:
-        said = {
+        result = {
             "manifest": release.manifest, "funnel": release.funnel, "recall": release.recall,
             "evidence": [one.model_dump(mode="json") for one in evidence],
         }  # fmt: skip
-        sys.stdout.write(json.dumps(said, indent=1) + "\n")
+        sys.stdout.write(json.dumps(result, indent=1) + "\n")
         return 0
     from rich.console import Console
     from rich.table import Table
@@ -201,8 +201,8 @@ def _show(release: Release, *, as_json: bool) -> int:
             add_row(table, *line)
         if lines:
             console.print(table)
-    for source, said in sorted((manifest.get("sources") or {}).items()):
-        for licence in said.get("licences", ()) if isinstance(said, dict) else ():
+    for source, result in sorted((manifest.get("sources") or {}).items()):
+        for licence in result.get("licences", ()) if isinstance(result, dict) else ():
             sys.stdout.write(f"  licence of {plain(str(source))}: {plain(str(licence))}\n")
     for name, note in sorted((manifest.get("models") or {}).items()):
         sys.stdout.write(f"  {plain(name)}: {plain(str(note))}\n")

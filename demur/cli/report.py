@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 
@@ -29,6 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the section of Table 4 that a run belongs in (open, closed, or words of your own; default: by its name)",
     )  # fmt: skip
     parser.add_argument(
+        "--verdicts", default="", metavar="NAME",
+        help="of which judge, as 'demur judge run' filed them (default: the runs' own)",
+    )  # fmt: skip
+    parser.add_argument(
         "--image-budget", type=float, default=12.0, metavar="MB", help="most that pictures may take in the page"
     )
     parser.add_argument("--json", action="store_true", help="print the numbers and the files written as JSON")
@@ -36,25 +39,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report; exit code 0."""
-    from demur.errors import UsageError
-    from demur.report.data import load
-    from demur.report.groups import stated
-    from demur.report.html import page
-    from demur.report.paper import write_tables
-    from demur.report.terminal import print_data, summarised
-    from demur.store import write_atomic
+    from demur.core.errors import UsageError
+    from demur.reports.data import load
+    from demur.reports.html import write_report
+    from demur.reports.terminal import print_data, summarised
 
-    if args.image_budget < 0:
-        raise UsageError(f"--image-budget {args.image_budget:g}", cure="give megabytes, 0 for no pictures")
-    if args.out.is_dir():
-        raise UsageError("is a folder", item=str(args.out), cure="name the file, such as report.html")
-    data = load(args.runs, args.release)
     if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
         raise UsageError(f"--group {bad[0]!r}", cure="write RUN=open, RUN=closed or RUN=TEXT")
-    said = {name: text for name, _, text in (pair.rpartition("=") for pair in args.group)}
-    data = replace(data, groups=stated(said, data.runs))
-    write_atomic(args.out, page(data, image_budget=int(args.image_budget * 1_000_000)))
-    written = write_tables(data, args.tables) if args.tables else []
+    groups = {name: text for name, _, text in (pair.rpartition("=") for pair in args.group)}
+    data = load(args.runs, args.release)
+    budget = int(args.image_budget * 1_000_000)
+    written = write_report(data, args.out, image_budget=budget, groups=groups, tables=args.tables)
     if args.json:
         value = summarised(data) | {"report": str(args.out), "tables": [str(p) for p in written]}
         sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")

@@ -27,9 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table; exit code 0."""
-    from demur.report.data import load
-    from demur.report.official import labels_table, official_table
-    from demur.report.tables import Count
+    from demur.reports.data import load
+    from demur.reports.official import labels_table, official_table
+    from demur.reports.tables import Count
 
     data = load(args.runs, args.release)
     table = labels_table(data) if not args.metric else official_table(data, args.metric)
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         found = [dict(zip(names, row, strict=True)) for row in table.rows]
         for row in found:
             if isinstance(n := row["n"], Count):
-                row |= {"n": n.items, "draws": n.draws}
+                row |= {"n": n.items, "repeats": n.repeats}
         sys.stdout.write(json.dumps(found, indent=1) + "\n")
     else:
         sys.stdout.write(table.render(args.form))

@@ -59,7 +59,7 @@ def _print(value: Any) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from demur.plugins import where
+    from demur.core.plugins import where
 
     known = where("sources")
     if args.json:
@@ -72,9 +72,9 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    from demur.core.plugins import find
     from demur.curation.sources import options_of
     from demur.curation.sources.cards import card_of
-    from demur.plugins import find
 
     factory, _ = find("sources", args.name)
     card, options = card_of(factory), options_of(factory)
@@ -94,8 +94,8 @@ def _show(args: argparse.Namespace) -> int:
         if card.published:
             out += ["", "published (checked by 'demur sources check'):"]
             for pin in card.published:
-                said = pin.model_dump(exclude={"file"}, exclude_none=True).items()
-                out.append(f"  {pin.file}  " + ", ".join(f"{key} {value}" for key, value in said))
+                stated = pin.model_dump(exclude={"file"}, exclude_none=True).items()
+                out.append(f"  {pin.file}  " + ", ".join(f"{key} {value}" for key, value in stated))
         if card.defects:
             out += ["", "known defects:"] + [f"  - {defect}" for defect in card.defects]
     out += ["", "options (--set KEY=VALUE): " + (", ".join(f"{k}={v}" for k, v in options.items()) or "none")]
@@ -106,10 +106,10 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from demur.core.plugins import find
     from demur.curation.sources import open_source
     from demur.curation.sources.cards import card_of, read_pins
     from demur.curation.sources.check import check
-    from demur.plugins import find
 
     source = open_source(args.name, args.path, options=settings(args.set))
     card = card_of(find("sources", args.name)[0])
@@ -163,7 +163,7 @@ def _text(checked: Checked) -> str:
         out += [f"    gold      {line}" for line in item.gold] + [f"    negative  {line}" for line in item.negatives]
     if checked.findings:
         kinds = checked.problems or {"of the whole": len(checked.findings)}
-        kinds = kinds | ({"of no kind told": checked.untold} if checked.untold else {})
+        kinds = kinds | ({"of other kinds": checked.untold} if checked.untold else {})
         total = len(checked.findings) + checked.untold
         out += ["", f"findings ({total:,}; {_counted(kinds)}):"] + [f"  {line}" for line in checked.findings[:50]]
         if total > 50:
@@ -174,12 +174,12 @@ def _text(checked: Checked) -> str:
 
 
 def _unpack(args: argparse.Namespace) -> int:
-    from demur.formats import unpack
-    from demur.store import Problems
+    from demur.core.store import Problems
+    from demur.corpora.formats import unpack
 
     problems = Problems()
     written = unpack(args.archive, args.folder, problems)
     sys.stdout.write(f"{written} files in {args.folder}\n")
-    for line in problems.told():
+    for line in problems.summary():
         sys.stderr.write(harmless(f"demur: {line}\n"))
     return 1 if problems else 0

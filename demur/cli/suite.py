@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from demur.cli._arguments import Parser, budget_of, in_flight, job, positive
 
 if TYPE_CHECKING:
-    from demur.report.tables import Table
+    from demur.reports.tables import Table
     from demur.suites import Suite
+    from demur.suites.outputs import Scored
 
 Configure = Callable[[argparse.ArgumentParser, "Suite[Any, Any]"], None]
 
@@ -66,14 +67,11 @@ def _form(parser: argparse.ArgumentParser) -> None:
 
 
 def _print(tables: list[Table], args: argparse.Namespace) -> None:
-    from demur.report.tables import FORMS
-    from demur.store import write_atomic
+    from demur.reports.tables import write_tables
 
     sys.stdout.write("\n".join(t.render(args.form) for t in tables))
     if args.tables:
-        for table in tables:
-            for form, suffix in FORMS.items():
-                write_atomic(args.tables / f"{table.name}{suffix}", table.render(form))  # type: ignore[arg-type]  # keys of FORMS
+        write_tables(tables, args.tables)
 
 
 # --- jobs: what each takes, what each does ----------------------------------------------------------
@@ -111,8 +109,10 @@ def _check(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     loaded = chosen.open(args.items, skip_bad=args.skip_bad)
     tables = chosen.statistics(loaded.items)
     if args.json:
-        told = {"items": len(loaded.items), "skipped": loaded.skipped, "notes": dict(loaded.notes)}
-        sys.stdout.write(json.dumps(told | {t.name: _rows(t) for t in tables}, indent=1, ensure_ascii=False) + "\n")
+        result = {"items": len(loaded.items), "skipped": loaded.skipped, "notes": dict(loaded.notes)}
+        sys.stdout.write(
+            json.dumps(result | {t.name: t.records() for t in tables}, indent=1, ensure_ascii=False) + "\n"
+        )
         return 0
     _print(tables, args)
     for note, n in loaded.notes.items():
@@ -137,6 +137,7 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="ask about the first N items alone")
     in_flight(parser)
+    parser.add_argument("--fresh", action="store_true", help="reuse nothing: ask everything again (and pay for it)")
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
     model.add_argument("--max-tokens", type=int, help="longest reply, in tokens")
@@ -150,12 +151,12 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
 
 
 def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
-    from demur.pipeline.steps import Shown
+    from demur.core.progress import TerminalProgress
     from demur.suites import read_outputs
 
-    chosen.check_options({o.name: getattr(args, o.name) for o in chosen.options})
+    chosen.check_options(_given(chosen, args))
     sampling = {k: getattr(args, k) for k in ("temperature", "max_tokens", "extra") if getattr(args, k) is not None}
-    with Shown() as steps:
+    with TerminalProgress() as steps:
         steps.stage("ask")
         folders = chosen.run(
             args.items,
@@ -168,13 +169,14 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
             budget=budget_of(args),
             prices=args.prices,
             steps=steps,
+            fresh=args.fresh,
         )
     shown = [str(f) for f in folders]
     sys.stderr.write(
         f"\nnext: demur suite report {chosen.name} {' '.join(shown)} --items {args.items} -o report.html\n"
     )
-    args.paths, args.models = folders, []
-    return _tell(chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders))
+    args.models = []
+    return _print_scores(chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders))
 
 
 def _fill_score(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
@@ -204,44 +206,30 @@ def _option(parser: argparse.ArgumentParser, option: Any) -> None:
 
 
 def _score(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
-    loaded, outputs = _loaded(chosen, args)
-    return _tell(chosen, args, loaded, outputs)
+    found = _opened(chosen, args)
+    return _print_scores(chosen, args, found.loaded, found.outputs)
 
 
-def _loaded(chosen: Suite[Any, Any], args: argparse.Namespace) -> Any:
+def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> Scored:
     from demur.cli._shown import harmless
-    from demur.errors import UsageError
-    from demur.suites.base import changed_since, items_of_runs, read_outputs
+    from demur.suites.outputs import open_outputs
 
-    items = args.items or items_of_runs(args.paths)
-    if items is None:  # the files hold items and outputs together
-        args.items, *more = args.paths
-        loaded = chosen.open(args.items, skip_bad=args.skip_bad)
-        outputs = dict(loaded.outputs)
-        for path in more:
-            for model, said in chosen.open(path, skip_bad=args.skip_bad).outputs.items():
-                if outputs.setdefault(model, said) != said:
-                    raise UsageError(
-                        f"an earlier file holds outputs of {model!r} too",
-                        item=str(path),
-                        cure="put parts of one set into one folder and give that; score repeats one by one",
-                    )
-        return loaded, outputs
-    args.items = items
-    loaded = chosen.open(items, skip_bad=args.skip_bad)
-    for line in changed_since(chosen, loaded.items, args.paths):
-        sys.stderr.write(harmless(f"note: {line}\n"))
-    return loaded, read_outputs(args.paths, skip_bad=args.skip_bad)
+    found = open_outputs(chosen, args.paths, args.items, skip_bad=args.skip_bad)
+    sys.stderr.write(harmless("".join(f"note: {line}\n" for line in found.changed)))
+    return found
 
 
-def _tell(chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Any, outputs: Any) -> int:
+def _given(chosen: Suite[Any, Any], args: argparse.Namespace) -> dict[str, Any]:
+    return {option.name: getattr(args, option.name) for option in chosen.options}
+
+
+def _print_scores(chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Any, outputs: Any) -> int:
     from demur.cli._shown import harmless
 
-    given = {o.name: getattr(args, o.name) for o in chosen.options}
-    scores = chosen.scores(loaded.items, outputs, models=args.models, skip_bad=args.skip_bad, **given)
+    scores = chosen.scores(loaded.items, outputs, models=args.models, skip_bad=args.skip_bad, **_given(chosen, args))
     tables = chosen.tables(scores, loaded.items)
     if args.json:
-        sys.stdout.write(json.dumps({t.name: _rows(t) for t in tables}, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps({t.name: t.records() for t in tables}, indent=1, ensure_ascii=False) + "\n")
         return 0
     _print(tables, args)
     for note, n in loaded.notes.items():
@@ -249,19 +237,6 @@ def _tell(chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Any, output
     if loaded.skipped:
         sys.stderr.write(f"note: bad items left out: {loaded.skipped}\n")
     return 0
-
-
-def _rows(table: Table) -> list[dict[str, Any]]:
-    from demur.records import Measure
-
-    names = [" ".join(filter(None, (c.group, c.title))) for c in table.columns]
-    return [
-        {
-            n: cell.model_dump(mode="json") if isinstance(cell, Measure) else cell
-            for n, cell in zip(names, row, strict=True)
-        }
-        for row in table.rows
-    ]
 
 
 def _fill_report(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
@@ -274,9 +249,10 @@ def _fill_report(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> No
 
 
 def _report(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
-    _, outputs = _loaded(chosen, args)
-    given = {o.name: getattr(args, o.name) for o in chosen.options}
-    sys.stdout.write(f"{chosen.report(args.items, outputs, args.out, skip_bad=args.skip_bad, **given)}\n")
+    found = _opened(chosen, args)
+    sys.stdout.write(
+        f"{chosen.report(found.items, found.outputs, args.out, skip_bad=args.skip_bad, **_given(chosen, args))}\n"
+    )
     return 0
 
 
@@ -284,7 +260,7 @@ JOBS: dict[str, tuple[str, Configure, Callable[[Any, argparse.Namespace], int]]]
     "show": ("what it measures, its options, its prompt", lambda parser, chosen: None, _show),
     "build": ("make a set of items", _fill_build, _build),
     "check": ("read items, name every bad one, describe the set", _fill_check, _check),
-    "run": ("ask systems, then score what they said", _fill_run, _run),
+    "run": ("ask systems, then score their answers", _fill_run, _run),
     "score": ("score outputs, of a run or made elsewhere", _fill_score, _score),
-    "report": ("one HTML page: tables, and every item with what was said", _fill_report, _report),
+    "report": ("one HTML page: tables, and every item with its answers", _fill_report, _report),
 }

@@ -24,20 +24,32 @@ own measure, and in 96 to 100 with evenly spaced gates of one kind.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from demur.curation.gate import Label, Parametric, unknown_without_evidence
-from demur.errors import UsageError
-from demur.records import Record
+from demur.core.errors import UsageError
+from demur.core.progress import QUIET, Progress
+from demur.core.records import Record
+from demur.core.stats import wilson
+from demur.core.store import Problems, locked, read_records, write_json, write_records
+from demur.curation.context import ask_gates, gates_of, open_context, set_aside
+from demur.curation.decisions import FILE as DECISIONS
+from demur.curation.decisions import DecisionLine
+from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
+from demur.curation.gates.one_factor import probits, taken_by, together_that_leaves
+from demur.curation.gates.rules import Label, Parametric, unknown_without_evidence
+from demur.curation.gates.runner import last_answers
+from demur.curation.made_by import same_recipe
+from demur.curation.recipe import BuildRecipe
+from demur.indexing.encoders import Encoder
+from demur.models.run import run_sync
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from demur.models import Budget
 
 Table = Mapping[str, Mapping[str, Label]]
 """Sample -> gate or monitor -> label without evidence."""
@@ -138,7 +150,7 @@ def weakest_first(table: Table, gates: Sequence[str]) -> tuple[str, ...]:
 
 def answering(table: Table, gates: Sequence[str], rule: Parametric = "not_correct") -> tuple[str, ...]:
     """The gates that have answered something, right or wrong; by the literal rule declining decides, too."""
-    answers = {Label.CORRECT, Label.INCORRECT} | ({Label.DEFLECTED} if rule == "literal" else set())
+    answers = {Label.CORRECT, Label.INCORRECT, Label.UNPROVEN} | ({Label.DEFLECTED} if rule == "literal" else set())
     return tuple(g for g in gates if any(row[g] in answers for row in table.values()))
 
 
@@ -156,7 +168,7 @@ def converge(
     order: Sequence[str] | None = None,
     rule: Parametric = "not_correct",
     threshold: float = 0.02,
-    draws: int = 1000,
+    resamples: int = 1000,
     seed: int = 0,
 ) -> Convergence:
     """Add gates one by one and see what is left.
@@ -170,7 +182,7 @@ def converge(
         order: in which gates are added; weakest first when None.
         rule: of Stage I.
         threshold: share of what is left, in [0, 1], below which a further gate changes nothing that matters.
-        draws: resamples for the intervals of the forecasts.
+        resamples: of the samples, for the intervals of the forecasts.
         seed: of the resamples.
 
     Raises:
@@ -210,7 +222,8 @@ def converge(
         gates=added, silent=tuple(g for g in added if g not in loud), pool=len(table), rounds=tuple(rounds),
         threshold=threshold, converged_after=_converged([r.changed for r in rounds], threshold, silent),
         kept_converged_after=_converged([r.kept_changed for r in rounds], threshold, silent),
-        survival=_survival(table, loud), forecasts=forecast(table, added, draws=draws, seed=seed), first_knew=counts,
+        survival=_survival(table, loud), first_knew=counts,
+        forecasts=forecast(table, added, resamples=resamples, seed=seed),
     )  # fmt: skip
 
 
@@ -223,7 +236,7 @@ def _rates(labels: Sequence[Label]) -> Rates:
 
     return Rates(
         accuracy=share(Label.CORRECT), deflection=share(Label.DEFLECTED), hallucination=share(Label.INCORRECT), n=n,
-        ungraded=labels.count(Label.UNGRADED), skipped=labels.count(Label.SKIPPED),
+        ungraded=labels.count(Label.UNGRADED) + labels.count(Label.UNPROVEN), skipped=labels.count(Label.SKIPPED),
     )  # fmt: skip
 
 
@@ -248,30 +261,23 @@ def _survival(table: Table, order: Sequence[str]) -> tuple[Survival, ...]:
     by_strength = weakest_first(table, order)
     for i, gate in enumerate(by_strength, 1):
         left = sum(all(row[g] is not Label.CORRECT for g in by_strength[:i]) for row in table.values())
-        low, high = _wilson(left, n)
+        low, high = (round(x, 6) for x in wilson(left, n) or (0.0, 1.0))
         out.append(
             Survival(gate=gate, strength=round(strength(table, gate), 6), left=round(left / n, 6), low=low, high=high)
         )
     return tuple(out)
 
 
-def _wilson(hits: int, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    share, z2 = hits / n, z * z
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return round(max(0.0, centre - half), 6), round(min(1.0, centre + half), 6)
-
-
 # --- what the next gate would take ---------------------------------------------------------------
 
 
-def forecast(table: Table, gates: Sequence[str], *, draws: int = 1000, seed: int = 0) -> tuple[Forecast, ...]:
+def forecast(table: Table, gates: Sequence[str], *, resamples: int = 1000, seed: int = 0) -> tuple[Forecast, ...]:
     """How many samples one more gate would take; empty with fewer than two gates that answered anything.
 
     Args:
         table: every label.
         gates: those there are; one that answered nothing (see `answering`) says nothing of the next.
-        draws: resamples.
+        resamples: of the samples, for the intervals.
         seed: of them.
     """
     import numpy as np
@@ -284,12 +290,12 @@ def forecast(table: Table, gates: Sequence[str], *, draws: int = 1000, seed: int
     n, m = knows.shape
     left = int((~knows.any(axis=1)).sum())
     alike = float((knows.sum(axis=1) == 1).sum() / m)
-    at = _probits(knows)
+    at = probits(knows)
     step = float((at[-1] - at[0]) / (m - 1))
-    ahead = _taken(at, at[-1] + step, _together(at, left / n))
+    ahead = taken_by(at, at[-1] + step, together_that_leaves(at, left / n))
     dice = np.random.default_rng(seed)
     many_alike, many_ahead = [], []
-    for _ in range(draws):
+    for _ in range(resamples):
         rows = knows[dice.integers(0, n, n)]
         some = np.sort(dice.integers(0, m, m))
         unique = rows.sum(axis=1) == 1
@@ -297,13 +303,13 @@ def forecast(table: Table, gates: Sequence[str], *, draws: int = 1000, seed: int
         # what a gate takes varies from gate to gate, and by chance: both are in the spread of a single future gate
         pick = alone[some].mean() + (alone[dice.integers(0, m)] - alone.mean())
         many_alike.append(max(0.0, float(pick)))
-        now = _probits(rows)
+        now = probits(rows)
         few = dice.choice(m, int(dice.integers(2, m + 1)), replace=False)
-        together = _together(now[few], float((~rows[:, few].any(axis=1)).mean()))
+        together = together_that_leaves(now[few], float((~rows[:, few].any(axis=1)).mean()))
         # the next gap after m - 1 gaps of a random (exponential) scatter, as wide as they leave it open
         gap = float(now.max() - now.min()) / (m - 1)
         ahead_by = gap * float(dice.exponential()) * (m - 1) / max(1e-3, float(dice.gamma(m - 1)))
-        share = _taken(now, now.max() + min(ahead_by, 4.0), together)
+        share = taken_by(now, now.max() + min(ahead_by, 4.0), together)
         many_ahead.append(float(dice.binomial(left, min(1.0, max(0.0, share)))))
     out = []
     for kind, taken, many, strong in (
@@ -319,52 +325,125 @@ def forecast(table: Table, gates: Sequence[str], *, draws: int = 1000, seed: int
     return tuple(out)
 
 
-# The one-factor probit: a gate is right about a question where hard + own < its probit; `hard` is the same for all
-# gates and has the share `together` of the variance.
+# --- of a build -----------------------------------------------------------------------------------
+
+FILE = "convergence.json"
+"""Beside ``release``: `demur report` draws Fig. 5 from it."""
 
 
-def _probits(knows: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """Strengths of gates in probits; half a sample added to both sides keeps them finite."""
-    import numpy as np
+class FirstKnew(Record):
+    """One line of ``first_knew.jsonl``."""
 
-    inverse = NormalDist().inv_cdf
-    return np.array([inverse((float(hits) + 0.5) / (len(knows) + 1)) for hits in knows.sum(axis=0)])
-
-
-def _normal(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Normal distribution function to 1e-7 (Abramowitz and Stegun 26.2.17)."""
-    import numpy as np
-
-    t = 1 / (1 + 0.2316419 * np.abs(x))
-    tail = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
-    tail = tail * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    found: npt.NDArray[np.float64] = np.where(x > 0, 1 - tail, tail)
-    return found
+    sample: str
+    gate: str
+    """The first to answer it without evidence, in the order of the rounds; "" where none does."""
 
 
-def _left(at: npt.NDArray[np.float64], together: float) -> float:
-    """Share of questions that no gate knows."""
-    import numpy as np
+def measure_convergence(
+    recipe: BuildRecipe,
+    out: Path,
+    *,
+    base: Path = Path(),
+    skip_bad: bool = False,
+    order: Sequence[str] | None = None,
+    threshold: float = 0.02,
+    steps: Progress = QUIET,
+    encoder: Encoder | None = None,
+    concurrency: int | None = None,
+    budget: Budget | None = None,
+    prices: Path | None = None,
+    fresh: bool = False,
+) -> Convergence:
+    """Write ``out/convergence.json`` and ``out/first_knew.jsonl``; verdicts of a build in ``out`` are used again.
 
-    hard = np.linspace(-5, 5, 81)
-    weight = np.exp(-hard * hard / 2)
-    own = math.sqrt(max(1e-6, 1 - together))
-    fails = 1 - _normal((at[None, :] - math.sqrt(together) * hard[:, None]) / own)
-    return float((fails.prod(axis=1) * weight).sum() / weight.sum())
+    Args:
+        recipe: the recipe; without ``monitors`` the gates are watched themselves.
+        out: a build folder, old or new.
+        base: folder that the recipe's relative paths start from.
+        skip_bad: leave bad records out.
+        order: in which gates are added; weakest first when None.
+        threshold: see `converge`.
+        steps: told what happens.
+        encoder: opened already; by the recipe's name when None.
+        concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
+        budget: stops it, resumable, before its money is passed; what builds spent on the same folder counts.
+        prices: price table that overlays the shipped one.
+        fresh: ask everything again, and pay for it again, as `demur.curation.build.curate` does.
+
+    Raises:
+        BudgetReached: the budget leaves no room for another call.
+        UsageError: ``order`` is not one of the gates, ``out`` was built by another recipe, or another build is at work
+            there.
+    """
+    same_recipe(recipe, out, base=base)
+
+    async def work() -> Convergence:
+        async with open_context(
+            recipe, out, base=base, skip_bad=skip_bad, steps=steps, encoder=encoder, concurrency=concurrency,
+            budget=budget, prices=prices,
+        ) as ctx:  # fmt: skip
+            steps.stage("ask everybody everything without evidence")
+            gates = [n for n, spec in recipe.specs().items() if Stage.PARAMETRIC in spec.stages]
+            watched = [m.name or m.system for m in recipe.monitors]
+            asked = [Gate(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
+            samples = {s.id: s for s in ctx.pool.samples}
+            states = {i: SampleState(asked, (), recipe.rules.rules(), exhaustive=True) for i in samples}
+            await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC}))
+            table = {
+                i: {g: label or Label.UNGRADED for g, label in state.of(Stage.PARAMETRIC).items()}
+                for i, state in sorted(states.items())
+            }
+            whole = _whole(recipe, out / "build", table)
+            found = converge(
+                table, gates, watched or gates, whole=whole, order=order, rule=recipe.rules.parametric,
+                threshold=threshold, seed=recipe.seed,
+            )  # fmt: skip
+            first = first_to_know(table, found.gates)
+            write_records(out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items()))
+            write_json(out / FILE, found.model_dump(mode="json") | {"name": recipe.name, "version": recipe.version})
+            return found
+
+    with locked(out / "build" / "lock", "building there"):
+        if fresh:
+            set_aside(out / "build")
+        return run_sync(work())
 
 
-def _together(at: npt.NDArray[np.float64], left: float) -> float:
-    """The correlation with which gates of these strengths leave that share."""
-    low, high = 0.0, 0.999
-    for _ in range(14):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _left(at, middle) < left else (low, middle)
-    return (low + high) / 2
+def _whole(
+    recipe: BuildRecipe, build: Path, table: Mapping[str, Mapping[str, Label]]
+) -> Callable[[Sequence[str]], list[str] | None]:
+    """Gates -> samples that a build with these alone (and those that are asked with evidence only) would keep.
 
+    Args:
+        recipe: the recipe.
+        build: its build folder; where what it decided is missing, or not all was asked, the answer is None.
+        table: labels without evidence.
+    """
+    labels: dict[str, dict[GateQuery, Label]] = {}
+    candidates: dict[str, list[str]] = {}
+    answers = last_answers(build / "journal.jsonl")
+    for decided in read_records(build / DECISIONS, DecisionLine, Problems()) if (build / DECISIONS).exists() else ():
+        mine = candidates[decided.sample] = [str(d["id"]) for d in decided.distractors]
+        known = {p: said.label for p, said in answers.get(decided.sample, {}).items()}
+        for gate in decided.skipped.get(Stage.SOLVABLE.value, ()):
+            known[GateQuery(gate, Stage.SOLVABLE)] = Label.SKIPPED
+        for d in decided.distractors:
+            known |= {GateQuery(gate, Stage.DISTRACTOR, str(d["id"])): Label.SKIPPED for gate in d["skipped"]}
+        labels[decided.sample] = {p: v for p, v in known.items() if p.stage is Stage.SOLVABLE or p.distractor in mine}
+    everyone = gates_of(recipe.specs())
 
-def _taken(at: npt.NDArray[np.float64], further: float, together: float) -> float:
-    """Share of what gates leave that a further one knows."""
-    import numpy as np
+    def kept(added: Sequence[str]) -> list[str] | None:
+        taking_part = [g for g in everyone if g.name in added or Stage.PARAMETRIC not in g.stages]
+        stay = []
+        for sample, by_gate in table.items():
+            without = {GateQuery(g, Stage.PARAMETRIC): label for g, label in by_gate.items()}
+            known = without | labels.get(sample, {})
+            state = SampleState(taking_part, candidates.get(sample, []), recipe.rules.rules(), labels=known)
+            decision = state.decision() if sample in candidates else None
+            if decision is None:
+                return None
+            if decision.kept:
+                stay.append(sample)
+        return stay
 
-    before = _left(at, together)
-    return 1 - _left(np.append(at, further), together) / before if before > 0 else 0.0
+    return kept

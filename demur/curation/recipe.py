@@ -20,13 +20,13 @@ from pydantic import (
     model_validator,
 )
 
-from demur.curation.funnel import Rules, Stage
-from demur.curation.gate import Parametric, Solvable
-from demur.curation.mining_options import MiningOptions, complaint
+from demur.core.errors import UsageError, did_you_mean
+from demur.core.records import Record
+from demur.core.store import parsed_yaml, read_text
+from demur.curation.gates.funnel import Rules, Stage
+from demur.curation.gates.rules import Parametric, Solvable
+from demur.curation.mining.options import MiningOptions, complaint
 from demur.curation.presets import PRESETS
-from demur.errors import UsageError, did_you_mean
-from demur.records import Record
-from demur.store import parsed_yaml, read_text
 
 CHUNK = r"^\d+:\d+$"
 SCHEMA = "recipe.schema.json"
@@ -104,7 +104,7 @@ class NamerSpec(Record):
 
 
 class RulesSpec(Record):
-    """What decides; see `demur.curation.gate`."""
+    """What decides; see `demur.curation.gates.rules`."""
 
     parametric: Parametric = "not_correct"
     """Stage I: ``not_correct`` keeps what no gate answers; ``literal`` what every gate answers wrongly (eq. 1)."""

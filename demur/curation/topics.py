@@ -2,35 +2,39 @@
 
 VLM-DeflectionBench, appendix C and Fig. 4, compares the distributions by eye; here each topic's retention has its
 interval and the whole comparison a test. Topics are the source's own (`Sample.topic`), or found in the questions: by
-k-means over sentence embeddings, or by BERTopic where it is installed; a model may name them from representative
-questions (`demur.pipeline.topics`).
+k-means over sentence embeddings, or by BERTopic where it is installed. They are called by the words that set them
+apart, or by a model that is shown ten representative questions of each with their query images.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.answers.text import plain
-from demur.errors import MissingExtra
-from demur.records import Record
-from demur.store import parsed_json
-from demur.vision_ops import ensure_torchvision
+from demur.core.errors import MissingExtra
+from demur.core.records import ImageRef, Record, Sample
+from demur.core.stats import wilson
+from demur.core.store import parsed_json
+from demur.core.text import plain
+from demur.core.vision_ops import ensure_torchvision
+from demur.curation.recipe import BuildRecipe
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from demur.scenarios.systems.model import ModelSystem
+
 REPRESENTATIVES = 10
 """Questions of a topic that its name is given from (appendix C)."""
 NAMING = "topic-name.v1.md"
 """In ``prompts``."""
-Z95 = 1.959963984540054
 _STOP = frozenset(
     re.findall(
         r"\w+",
@@ -84,13 +88,6 @@ class Drift(Record):
     draws: int
 
 
-def _wilson(hits: int, n: int) -> tuple[float, float]:
-    share, z2 = hits / n, Z95 * Z95
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0) -> Drift:
     """Compare the topics of a pool with those of the samples kept from it.
 
@@ -131,7 +128,7 @@ def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 
     reached = int((at_random >= chi_square - 1e-9).sum())
     rows = []
     for name in names:
-        low, high = _wilson(after[name], before[name])
+        low, high = wilson(after[name], before[name]) or (0.0, 1.0)
         rows.append(TopicRow(
             topic=name, before=before[name], after=after[name], retained=round(after[name] / before[name], 6),
             low=round(low, 6), high=round(high, 6),
@@ -287,3 +284,87 @@ def bertopics(questions: Sequence[str], vectors: npt.NDArray[np.float32], *, see
     labels, _ = model.fit_transform(list(questions), embeddings=vectors)
     names = {int(row.Topic): str(row.Name) for row in model.get_topic_info().itertuples()}
     return [names[int(label)] for label in labels]
+
+
+# --- the topics of a build ------------------------------------------------------------------------
+
+TRIES = 2
+"""Replies of a model that are looked at for one name; behind them the words stand."""
+
+
+async def drifts(
+    recipe: BuildRecipe,
+    samples: Sequence[Sample],
+    kept: Sequence[bool],
+    embed: Callable[[Sequence[str]], npt.NDArray[np.float32]],
+    namer: ModelSystem | None = None,
+) -> list[Drift]:
+    """The topics of a pool against those of the samples kept: the source's own, then those found in the questions.
+
+    Args:
+        recipe: says how topics are found.
+        samples: n, the pool.
+        kept: n, whether each stayed.
+        embed: embeds questions: (n, d) float32, rows of length 1; not called with ``topics: none``.
+        namer: names the topics found; None for their words.
+
+    Raises:
+        MissingExtra: BERTopic is wanted and not installed.
+        CallError: the namer cannot be reached at all.
+    """
+    found: list[Drift] = []
+    if any(s.topic for s in samples):
+        found.append(drift([s.topic or "(none)" for s in samples], kept, by="source", seed=recipe.seed))
+    if recipe.topics == "none":
+        return found
+    questions = [s.question for s in samples]
+    vectors = await asyncio.to_thread(embed, questions)
+    if recipe.topics == "bertopic":
+        topics = await asyncio.to_thread(bertopics, questions, vectors, seed=recipe.seed)
+        by = "bertopic"
+    else:
+        topics = await asyncio.to_thread(clusters, questions, vectors, seed=recipe.seed)
+        by = f"kmeans(k={len(set(topics))})"
+    if namer is None:
+        return [*found, drift(topics, kept, by=by, seed=recipe.seed)]
+    names = await name_topics(samples, topics, vectors, namer)
+    kinds = {topic: name for topic, name in names.items() if name is not None}
+    called = named(topics, kinds)
+    said = drift(called, kept, by=by, seed=recipe.seed)
+    about = {new: kinds[old].description for old, new in zip(topics, called, strict=True) if old in kinds}
+    rows = tuple(row.model_copy(update={"description": about.get(row.topic, "")}) for row in said.rows)
+    by_whom = {"named_by": namer.id, "unnamed": sum(name is None for name in names.values())}
+    return [*found, said.model_copy(update={"rows": rows, **by_whom})]
+
+
+async def name_topics(
+    samples: Sequence[Sample], topics: Sequence[str], vectors: npt.NDArray[np.float32], namer: ModelSystem
+) -> dict[str, TopicName | None]:
+    """Ask a model what each topic is about; replies are kept in its ledger.
+
+    Args:
+        samples: n.
+        topics: n, the topic of each.
+        vectors: (n, d) float32, the questions' embeddings, rows of length 1.
+        namer: asked; it is shown query images unless it takes none.
+
+    Returns:
+        Topic -> its name; None where the model gave none that can be read.
+    """
+    questions = [s.question for s in samples]
+
+    async def one(topic: str, places: Sequence[int]) -> tuple[str, TopicName | None]:
+        parts: list[str | ImageRef] = [f"{instruction()}\n\n"]
+        for number, at in enumerate(places, 1):
+            parts.append(f"{number}. {questions[at]}\n")
+            if namer.layout.images != "none":
+                parts += samples[at].images[:1]
+        for draw in range(TRIES):
+            reply = await namer.complete(parts, f"topic {topic}", draw)
+            name = None if reply.error else read_name(reply.text)
+            if name is not None:
+                return topic, name
+        return topic, None
+
+    shown: Mapping[str, Sequence[int]] = representatives(topics, questions, vectors)
+    return dict(await asyncio.gather(*(one(topic, places) for topic, places in shown.items())))

@@ -18,28 +18,24 @@ compiled kernel is used for large indexes.
 from __future__ import annotations
 
 import json
-import os
-import re
 import tempfile
-import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.answers.text import stream_safe
-from demur.errors import IndexFileError, UsageError
+from demur.core.errors import IndexFileError, UsageError
+from demur.core.memory import give_back
+from demur.core.store import storage_errors
+from demur.core.system import allocate
 from demur.indexing.exact import MARGIN, Found
-from demur.indexing.memory import give_back
-from demur.store import storage_errors
+from demur.indexing.lexical import first_among, words
 
 if TYPE_CHECKING:
     from demur.indexing.bm25_reference import RankBM25
@@ -49,34 +45,6 @@ NUMBA_FROM = 20_000
 """Passages from which compiling bm25s's kernel (seconds, once per process) is worth it."""
 SPOOL = 1 << 19
 """Postings sorted at once while building."""
-_PLAIN = re.compile(r"\w+", re.ASCII)
-
-
-def words(text: str) -> list[str]:
-    """Words of a text, in the form that is compared: NFKC, case folded; nothing is stemmed or stopped.
-
-    A word is a letter, digit or underscore and what follows of these and of combining marks, without which vowels of
-    Indic scripts and points of Arabic and Hebrew would cut words. The dot that folding leaves over the Turkish capital
-    i goes.
-
-    >>> words("The Eiffel Tower, 330\u00a0m; हिन्दी, İstanbul, Straße")
-    ['the', 'eiffel', 'tower', '330', 'm', 'हिन्दी', 'istanbul', 'strasse']
-    """
-    if text.isascii():
-        return _PLAIN.findall(text.lower())
-    folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold().replace("i\u0307", "i")
-    return _word().findall(unicodedata.normalize("NFKC", folded))
-
-
-@cache
-def _word() -> re.Pattern[str]:
-    r"""``\w`` followed by any number of ``\w`` and combining marks, for which `re` has no class.
-
-    The look ahead spares most words the search through all marks, which takes longer than all the rest.
-    """
-    planes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # those that hold marks
-    marks = "".join(chr(code) for code in planes if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(rf"\w+(?:(?=[^\0-\u02ff])[{marks}]+\w*)*")
 
 
 def idf_lucene(df: NDArray[np.float64], n: int) -> NDArray[np.float64]:
@@ -189,26 +157,8 @@ def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
         return np.zeros(0, dtype)
     made: NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
     with path.open("rb+") as handle:
-        os.posix_fallocate(handle.fileno(), 0, path.stat().st_size)
+        allocate(handle, path.stat().st_size, path.stat().st_size - made.nbytes)
     return made
-
-
-def first_among(
-    scores: Callable[[str], NDArray[np.floating[Any]]],
-    texts: Sequence[str],
-    candidates: Sequence[NDArray[np.int64]],
-    k: int,
-) -> Found:
-    """The first k for each query among its own candidate rows, of those that ``scores`` (n,) puts above 0."""
-    found = Found(np.full((len(texts), k), -np.inf, np.float32), np.full((len(texts), k), -1, np.int64))
-    for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
-        rows = np.unique(rows)
-        near = scores(text)[rows]
-        hit = near > 0
-        order = np.lexsort((rows[hit], -near[hit]))[:k]
-        found.scores[place, : len(order)] = near[hit][order]
-        found.rows[place, : len(order)] = rows[hit][order]
-    return found
 
 
 def _keep_compiled() -> None:
@@ -237,7 +187,9 @@ class BM25:
         with storage_errors(folder):
             try:
                 self._engine = bm25s.BM25.load(folder, mmap=True, load_vocab=True, backend=self._backend())
-            except (ValueError, KeyError, json.JSONDecodeError) as error:
+            except OSError:
+                raise
+            except Exception as error:  # damaged parameters reach functions of its own
                 raise IndexFileError(
                     f"not a BM25 index: {error}", item=str(folder), cure="build the index again"
                 ) from error
@@ -250,7 +202,7 @@ class BM25:
 
     @classmethod
     def open(cls, folder: Path, part: dict[str, Any]) -> BM25 | RankBM25:
-        """The door that `demur.plugins` finds."""
+        """The door that `demur.core.plugins` finds."""
         if part["method"] == "rank-bm25":
             from demur.indexing.bm25_reference import RankBM25
 
@@ -297,7 +249,7 @@ class BM25:
             found.rows[place, : len(order)] = near[hit][order]
         return found
 
-    def among(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
+    def search_subset(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
         """The first k for each query among its own candidate rows; those that share no word with it stay out."""
         return first_among(self.scores, texts, candidates, k)
 

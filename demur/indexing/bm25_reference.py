@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import IndexFileError, UsageError
-from demur.indexing.bm25 import first_among, words
+from demur.core.errors import IndexFileError, UsageError
+from demur.core.store import storage_errors
 from demur.indexing.exact import Found
-from demur.store import storage_errors
+from demur.indexing.lexical import first_among, words
 
 MOST = 200_000
 """Passages beyond which a query takes the better part of a second, and memory runs to gigabytes."""
@@ -95,8 +95,8 @@ class RankBM25:
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
         every = np.arange(self.count, dtype=np.int64)
-        return self.among(texts, [every] * len(texts), k)
+        return self.search_subset(texts, [every] * len(texts), k)
 
-    def among(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
+    def search_subset(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
         """The first k for each query among its own candidate rows; those that share no word with it stay out."""
         return first_among(self.scores, texts, candidates, k)

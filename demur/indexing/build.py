@@ -1,7 +1,7 @@
 """Documents to an index folder, whole or not at all.
 
     out/manifest.json          what is in it, by whom, and the size and hash of every file
-    out/documents/  out/pages/ `demur.documents.Documents`: every document; every page (id, title, summary)
+    out/documents/  out/pages/ `demur.core.docstore.Documents`: every document; every page (id, title, summary)
     out/page_of.npy            document row -> page row, -1 for one that is left out of every part
     out/page_ends.npy  out/page_documents.npy   page row -> its document rows
     out/parts/NAME/            one index each, with ``rows.npy``: row of the index -> row of documents or pages
@@ -30,20 +30,24 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from demur import __version__
-from demur.answers.text import plain
-from demur.errors import DataError, IndexFileError, StorageError, UsageError
-from demur.index_folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
+import numpy as np
+from numpy.typing import NDArray
+
+from demur.core.docstore import Documents
+from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
+from demur.core.memory import give_back
+from demur.core.records import Document, Drop
+from demur.core.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
+from demur.core.text import plain
+from demur.core.version import __version__
 from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.bm25_reference import build_rank_bm25
-from demur.indexing.encoders import Encoder
-from demur.indexing.here import Here
+from demur.indexing.encoders import Encoder, fingerprint_of
+from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.ivf import KINDS, Kind
-from demur.indexing.memory import give_back
+from demur.indexing.local import LocalEngine
 from demur.indexing.parts import DENSE_PARTS, Engine, build_dense, copy_vectors, keep_vectors, passage_text
-from demur.indexing.tables import Progress, Table, counting, read_documents, save, write_pages
-from demur.records import Document, Drop
-from demur.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
+from demur.indexing.tables import BLOCK, Progress, Table, numbers, read_documents, save, write_pages
 
 LINES = "documents/documents.jsonl"
 
@@ -91,8 +95,8 @@ def build_index(
         problems: bad rows that the reader of ``documents`` puts aside; settled together with those found here.
         progress: show bars on standard error, lines where that is no terminal; or a function called now and then with
             (what, done, in all or 0).
-        engine: where embedding and indexing are done; this machine when None (`demur.indexing.here.Here`), or a cluster
-            (`demur.indexing.cluster.RayEngine`).
+        engine: where embedding and indexing are done; this machine when None (`demur.indexing.local.LocalEngine`), or
+            a cluster (`demur.indexing.ray.RayEngine`).
         corpus: what the documents are called in errors.
         cut: how the documents were cut into passages (`demur.indexing.chunk.Chunker.told`), for the manifest.
         owner: for whom the index is made; "" is the user. One that is made for somebody is for that one to replace:
@@ -115,10 +119,10 @@ def build_index(
     encoders = {space: encoder for space in encoder.dims}
     if text_encoder is not None:
         encoders["text"] = text_encoder
-    makers = {space: [maker.name, maker.fingerprint()] for space, maker in encoders.items()}
+    makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}
     options = {"kind": kind, "lexical": lexical} | ({"queries": queries} if kind == "auto" else {})
     complaints = problems if problems is not None else Problems()
-    engine = engine or Here()
+    engine = engine or LocalEngine()
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
         _put_in_place(work, out)
@@ -148,19 +152,20 @@ def build_index(
             name, why = next(iter(wrong.items()))
             sys.stderr.write(plain(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again") + "\n")
             copy_vectors(out, work, encoders, wrong)
-        drops = [Drop(sample="", stage="read", reason=line) for line in complaints.told()]
+        drops = [Drop(sample="", stage="read", reason=line) for line in complaints.summary()]
         skipped = len(complaints) + len(table.bad)
         for row, reason in table.bad:
             complaints.add(table.shelf.id(row), reason)
             drops.append(Drop(sample="", evidence=table.shelf.id(row), stage="index", reason=reason))
         complaints.settle(skip_bad=skip_bad)
-        if not (len(table.texts) or len(table.images)):
-            why = "; ".join(complaints.told(3))
+        texts = table.rows("text", work / "texts.npy")
+        images = table.rows("image", work / "images.npy")
+        if not (len(texts) or len(images)):
+            why = "; ".join(complaints.summary(3))
             raise DataError(f"there are no documents to index{why and ': '}{why}", item=corpus, cure="check the corpus")
         pages = write_pages(work, table)
-        table = table._replace(page_keys=table.page_keys[:0].copy())
         give_back()
-        rows = {"texts": table.texts, "images": table.images, "pages": counting(len(pages), work)}
+        rows = {"texts": texts, "images": images, "pages": numbers(work / "every.npy", range(len(pages)))}
         parts: dict[str, Any] = {}
         left_out: set[str] = set()
         for part in DENSE_PARTS:
@@ -190,14 +195,16 @@ def build_index(
                     complaints.add(id, why)
                     left_out.add(id)
         complaints.settle(skip_bad=skip_bad)
-        if len(table.texts):
-            parts["lexical"] = _build_lexical(table, work / "parts" / "lexical", lexical)
+        if len(texts):
+            parts["lexical"] = _build_lexical(table.shelf, texts, work / "parts" / "lexical", lexical)
+        for name in ("texts.npy", "images.npy", "every.npy"):
+            (work / name).unlink()
         write_records(work / "skipped.jsonl", drops)
         counts = {
             "documents": len(table.shelf),
             "pages": len(pages),
-            "texts": len(table.texts),
-            "images": len(table.images),
+            "texts": len(texts),
+            "images": len(images),
             "skipped": skipped + len(left_out),
         }
         manifest = _manifest(work, inputs, encoders, counts, options, parts)
@@ -229,18 +236,20 @@ def _unlike(out: Path, content: str, table: Table, encoders: Mapping[str, Encode
         return next((f"{name}: {why}" for name, why in wrong.items()), "")
     for space, maker in sorted(encoders.items()):
         entry = theirs["encoders"].get(space)
-        if entry is None or entry["fingerprint"] != maker.fingerprint():
+        if entry is None or entry["fingerprint"] != fingerprint_of(maker):
             return f"its {space} vectors are by {entry['name'] if entry else 'nobody'}, not by {maker.name}"
     there = theirs["counts"]["documents"]
     return f"it is of other documents ({there:,}; the source gives {len(table.shelf):,}, cut as the recipe says)"
 
 
-def _build_lexical(table: Table, folder: Path, method: Method | Literal["rank-bm25"]) -> dict[str, Any]:
+def _build_lexical(
+    shelf: Documents, rows: NDArray[np.int64], folder: Path, method: Method | Literal["rank-bm25"]
+) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
-    fields = (table.shelf.raw(int(row)) for row in table.texts)
+    fields = (shelf.raw(row) for start in range(0, len(rows), BLOCK) for row in rows[start : start + BLOCK].tolist())
     texts = (passage_text(str(f["title"]), str(f["text"])) for f in fields)
     made = build_rank_bm25(texts, folder) if method == "rank-bm25" else build_bm25(texts, folder, method=method)
-    save(folder / "rows.npy", table.texts)
+    save(folder / "rows.npy", rows)
     return made | {"space": "", "over": "texts"}
 
 
@@ -263,7 +272,7 @@ def _manifest(
             space: {
                 "name": maker.name,
                 "note": maker.note,
-                "fingerprint": maker.fingerprint(),
+                "fingerprint": fingerprint_of(maker),
                 "similarity": maker.similarity,
                 "dims": maker.dims[space],
             }

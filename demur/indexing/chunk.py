@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from demur.errors import DataError, MissingExtra, UsageError
-from demur.lineage import chunk_id, document_of, page_of
-from demur.records import Document
+from demur.core.errors import DataError, MissingExtra, UsageError
+from demur.core.records import Document
+from demur.corpora.lineage import chunk_id, document_of, page_of
 
 Offsets = Callable[[Sequence[str]], list[list[tuple[int, int]]]]
 """Texts to the (start, end) character offsets of their tokens, ascending; special tokens left out."""
@@ -288,7 +288,7 @@ class Chunker:
     def documents(self, articles: Iterable[Document], *, batch: int = 64) -> Iterator[Document]:
         """The passages of articles as documents: ``<id>#<n>`` from 0, on the article's page, with its title.
 
-        Each names the article (`demur.lineage`), so that gold evidence is found by whatever was cut from it.
+        Each names the article (`demur.corpora.lineage`), so that gold evidence is found by whatever was cut from it.
         The first passage carries the article's attributes (its summary among them), so that the page is described once;
         an article's image becomes a document of its own, ``<id>#image``. Documents without text pass through, and those
         whose text is empty, so that they are named as they are where nothing is cut.

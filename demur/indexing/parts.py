@@ -21,18 +21,15 @@ from typing import Any, Literal, NamedTuple, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.documents import Documents
-from demur.errors import DataError, IndexFileError
+from demur.core.docstore import Documents
+from demur.core.errors import DataError, IndexFileError
+from demur.core.store import storage_errors
 from demur.indexing.choose import Choice, choose
-from demur.indexing.embed import Embedded, Item
-from demur.indexing.embed.run import LOCK
-from demur.indexing.encoders import Encoder
+from demur.indexing.embed import LOCK, Item
+from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.ivf import Kind
 from demur.indexing.tables import BLOCK, Progress, save, without
-from demur.store import storage_errors
-
-PQ_LEAST = 16
-"""Vectors that 4-bit product quantisation needs to be trained."""
+from demur.indexing.vectors import Embedded
 
 
 class Engine(Protocol):
@@ -157,7 +154,7 @@ def _made_by(folder: Path, encoder: Encoder) -> bool:
         with (folder / "shards.jsonl").open("rb") as ledger:
             plan = json.loads(ledger.readline())["plan"]
             return [plan[key] for key in ("encoder", "note", "fingerprint")] == [
-                encoder.name, encoder.note, encoder.fingerprint(),
+                encoder.name, encoder.note, fingerprint_of(encoder),
             ]  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -214,7 +211,7 @@ def build_dense(
     failed = list(made.errors())
     left_out = [row for id, _ in failed if (row := shelf.row(id)) is not None]
     if failed:
-        save(folder / "rows.npy", without(rows, left_out, folder))
+        without(rows, left_out, folder / "rows.npy")
     vectors: NDArray[np.float32] = made.vectors
     count, dims = vectors.shape
     largest = 0.0
@@ -237,8 +234,6 @@ def build_dense(
     chosen = choose(count, dims, queries=queries) if kind == "auto" else Choice(kind, "as asked")
     if not count:
         chosen = Choice("flat", "there is nothing to index")
-    elif chosen.kind == "ivf-pq" and count < PQ_LEAST:
-        chosen = Choice("flat", f"{count} vectors cannot train ivf-pq, which needs {PQ_LEAST}")
     entry |= chosen._asdict()
     if chosen.kind != "flat":
         entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")

@@ -1,24 +1,26 @@
 """Documents and their pages as tables on the disk, before anything is indexed; what `demur.indexing.build` begins with.
 
-Columns are mapped files; only what is being sorted is held.
+SQLite sorts (`demur.core.docstore`); rows are mapped ``.npy`` files.
 """
 
 from __future__ import annotations
 
-import sys
+import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from itertools import groupby, islice, repeat
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.documents import Column, Documents, DocumentsWriter, by_key, key_of
-from demur.indexing.embed.progress import Lines
-from demur.records import Document
-from demur.store import storage_errors
+from demur.core.docstore import Documents, DocumentsWriter
+from demur.core.progress import counting as shown
+from demur.core.records import Document
+from demur.core.store import storage_errors
 
 T = TypeVar("T")
 
@@ -29,57 +31,31 @@ BLOCK = 1 << 16
 
 
 class Table(NamedTuple):
-    """All documents on disk, and what each row is good for."""
+    """All documents on disk, and which rows are left out."""
 
     shelf: Documents
     sha256: str
-    texts: NDArray[np.int64]
-    """Rows with text to find."""
-    images: NDArray[np.int64]
-    """Rows with an image."""
-    page_keys: NDArray[np.uint64]
-    """Hash of the page of every row."""
     bad: list[tuple[int, str]]
     """Rows left out of every part, each with its reason."""
+
+    def rows(self, having: str, path: Path) -> NDArray[np.int64]:
+        """(n,) ascending rows that are good and have a ``text`` or an ``image``, written to a file and mapped."""
+        bad = {row for row, _ in self.bad}
+        found = self.shelf.select(f"SELECT row FROM documents WHERE {having} ORDER BY row")
+        return numbers(path, (row for (row,) in found if row not in bad))
 
 
 def read_documents(documents: Iterable[Document], folder: Path, progress: bool | Progress) -> Table:
     """Write the table of documents, read once and in order; bad ones keep their row and are named in ``bad``."""
-    empty = array("q")
-    with (
-        _counted(documents, "documents", progress) as counted,
-        DocumentsWriter(folder) as writer,
-        closing(Column(folder)) as texts,
-        closing(Column(folder)) as images,
-        closing(Column(folder, "Q")) as keys,
-    ):
+    with _counted(documents, "documents", progress) as counted, DocumentsWriter(folder) as writer:
         for document in counted:
-            row = writer.add(document)
-            keys.append(key_of(document.page or document.id))
-            if document.text is not None and document.text.strip():
-                texts.append(row)
-            elif document.image is None:
-                empty.append(row)
-            if document.image is not None:
-                images.append(row)
-        repeated = writer.close()
-        with_text, with_image, page_keys = texts.values(), images.values(), keys.values()
+            writer.add(document)
+        repeated = set(writer.close())
+    shelf = Documents(folder)
     bad = [(row, "the id repeats an earlier document's") for row in repeated]
-    bad += [(row, "the text is empty") for row in empty if row not in repeated]
-    with_text, with_image = (without(rows, repeated, folder) for rows in (with_text, with_image))
-    return Table(Documents(folder), writer.sha256, with_text, with_image, page_keys, sorted(bad))
-
-
-def without(rows: NDArray[np.int64], some: Sequence[int], folder: Path) -> NDArray[np.int64]:
-    """(n,) ascending rows without some of them, mapped."""
-    if not some:
-        return rows
-    dropped = np.array(sorted(some), np.int64)
-    with closing(Column(folder)) as kept:
-        for start in range(0, len(rows), BLOCK):
-            block = rows[start : start + BLOCK]
-            kept.extend(block[~np.isin(block, dropped)])
-        return kept.values()
+    empty = shelf.select("SELECT row FROM documents WHERE NOT text AND NOT image")
+    bad += [(row, "the text is empty") for (row,) in empty if row not in repeated]
+    return Table(shelf, writer.sha256, sorted(bad))
 
 
 @contextmanager
@@ -91,32 +67,14 @@ def _counted(documents: Iterable[Document], what: str, progress: bool | Progress
     if callable(progress):
         yield _told(documents, what, 0, progress)
         return
-    if not sys.stderr.isatty():
-        with Lines(f"reading {what}", None) as lines:
+    with shown(f"reading {what}") as count:
 
-            def log() -> Iterator[Document]:
-                for document in documents:
-                    yield document
-                    lines.advance(1, 0)
-
-            yield log()
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("reading {task.completed:,.0f} {task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=None)
-
-        def count() -> Iterator[Document]:
-            number = 0
-            for number, document in enumerate(documents, 1):  # told once more after the last
+        def each() -> Iterator[Document]:
+            for document in documents:
                 yield document
-                if number % 1000 == 0:
-                    bar.update(task, completed=number)
-            bar.update(task, completed=number)
+                count.advance()
 
-        yield count()
+        yield each()
 
 
 def _told(items: Iterable[T], what: str, total: int, tell: Progress) -> Iterator[T]:
@@ -136,103 +94,69 @@ def save(path: Path, values: NDArray[Any]) -> None:
         np.save(path, values)
 
 
+def numbers(path: Path, values: Iterable[int]) -> NDArray[np.int64]:
+    """(n,) whole numbers, written to a ``.npy`` file as they come, then mapped."""
+    values, count = iter(values), 0
+    head = "{{'descr': '<i8', 'fortran_order': False, 'shape': ({},), }}"
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.write(bytes(128))
+            while block := array("q", islice(values, BLOCK)):
+                file.write(block)
+                count += len(block)
+            file.seek(0)
+            file.write(
+                b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + head.format(count).ljust(117).encode() + b"\n"
+            )
+        made: NDArray[np.int64] = np.load(path, mmap_mode="r+" if count else None)  # nothing cannot be mapped
+        return made
+
+
+def without(rows: NDArray[np.int64], some: Sequence[int], path: Path) -> NDArray[np.int64]:
+    """(n,) ascending rows without some of them, written to a file and mapped."""
+    dropped = np.array(sorted(some), np.int64)
+    blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
+    return numbers(path, (row for block in blocks for row in block[~np.isin(block, dropped)].tolist()))
+
+
 def write_pages(work: Path, table: Table) -> Documents:
     """Write the table of pages, in the order of their first documents, and which documents lie on each.
 
     Documents that are left out of every part lie on no page (-1).
     """
-    folder = work / "documents"
-    every = counting(len(table.page_keys), folder)
-    kept = without(every, [row for row, _ in table.bad], folder)
-    page_of, ends = pages_of(_taken(table.page_keys, kept, folder), folder)
-    order = _taken(kept, by_page(page_of, ends, folder), folder)
-    whole = _filled(len(every), -1, folder)
-    for start in range(0, len(kept), BLOCK):
-        whole[kept[start : start + BLOCK]] = page_of[start : start + BLOCK]
-    start = 0
+    ends = array("q")
+    bad = json.dumps([row for row, _ in table.bad])
+
     with DocumentsWriter(work / "pages") as writer:
-        for at in range(0, len(ends), BLOCK):
-            for end in ends[at : at + BLOCK].tolist():
-                writer.add(_page(table.shelf, order[start:end]))
-                start = end
+
+        def by_page() -> Iterator[int]:
+            for _, group in groupby(table.shelf.select(_BY_PAGE, bad), itemgetter(0)):
+                rows = [row for _, row in group]
+                writer.add(_page(table.shelf, rows))
+                ends.append((ends[-1] if ends else 0) + len(rows))
+                yield from rows
+
+        order = numbers(work / "page_documents.npy", by_page())
         writer.close()
-    save(work / "page_of.npy", whole)
-    save(work / "page_ends.npy", ends)
-    save(work / "page_documents.npy", order)
+    last = numbers(work / "page_ends.npy", ends)
+    page_of = numbers(work / "page_of.npy", repeat(-1, len(table.shelf)))
+    for start in range(0, len(order), BLOCK):
+        rows = order[start : start + BLOCK]
+        page_of[rows] = np.searchsorted(last, np.arange(start, start + len(rows)), side="right")
     return Documents(work / "pages")
 
 
-def pages_of(keys: NDArray[np.uint64], folder: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(n,) the page of each row, and (pages,) where each page ends when rows lie page by page; both mapped.
-
-    Pages are numbered in the order of their first rows.
-    """
-    page_of = _filled(len(keys), 0, folder)
-    for rows in by_key(keys):  # first: the first row of the same page
-        new = np.flatnonzero(np.append(True, keys[rows[1:]] != keys[rows[:-1]])) if len(rows) else rows
-        page_of[rows] = np.repeat(rows[new], np.diff(np.append(new, len(rows))))
-    pages = 0
-    with closing(Column(folder)) as number:
-        for start in range(0, len(keys), BLOCK):
-            block = page_of[start : start + BLOCK]
-            new = block == np.arange(start, start + len(block))
-            number.extend(pages + np.cumsum(new) - 1)
-            pages += int(new.sum())
-        numbers = number.values()
-    ends = _filled(pages, 0, folder)
-    for start in range(0, len(keys), BLOCK):
-        block = numbers[page_of[start : start + BLOCK]]
-        page_of[start : start + BLOCK] = block
-        np.add.at(ends, block, 1)
-    total = 0
-    for start in range(0, pages, BLOCK):
-        ends[start : start + BLOCK] = total + np.cumsum(ends[start : start + BLOCK])
-        total = int(ends[min(start + BLOCK, pages) - 1])
-    return page_of, ends
+_BY_PAGE = """
+SELECT min(row) OVER (PARTITION BY page) AS first, row FROM documents
+WHERE row NOT IN (SELECT value FROM json_each(?)) ORDER BY first, row
+"""
+"""(first row of its page, row) of every document that is good, page by page."""
 
 
-def by_page(page_of: NDArray[np.int64], ends: NDArray[np.int64], folder: Path) -> NDArray[np.int64]:
-    """(n,) all rows, page by page, ascending within one; mapped."""
-    order, free = _filled(len(page_of), 0, folder), _filled(len(ends), 0, folder)
-    for start in range(1, len(ends), BLOCK):
-        free[start : start + BLOCK] = ends[start - 1 : start - 1 + len(free[start : start + BLOCK])]
-    for start in range(0, len(page_of), BLOCK):
-        pages = page_of[start : start + BLOCK]
-        rows = np.argsort(pages, kind="stable")
-        found, first, count = np.unique(pages[rows], return_index=True, return_counts=True)
-        place = np.arange(len(rows)) - np.repeat(first, count)  # the how-manyth of its page in this block
-        order[np.repeat(free[found], count) + place] = start + rows
-        free[found] += count
-    return order
-
-
-def counting(count: int, folder: Path) -> NDArray[np.int64]:
-    """(n,) 0, 1, 2 ..., mapped."""
-    with closing(Column(folder)) as column:
-        for start in range(0, count, BLOCK):
-            column.extend(np.arange(start, min(start + BLOCK, count)))
-        return column.values()
-
-
-def _filled(count: int, number: int, folder: Path) -> NDArray[np.int64]:
-    """(n,) the same number, mapped."""
-    with closing(Column(folder)) as column:
-        for start in range(0, count, BLOCK):
-            column.extend(np.full(min(BLOCK, count - start), number, np.int64))
-        return column.values()
-
-
-def _taken(values: NDArray[Any], rows: NDArray[np.int64], folder: Path) -> NDArray[Any]:
-    """(n,) the values in these rows, mapped; 64-bit integers."""
-    with closing(Column(folder, "Q" if values.dtype == np.uint64 else "q")) as column:
-        for start in range(0, len(rows), BLOCK):
-            column.extend(values[rows[start : start + BLOCK]])
-        return column.values()
-
-
-def _page(shelf: Documents, rows: NDArray[np.int64]) -> Document:
+def _page(shelf: Documents, rows: Sequence[int]) -> Document:
     id = title = summary = lead = first = ""
-    for row in rows.tolist():
+    for row in rows:
         fields = shelf.raw(row)
         attributes: Any = fields["attributes"]
         id = id or str(fields["page"] or fields["id"])

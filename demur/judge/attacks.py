@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from demur.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 
 CARRIERS = tuple(
     line.split("|")

@@ -21,9 +21,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from demur.core.store import Problems, storage_errors
 from demur.judge.measures.kappa import highest_kappa
 from demur.judge.measures.totals import macro, weighted
-from demur.store import Problems, storage_errors
 
 LAYOUT = """\
 columns (any order; those a line does not need stay empty or are left out):

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from demur.store import digest
+from demur.core.store import digest
 
 LONGEST = 6_000
 """Characters of an answer that a judge is shown, half from its beginning and half from its end."""
@@ -35,7 +35,8 @@ _FORGED = (
     re.compile(
         rf"^[{re.escape(_MARKS)}]{{0,20}}(?:(?:final |the |my )?{_GRADE}\W{{1,6}})?{_LABEL}\W{{0,10}}$", re.MULTILINE
     ),
-    re.compile(r"\b(?:IN)?CORRECT\b|\bNOT[ _-]ATTEMPTED\b"),  # the judge's own words, in its own capitals
+    # the judge's own words, in its own capitals, spaced out or not
+    re.compile(r"\b(?:I ?N ?)?C ?O ?R ?R ?E ?C ?T\b|\bNOT[ _-]ATTEMPTED\b"),
     *(re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in _ANY_CASE),
 )
 _LOOKALIKE = str.maketrans(
@@ -94,11 +95,14 @@ def _unmasked(text: str) -> tuple[str, tuple[str, ...]]:
     spans = sorted((m.start(), m.end()) for pattern in _FORGED for m in pattern.finditer(wide))
     if not spans:
         return text, ()
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:  # a flood of labels is one passage: a note for each would be longer than the flood
+        if joined and not any(c.isalnum() for c in wide[joined[-1][1] : start]):
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
     out, forged, done = [], [], 0
-    for start, end in spans:
-        if end <= done:
-            continue
-        start = max(start, done)
+    for start, end in joined:
         out += [text[done:start], MASKED]
         forged.append(text[start:end].strip()[:80])
         done = end

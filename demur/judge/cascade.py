@@ -1,20 +1,19 @@
 """Rules where they can prove, a model for the rest: ``--judge cascade:openai/gpt-4o``.
 
-On answers of real systems some six in ten are settled by rules, which are right in 98 of 100 of them, and cost nothing.
-A
-random share of those is put to the model too, so that the agreement of both is measured on every run.
+On answers of real systems some two in three are settled by rules, which are right in 98 of 100 of them, and cost
+nothing. A random share of those is put to the model too, so that the agreement of both is measured on every run.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from demur.judge.certainty import certain
-from demur.judge.kit import JudgeKit
+from demur.core.records import AnswerSpec, Ask, Response, Status, Verdict
+from demur.core.stats import wilson
+from demur.core.store import seed_of
+from demur.judge.base import JudgeContext
 from demur.judge.model import ModelJudge, no_answer
-from demur.judge.rules import RuleJudge, visible
-from demur.records import AnswerSpec, Ask, Response, Status, Verdict
-from demur.store import seed_of
+from demur.judge.rules import RuleJudge
 
 SHARE = 0.05
 """Of what rules settle, the share that the model is asked about too."""
@@ -25,7 +24,7 @@ class Cascade:
 
     Args:
         argument: a model string; ``MODEL,share=0.1`` checks another share of what rules settle.
-        kit: ledger, budget, prices.
+        context: ledger, budget, prices.
 
     Attributes:
         counts: ``rules`` settled, ``model`` asked, ``both``, ``agreed``.
@@ -33,10 +32,10 @@ class Cascade:
 
     asks_models = True
 
-    def __init__(self, argument: str, kit: JudgeKit | None = None) -> None:
+    def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
         text, comma, share = argument.rpartition(",share=")
         self.share = float(share) if comma else SHARE
-        self.model = ModelJudge(text if comma else argument, kit)
+        self.model = ModelJudge(text if comma else argument, context)
         self.rules = RuleJudge()
         self.id = f"cascade:{self.model.model}"
         self.counts: Counter[str] = Counter()
@@ -46,7 +45,7 @@ class Cascade:
         if no_answer(response):  # nothing is sent
             return self._as(await self.model.grade(ask, response, answers), "")
         first = self.rules.grade(ask, response, answers)
-        if not certain(ask, visible(response.text), answers, first):
+        if first.status is Status.UNGRADED:
             self.counts["model"] += 1
             return self._as(await self.model.grade(ask, response, answers), "model")
         self.counts["rules"] += 1
@@ -62,14 +61,24 @@ class Cascade:
         return verdict.model_copy(update={"judge": self.id, "reason": reason})
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What it saved, and how far both agree, in one line; "" before the first verdict."""
         c = self.counts
         if not c["rules"] + c["model"]:
             return ""
-        line = f"{self.id}: rules settled {c['rules']:,}, the model was asked about {c['model']:,}"
+        answers = c["rules"] + c["model"]
+        saved = c["rules"] - c["both"]
+        line = (
+            f"{self.id}: rules settled {c['rules']:,} of {answers:,}, the model was asked about {c['model']:,}; "
+            f"{saved:,} calls saved ({saved / answers:.0%})"
+        )
         if c["both"]:
-            line += f"; on {c['both']:,} of the former the model was asked too, and agreed on {c['agreed']:,}"
+            low, high = wilson(c["agreed"], c["both"]) or (0.0, 1.0)
+            share = c["agreed"] / c["both"]
+            line += (
+                f"; on {c['both']:,} of what rules settled the model was asked too, and agreed on {c['agreed']:,} "
+                f"({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
+            )
         return line
 
     async def close(self) -> None:

@@ -1,21 +1,25 @@
-"""Which of the rules' verdicts are proofs, and which are guesses that a better judge should look at.
+"""What proves that an answer is wrong: a rival of the same kind, put in the place of the right answer.
 
-A right answer that is stated, not denied and without a rival is *certain*. A wrong one is certain only where a rival of
-the same kind was put in its place: another option, the opposite of yes or no, another date, another number in the same
-unit. That the accepted form is missing proves nothing: of such answers of real QA systems people call four in ten
-right. A deflection is certain where the speaker says that he cannot answer, and says little else.
+That the accepted form is missing proves nothing: of such answers of real QA systems people call four in ten right. A
+rival is another option, the opposite of yes or no, another date, another number in the same unit, another thing of a
+listed kind (``kinds.txt``), another person where the question asks who. `docs/judging.md` has how often each is right.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 
+from demur.answers import normalise
 from demur.answers.choices import right_labels, stated_options
 from demur.answers.dates import Date, dates, whole_date
 from demur.answers.match import holds
 from demur.answers.numbers import Quantity, in_unit, quantities, whole_quantity
-from demur.answers.yes_no import polarities, polarity
-from demur.records import AnswerSpec, Ask, Outcome, Status, Verdict
+from demur.answers.text import Word, readable, words
+from demur.answers.yes_no import polarity, side_of
+from demur.core.records import AnswerSpec
 
 SHORT = 60
 """Words of an answer in which a rival is looked for: longer ones hold many numbers that answer something else."""
@@ -30,77 +34,170 @@ _UNSURE = re.compile(
     re.IGNORECASE,
 )
 """What makes another figure no proof: it is not exact, or not read as it was meant."""
+_WHO = re.compile(r"\b(?:who|whose|whom)\b", re.IGNORECASE)
+_NO_NAME = frozenset({
+    "the", "of", "and", "in", "for", "at", "a", "an", "company", "band", "team", "university", "united", "inc",
+    "army", "party", "empire", "church", "group", "government", "association", "league", "club", "council",
+    "committee", "department", "ministry", "states", "city", "county", "street",
+})  # fmt: skip
 
-_SPEAKER = re.compile(
-    r"\b(?:i|we|i'm|sorry)\b|\b(?:can(?:no|')?t|cannot|could(?:n't| not)|unable|don't|do not|not possible|impossible)\b"
-    r"|\bno (?:idea|answer|information|way)\b|^(?:unknown|unanswerable|not (?:known|available|stated|given))\b",
-    re.IGNORECASE,
-)
 
+def rival(question: str, text: str, answers: AnswerSpec) -> tuple[str, str]:
+    """(kind, what) of a rival of the right answer that is stated in its place; empty texts without such a proof.
 
-def certain(ask: Ask, text: str, answers: AnswerSpec, verdict: Verdict) -> bool:
-    """Whether a verdict of the rules is a proof.
-
-    Args:
-        ask: what was asked.
-        text: the visible answer.
-        answers: what counts as right.
-        verdict: of the rules.
+    >>> rival("Who painted it?", "It was painted by Claude Monet.", AnswerSpec(accepted=(("Edgar Degas",),)))
+    ('other person', "says 'Claude Monet'")
     """
-    if verdict.status is Status.FAILED:
-        return True
-    if verdict.outcome is Outcome.CORRECT:
-        return True
-    if verdict.outcome is Outcome.DEFLECTED:
-        return _declines(text, answers, verdict.reason)
-    return verdict.outcome is Outcome.INCORRECT and bool(rival(ask.question, text, answers))
-
-
-def _declines(text: str, answers: AnswerSpec, reason: str) -> bool:
-    return bool(_SPEAKER.search(reason.partition(":")[2])) and len(text.split()) <= SHORT and not holds(answers, text)
-
-
-def rival(question: str, text: str, answers: AnswerSpec) -> str:
-    """What of the same kind as the answer is stated in its place; "" when there is no such proof."""
     if answers.kind == "choice" and answers.choices:
         stated = stated_options(answers, text)
         wrong = set(stated) - right_labels(answers)
-        return f"option {sorted(wrong)[0]}" if len(stated) == 1 and wrong else ""
+        return ("other option", f"option {sorted(wrong)[0]}") if len(stated) == 1 and wrong else ("", "")
     side = polarity(answers)
     if side:
-        said = polarities(text)
-        return f"says {said.copy().pop()}" if len(said) == 1 and side not in said else ""
-    if len(text.split()) > SHORT or _UNSURE.search(text):
-        return ""
+        said = side_of(text, question)
+        return ("opposite", f"says {said}") if said and said != side else ("", "")
+    if answers.kind == "box" or len(text.split()) > SHORT or holds(answers, text):
+        return "", ""
     forms = [form[0] for form in answers.accepted if len(form) == 1]
-    days = [d for form in forms if (d := whole_date(form)) is not None]
-    if days and len(days) == len(forms):
-        return _other_date(question, text, days)
-    numbers = [n for form in forms if (n := whole_quantity(form)) is not None]
-    if numbers and len(numbers) == len(forms):
-        return _other_number(question, text, [n for n, _ in numbers])
-    return ""
+    if not forms or len(forms) != len(answers.accepted):
+        return "", ""
+    for kind, found in (
+        ("other date", _other_date(question, text, forms)),
+        ("other number", _other_number(question, text, forms)),
+        ("other of a kind", _other_of_kind(question, text, forms)),
+        ("other person", _other_person(question, text, forms)),
+    ):
+        if found:
+            return kind, f"says {found}"
+    return "", ""
 
 
-def _other_date(question: str, text: str, right: list[Date]) -> str:
+def _other_date(question: str, text: str, forms: list[str]) -> str:
+    right = [d for form in forms if (d := whole_date(form)) is not None]
+    if _UNSURE.search(text) or not right or len(right) != len(forms):
+        return ""
     asked = {d[:3] for d in dates(question)}
     found = [d for d in dates(text) if d[:3] not in asked]
     years = {d.year for d in found}
-    if not found or len(years) > 1 or any(abs(d.year - r.year) < 2 for d in found for r in right):
-        return ""  # one year apart may be a season, a fiscal year, or another calendar
-    return f"says {min(years)}"
+    if not found or len(years) > 1 or any(_near(d, r) for d in found for r in right):
+        return ""
+    return str(min(years))
 
 
-def _other_number(question: str, text: str, right: list[Quantity]) -> str:
+def _near(said: Date, right: Date) -> bool:
+    return abs(said.year - right.year) < 2  # one year apart may be a season, a fiscal year, or another calendar
+
+
+def _other_number(question: str, text: str, forms: list[str]) -> str:
+    right = [n[0] for form in forms if (n := whole_quantity(form)) is not None]
+    if _UNSURE.search(text) or not right or len(right) != len(forms):
+        return ""
     asked = {q.low for q in quantities(question)}
     found = [q for q in quantities(text) if q.low not in asked]
-    if len(found) != 1:
+    if len(found) != 1 or any(_may_be(found[0], gold) for gold in right):
         return ""
-    [said] = found
-    for gold in right:
-        value = in_unit(said.low, said.unit, gold.unit) if said.unit != gold.unit else said.low
-        if value is None:
-            return ""
-        if abs(value - gold.low) <= CLOSE * max(abs(gold.low), abs(gold.high), 1e-12):
-            return ""
-    return f"says {said.low:g} {said.unit}".strip()
+    return f"{found[0].low:g} {found[0].unit}".strip()
+
+
+def _may_be(said: Quantity, gold: Quantity) -> bool:
+    value = in_unit(said.low, said.unit, gold.unit) if said.unit != gold.unit else said.low
+    return value is None or abs(value - gold.low) <= CLOSE * max(abs(gold.low), abs(gold.high), 1e-12)
+
+
+# --- things of a kind, persons --------------------------------------------------------------------
+
+
+@cache
+def _kinds() -> dict[str, tuple[str, str]]:
+    """Normalised name -> (kind, the thing)."""
+    found: dict[str, tuple[str, str]] = {}
+    for line in files(__package__).joinpath("kinds.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#") or ":" not in line:
+            continue
+        kind, _, things = line.partition(":")
+        for thing in things.split(","):
+            names = [normalise(name) for name in thing.split("=")]
+            for name in names:
+                found[f"{kind}|{name}"] = (kind, names[0])
+    return found
+
+
+@cache
+def _names_of(kind: str) -> tuple[re.Pattern[str], dict[str, str]]:
+    table = {key.partition("|")[2]: thing for key, (k, thing) in _kinds().items() if k == kind}
+    either = "|".join(re.escape(name) for name in sorted(table, key=len, reverse=True))
+    return re.compile(rf"(?<!\w)(?:{either})(?!\w)"), table
+
+
+def _things(kind: str, text: str) -> set[str]:
+    pattern, table = _names_of(kind)
+    return {table[name] for name in pattern.findall(normalise(text))}
+
+
+@cache
+def _kind_names() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(kind for kind, _ in _kinds().values()))
+
+
+def _other_of_kind(question: str, text: str, forms: list[str]) -> str:
+    """Another thing of the listed kind that the right answer is of; it is the only one of its kind in the answer."""
+    for kind in _kind_names():
+        _, table = _names_of(kind)
+        right = {table[name] for form in forms if (name := normalise(form)) in table}
+        if not right or not all(normalise(form) in table for form in forms):
+            continue
+        said = _things(kind, text)
+        if len(said) == 1 and not said & right and not said & _things(kind, question):
+            return repr(said.pop())
+    return ""
+
+
+def _other_person(question: str, text: str, forms: list[str]) -> str:
+    """Another person's full name, where the question asks who and the right answer is a name."""
+    if not _WHO.search(question) or not all(_is_name(form) for form in forms) or len(text.split()) > PERSON_WORDS:
+        return ""
+    asked = {w.norm for w in words(question)}
+    right = {w.norm for form in forms for w in words(form) if len(w.norm) > 2}
+    said = words(text)
+    if any(w.norm in right or any(_alike(w.norm, r) for r in right) for w in said if w.norm not in asked):
+        return ""
+    named = [name for name in _full_names(text) if not {w.norm for w in name} & asked]
+    if len({name[-1].norm for name in named}) != 1:
+        return ""
+    return repr(" ".join(w.raw for w in named[0]))
+
+
+PERSON_WORDS = 40
+"""Words of an answer in which another person is a rival."""
+
+
+def _is_name(form: str) -> bool:
+    said = words(form)
+    return (
+        2 <= len(said) <= 4
+        and all(w.raw[:1].isupper() and not any(c.isdigit() for c in w.raw) for w in said)
+        and not any(w.norm in _NO_NAME for w in said)
+    )
+
+
+def _alike(a: str, b: str) -> bool:
+    """Whether two words may be spellings of one name: one begins like the other."""
+    return len(a) >= 4 and len(b) >= 4 and (a[:4] == b[:4] or a[-4:] == b[-4:])
+
+
+def _full_names(text: str) -> Iterator[tuple[Word, ...]]:
+    """Runs of two to four capitalised words with nothing but blanks between them."""
+    plain, run = readable(text), []  # type: tuple[str, list[Word]]
+    for word in (*words(text), None):
+        if (
+            word is not None
+            and word.raw[:1].isupper()
+            and word.raw.isalpha()
+            and word.norm not in _NO_NAME
+            and (not run or not plain[run[-1].end : word.start].strip(" ."))
+        ):
+            run.append(word)
+            continue
+        if 2 <= len(run) <= 4:
+            yield tuple(run)
+        run = [word] if word is not None and word.raw[:1].isupper() and word.raw.isalpha() else []

@@ -1,10 +1,13 @@
-"""Whether a reply declines to answer, by its wording (English).
+"""Whether a reply declines to answer, by its wording, in the languages of `demur.judge.languages`.
 
 A reply is read clause by clause. A clause may *decline* (the speaker cannot or will not answer), *blame* (the evidence
 does not say), *doubt* ("I'm not sure"), *offer* (a guess is coming: "it might be", "my best guess"), *describe* (what
 the evidence or the picture shows), or *assert*. What is quoted is not read: a sign that says "no data" declines
 nothing. Two rules follow from published mistakes (a phrase list fires inside real answers): a doubt followed by an
 answer is an answer, and a phrase counts only where the speaker, the question or the evidence is its subject.
+
+English has rules of its own here (``phrases.txt``); the others share one reader over a file of patterns each. A reply
+in none of them is read as no deflection, and ``known`` says so.
 
 How often this is right is measured, not claimed: ``python -m demur.judge.rules --score FILE``.
 """
@@ -18,6 +21,10 @@ from typing import NamedTuple
 
 from demur.answers import normalise
 from demur.answers.text import both_ends
+from demur.judge.languages import Language, bare, fold, language, spoken, wholes
+
+REFUSAL, LACK, ASKS_BACK = "refusal", "lack", "asks back"
+"""Kinds of deflection: will not, cannot tell, wants to be told more."""
 
 
 class Reading(NamedTuple):
@@ -25,6 +32,10 @@ class Reading(NamedTuple):
 
     deflects: bool
     cue: str
+    kind: str = ""
+    """Of a deflection: `REFUSAL`, `LACK` or `ASKS_BACK`."""
+    known: bool = True
+    """False where the reply is in no language that is read."""
 
 
 _WORDS = {
@@ -75,7 +86,7 @@ def _phrases() -> dict[str, list[str]]:
     return sections
 
 
-_SECTIONS = ("declines", "blames", "blames by pronoun", "doubts", "offers", "describes", "whole")
+_SECTIONS = ("refuses", "asks", "declines", "blames", "blames by pronoun", "doubts", "offers", "describes", "whole")
 
 
 @cache
@@ -156,6 +167,13 @@ _MORE = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)(?:final answer|short answer|answer)(?=(?P<sign>\W*+))", re.IGNORECASE)
+_CORRECTS = re.compile(
+    r"\b(?:before|until|till|after) (?:the )?(?:\d|(?:early|late|mid|end|middle)\b)|\bnaked eye\b"
+    r"|\boutside (?:the |of )?(?-i:[A-Z])|\bbut (?:in|at|on|as|by) |\bin (?:metres|meters|feet|inches|miles)\b"
+    r"|, (?:only|just) (?:an?|one|two|three|four|\d+) ",
+    re.IGNORECASE,
+)
+"""What makes a denial an answer."""
 _NEW_SENTENCE = re.compile(r"\n|[.!?]\s")
 
 
@@ -176,11 +194,87 @@ def read(text: str) -> Reading:
     False
     """
     text = both_ends(text).replace("\u2019", "'").replace("\u02bc", "'").strip()
+    if bare(fold(text[:_LONGEST])) in wholes():
+        return Reading(True, text[:_LONGEST], LACK)
+    codes = spoken(text)
+    found = Reading(False, "", known=bool(codes))
+    for code in codes:
+        reading = _read_english(text) if code == "en" else _read_in(language(code), text)
+        if reading.deflects:
+            return reading
+        found = found if found.cue else reading
+    return found
+
+
+def _read_english(text: str) -> Reading:
     marked = _marked(text)
     if marked:
         inner = _read(marked)
-        return inner if inner.deflects or len(marked.split()) <= 60 else Reading(False, "")
-    return _read(text)
+        return _named(inner) if inner.deflects or len(marked.split()) <= 60 else Reading(False, "")
+    return _named(_read(text))
+
+
+def _named(reading: Reading) -> Reading:
+    """A deflection with its kind."""
+    if not reading.deflects:
+        return reading
+    cue = reading.cue
+    if _pattern("refuses").search(cue):
+        return reading._replace(kind=REFUSAL)
+    return reading._replace(kind=ASKS_BACK if _pattern("asks").search(cue) else LACK)
+
+
+# --- other languages ------------------------------------------------------------------------------
+
+_STOP = re.compile(r"(?<=[.!?\u061f])[\"')\u00bb*]*\s+|[\u3002\uff01\uff1f\u0964;\n]")
+
+
+def _read_in(lang: Language, text: str) -> Reading:
+    """A reply in a language of patterns; the order of kinds within a clause and among clauses is that of English."""
+    standing = Reading(False, "")
+    answered = False
+    asks = ""
+    sections = lang.sections
+    sentences = [s for s in _STOP.split(fold(_QUOTED.sub(" _ ", text) if lang.code != "ja" else text)) if bare(s)]
+    if len(sentences) > _CLAUSES:
+        sentences = sentences[: _CLAUSES // 2] + sentences[-_CLAUSES // 2 :]
+    for sentence in sentences:
+        parts = lang.turn.split(sentence[:_LONGEST])
+        for place, clause in enumerate(parts):
+            if not bare(clause):
+                continue
+            turned = place > 0
+            cues = {name: found for name in _KINDS if (found := sections[name].search(clause))}
+            if sections["corrects"].search(clause):  # "not in Paris but in Rome": what is denied is no evidence
+                cues.pop("blames", None)
+                cues.pop("declines", None)
+            declines = next((name for name in ("refuses", "declines", "blames") if name in cues), "")
+            offer = cues.get("offers")
+            if offer and (not declines or offer.start() > cues[declines].end()):
+                standing, answered = Reading(False, offer.group().strip()), True
+            elif declines:
+                if declines == "blames" and "declines" in cues:
+                    declines = "declines"
+                more = sections["more"].search(clause)
+                if answered and not (turned and not more) and (more or declines == "blames"):
+                    continue
+                standing, answered = Reading(True, cues[declines].group().strip(), _KIND_OF[declines]), False
+            elif "asks" in cues:
+                asks = asks or cues["asks"].group().strip()
+            elif "doubts" in cues:
+                if not answered:
+                    standing = Reading(True, "doubt", LACK)
+            elif "describes" in cues:
+                continue
+            elif turned or not standing.deflects or standing.cue == "doubt":
+                standing, answered = Reading(False, ""), True
+    if asks and not standing.deflects and not answered:
+        return Reading(True, asks, ASKS_BACK)
+    return standing
+
+
+_KINDS = ("refuses", "declines", "blames", "asks", "doubts", "offers", "describes")
+_KIND_OF = {"refuses": REFUSAL, "declines": LACK, "blames": LACK}
 
 
 def _marked(text: str) -> str:
@@ -259,7 +353,14 @@ def _conceding(clause: str, turned: bool) -> list[tuple[str, bool]]:
 
 
 def _kind(clause: str, talks_of_evidence: bool) -> tuple[str, str]:
-    for kind, section in (("offer", "offers"), ("decline", "declines"), ("blame", "blames"), ("doubt", "doubts")):
+    for kind, section in (
+        ("offer", "offers"),
+        ("decline", "refuses"),
+        ("decline", "declines"),
+        ("decline", "asks"),
+        ("blame", "blames"),
+        ("doubt", "doubts"),
+    ):
         pattern = _pattern(section)
         found = pattern.search(clause)
         while (
@@ -270,6 +371,8 @@ def _kind(clause: str, talks_of_evidence: bool) -> tuple[str, str]:
         ):
             # "the dog in the picture cannot see": the evidence is where, not who
             found = pattern.search(clause, clause.find(" ", found.start()) + 1 or len(clause))
+        if found and kind == "blame" and _CORRECTS.search(clause, found.start()):
+            break  # "never mentioned before 1612"
         if found:
             return kind, found.group().strip()
     if talks_of_evidence and (found := _pattern("blames by pronoun").search(clause)):

@@ -17,16 +17,16 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from demur.answers import normalise
-from demur.errors import ItemError, PermanentError, TransientError, UsageError
+from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
+from demur.core.records import AnswerSpec, Ask, Message, Outcome, Request, Response, Status, TextPart, Verdict
+from demur.core.store import digest
+from demur.judge.base import JudgeContext
 from demur.judge.candidate import candidate
-from demur.judge.kit import JudgeKit
 from demur.judge.parse import WORDS, literal, parse
 from demur.judge.rules import visible
-from demur.records import AnswerSpec, Ask, Message, Outcome, Request, Response, Status, TextPart, Verdict
-from demur.store import digest
 
 if TYPE_CHECKING:
-    from demur.calls import Model
+    from demur.models import Model
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -43,8 +43,8 @@ class ModelJudge:
     """Grades by asking a model; every call is kept in the ledger and never paid twice.
 
     Args:
-        argument: a model string of `demur.calls`, or several of one model joined by commas.
-        kit: ledger, budget, prices.
+        argument: a model string of `demur.models`, or several of one model joined by commas.
+        context: ledger, budget, prices.
 
     Attributes:
         counts: what happened: graded, ungraded, ``forged`` answers, calls that failed.
@@ -53,10 +53,10 @@ class ModelJudge:
     asks_models = True
     prompt_name = "three-labels.v2.md"
 
-    def __init__(self, argument: str, kit: JudgeKit | None = None) -> None:
+    def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
         if not argument:
             raise UsageError("no model named", item="model:", cure="write --judge model:openai/gpt-4o")
-        from demur.calls import model_id, parse_model
+        from demur.models import model_id, parse_model
 
         self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
         for address in self.addresses:
@@ -66,13 +66,15 @@ class ModelJudge:
         self.prompt_sha256 = digest(self.prompt.encode())
         self.id = f"{self.kind}:{self.model}"
         self.counts: Counter[str] = Counter()
-        self._kit = kit or JudgeKit()
+        self._context = context or JudgeContext()
         self._opened: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
-        self._schema = self.kind == "model"
+        self._schema = self.has_schema
 
     kind = "model"
+    schema = SCHEMA
+    has_schema = True
 
     # --- one verdict -----------------------------------------------------------------------------
 
@@ -100,7 +102,11 @@ class ModelJudge:
         if outcome is None:
             return self._ungraded(ask, why + forged, reply)
         self.counts["graded"] += 1
-        return self._verdict(ask, Status.GRADED, outcome, why + forged, reply)
+        return self._verdict(ask, Status.GRADED, outcome, why + forged, reply, self.credit(reply.text))
+
+    def credit(self, reply: str) -> float | None:
+        """Partial credit of a reply, in [0, 1]; None of a judge that only labels."""
+        return None
 
     def read(self, reply: str) -> tuple[Outcome | None, str]:
         """(label, how it was read) of a reply; None where it states none, or more than one."""
@@ -117,7 +123,8 @@ class ModelJudge:
         model = await self._model()
         request = Request(
             model=self.model, messages=(Message(role="user", parts=(TextPart(text=text),)),), temperature=0.0,
-            max_tokens=MOST_TOKENS, item=ask.id, json_schema=SCHEMA if self._schema else None,
+            max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat,
+            json_schema=self.schema if self._schema else None,
         )  # fmt: skip
         try:
             return await model.complete(request)
@@ -130,11 +137,11 @@ class ModelJudge:
     async def _model(self) -> Model:
         async with self._opening:
             if self._opened is None:
-                from demur.calls import open_model
+                from demur.models import open_model
 
                 self._closing = open_model(
-                    self.addresses, ledger=self._kit.ledger, concurrency=self._kit.concurrency, budget=self._kit.budget,
-                    prices=self._kit.prices,
+                    self.addresses, ledger=self._context.ledger, concurrency=self._context.concurrency,
+                    budget=self._context.budget, prices=self._context.prices,
                 )  # fmt: skip
                 self._opened = await self._closing.__aenter__()
             return self._opened
@@ -151,10 +158,16 @@ class ModelJudge:
         return self._verdict(ask, Status.UNGRADED, None, why, reply)
 
     def _verdict(
-        self, ask: Ask, status: Status, outcome: Outcome | None, why: str, reply: Response | None = None
+        self,
+        ask: Ask,
+        status: Status,
+        outcome: Outcome | None,
+        why: str,
+        reply: Response | None = None,
+        credit: float | None = None,
     ) -> Verdict:
         return Verdict(
-            id=ask.id, status=status, outcome=outcome, reason=why[:300], judge=self.id, model=self.model,
+            id=ask.id, status=status, outcome=outcome, credit=credit, reason=why[:300], judge=self.id, model=self.model,
             prompt_sha256=self.prompt_sha256, raw="" if reply is None else reply.text[:2000],
         )  # fmt: skip
 
@@ -163,6 +176,7 @@ class PaperJudge(ModelJudge):
     """``paper:MODEL``: the published grader, faults and all. Its own failures become deflections: it says so."""
 
     kind = "paper"
+    has_schema = False
     prompt_name = "letters.v1.md"
 
     def read(self, reply: str) -> tuple[Outcome | None, str]:

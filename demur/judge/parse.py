@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from demur.records import Outcome, Status, Verdict
+from demur.core.records import Outcome, Status, Verdict
 
 LETTERS = {"A": Outcome.CORRECT, "B": Outcome.INCORRECT, "C": Outcome.DEFLECTED}
 WORDS = {"NOT_ATTEMPTED": Outcome.DEFLECTED, "INCORRECT": Outcome.INCORRECT, "CORRECT": Outcome.CORRECT}

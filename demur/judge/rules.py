@@ -1,12 +1,13 @@
-"""The rule judge: a verdict from the answer's wording alone, without a model.
+"""The rule judge: a verdict from the answer's wording alone, where the wording proves one.
 
-    failed      the reply is an error, empty, or malformed (nothing but unfinished hidden reasoning)
-    deflected   `demur.judge.deflection` reads it as declining
-    correct     `demur.answers.matches` finds an accepted form stated, not denied, without a rival
-    incorrect   something else is answered
-    ungraded    rules cannot say: a part of a name, a misspelling, a paraphrase of a sentence-long answer
+    failed      the reply is an error, empty, malformed (nothing but unfinished hidden reasoning), or starved of tokens
+    deflected   `demur.judge.deflection` reads it as declining, and no accepted form is stated
+    correct     `demur.answers.matches` finds an accepted form stated, not denied, without a rival; or `alike` does
+    incorrect   a rival of the same kind stands in its place (`demur.judge.certainty`)
+    ungraded    anything else: that no accepted form is stated proves nothing
 
-``python -m demur.judge.rules --score FILE`` measures how often the deflection rules are right on labelled answers.
+``rules?guess=yes`` calls incorrect what is only unproven. ``Verdict.kind`` says which rule; ``demur judge bench rules``
+measures how often each is right.
 """
 
 from __future__ import annotations
@@ -20,34 +21,50 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.answers import Match, matches, normalise
+from demur.answers.alike import alike
 from demur.answers.text import both_ends
-from demur.errors import UsageError
+from demur.answers.yes_no import polarity, side_of
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
+from demur.core.spec import Option, named
+from demur.core.store import Problems, read_jsonl
+from demur.judge.certainty import rival
 from demur.judge.deflection import read
-from demur.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
-from demur.store import Problems, read_jsonl
 
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 
 
+NEAR, OTHER, CONTESTED, FOREIGN = "near", "other", "contested", "language"
+"""Kinds of *ungraded*: nearly an accepted form; another answer, right or wrong; stated, and declined or with a rival
+beside it; in a language that is not read."""
+OPTIONS = {"guess": Option("yes: what is not proven counts as incorrect", ("yes", "no"))}
+
+
 class RuleJudge:
-    """Grades by rules; deterministic, offline, and silent where rules cannot tell.
+    """Grades by rules; deterministic, offline, and ungraded where rules have no proof.
 
     Args:
-        argument: must be empty; the rules have no settings.
+        argument: options: ``?guess=yes`` grades *incorrect* what is not proven, as earlier versions did.
 
-    >>> from demur.records import Scenario
+    >>> from demur.core.records import Scenario
     >>> ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="How long is it?")
     >>> judge = RuleJudge()
     >>> verdict = judge.grade(ask, Response(text="It is 5.73 km long."), AnswerSpec(accepted=(("5,730 m",),)))
-    >>> verdict.outcome.value, verdict.reason
-    ('correct', "states '5,730 m'")
+    >>> verdict.outcome.value, verdict.kind, verdict.reason
+    ('correct', 'stated', "states '5,730 m'")
     """
 
-    id = "rules"
+    version = "2"
+    """Of the rules: what an earlier version decided is not taken for a decision of this one."""
 
     def __init__(self, argument: str = "") -> None:
-        if argument:
-            raise UsageError(f"the judge 'rules' takes no argument, got {argument!r}", cure="write --judge rules")
+        given = named("rules", argument, OPTIONS)
+        if given.argument:
+            raise UsageError(
+                f"the judge 'rules' takes no argument, got {argument!r}", cure="write --judge rules or rules?guess=yes"
+            )
+        self.guesses = given.options.get("guess") == "yes"
+        self.id = "rules?guess=yes" if self.guesses else "rules"
 
     def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
         """One verdict, by the first rule that applies; never raises on what a system replied.
@@ -58,28 +75,60 @@ class RuleJudge:
             answers: what counts as correct.
 
         Returns:
-            Graded, or failed (no usable answer), or ungraded (rules cannot say), with the rule that fired as reason.
+            Graded where there is a proof, or failed (no usable answer), or ungraded; with the rule that fired as kind.
         """
+        status, outcome, kind, reason = self._decide(ask, response, answers)
+        if self.guesses and status is Status.UNGRADED and kind in (OTHER, FOREIGN):
+            status, outcome, reason = Status.GRADED, Outcome.INCORRECT, f"guess: {reason}"
+        return Verdict(id=ask.id, status=status, outcome=outcome, kind=kind, reason=reason[:300], judge=self.id)
 
-        def verdict(status: Status, outcome: Outcome | None, reason: str) -> Verdict:
-            return Verdict(id=ask.id, status=status, outcome=outcome, reason=reason[:300], judge=self.id)
-
+    def _decide(self, ask: Ask, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str, str]:
         if response.error:
-            return verdict(Status.FAILED, None, f"error: {response.error}")
+            return Status.FAILED, None, "error", f"error: {response.error}"
+        cut = response.finish_reason == "length"
         text = both_ends(visible(response.text))
         if not normalise(text):
-            return verdict(
-                Status.FAILED, None, "malformed: unfinished reasoning" if response.text.strip() else "empty answer"
-            )
+            if cut:
+                return Status.FAILED, None, "starved", "cut off at its limit of tokens before any answer"
+            if response.text.strip():
+                return Status.FAILED, None, "malformed", "malformed: unfinished reasoning, or no words"
+            return Status.FAILED, None, "empty", "empty answer"
+        if _echoes(text, ask.question):
+            return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         found = matches(answers, text, ask.question)
-        deflects = read(text)
-        if deflects.deflects and not (found.correct and _is_itself(found, text)):
-            return verdict(Status.GRADED, Outcome.DEFLECTED, f"declines: {deflects.cue!r}")
+        reading = read(text)
+        sided = polarity(answers) and side_of(text, ask.question)  # "There is no mug." answers a yes-or-no question
+        if reading.deflects and not sided:
+            if found.correct and _is_itself(found, text):
+                return Status.GRADED, Outcome.CORRECT, "stated", found.why
+            if found.correct:
+                return Status.UNGRADED, None, CONTESTED, f"{found.why}, and declines: {reading.cue!r}"
+            return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
         if found.correct:
-            return verdict(Status.GRADED, Outcome.CORRECT, found.why)
+            return Status.GRADED, Outcome.CORRECT, "stated", found.why
+        rule, _, why = alike(answers, text, ask.question)
+        if rule:
+            return Status.GRADED, Outcome.CORRECT, rule, why
+        if cut:
+            return Status.UNGRADED, None, "starved", f"cut off at its limit of tokens; {found.why}"
+        if found.form and found.why.startswith("denies"):
+            return Status.GRADED, Outcome.INCORRECT, "denied", found.why
+        if found.form:  # taken back, or with a rival beside it
+            return Status.UNGRADED, None, CONTESTED, found.why
         if not found.sure:
-            return verdict(Status.UNGRADED, None, found.why)
-        return verdict(Status.GRADED, Outcome.INCORRECT, found.why)
+            return Status.UNGRADED, None, NEAR, found.why
+        if not reading.known:
+            return Status.UNGRADED, None, FOREIGN, f"in a language that rules do not read; {found.why}"
+        kind, what = rival(ask.question, text, answers)
+        if kind:
+            return Status.GRADED, Outcome.INCORRECT, kind, f"{what}; {found.why}"
+        return Status.UNGRADED, None, OTHER, f"uncertain: {found.why}, which proves nothing"
+
+
+def _echoes(text: str, question: str) -> bool:
+    """Whether an answer is nothing but the question again."""
+    said = normalise(text)
+    return len(said.split()) >= 3 and said == normalise(question)
 
 
 def _is_itself(found: Match, text: str) -> bool:

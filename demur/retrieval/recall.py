@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import sqrt
 from typing import NamedTuple
 
-from demur.records import Measure
+from demur.core.records import Measure
+from demur.core.stats import wilson
 
-Z95 = 1.959963984540054
 DEPTHS = (1, 5, 10, 20)
 """At which recall is told."""
 
@@ -91,7 +90,7 @@ class Recall:
     def at(self, k: int) -> Measure:
         """Share of the questions with gold among the first k, with Wilson's 95 % interval."""
         hits = sum(n for rank, n in self._ranks.items() if rank <= k)
-        return _wilson(f"recall@{k}", hits, self._asked)
+        return _share(f"recall@{k}", hits, self._asked)
 
 
 def best_mode(
@@ -122,11 +121,6 @@ def best_mode(
     return Choice(source, table[0][0] if table else "", at, tuple(table), lacking=lacking)
 
 
-def _wilson(name: str, hits: int, n: int) -> Measure:
-    """A share with the interval of Wilson (JASA 1927) at 95 %."""
-    if not n:
-        return Measure(name=name, value=None, n=0, interval="wilson(0.95)")
-    p, z2 = hits / n, Z95**2
-    middle, half = (p + z2 / (2 * n)) / (1 + z2 / n), Z95 * sqrt(p * (1 - p) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    low, high = max(0.0, middle - half) if hits else 0.0, min(1.0, middle + half) if hits < n else 1.0
-    return Measure(name=name, value=p, n=n, low=low, high=high, interval="wilson(0.95)")
+def _share(name: str, hits: int, n: int) -> Measure:
+    low, high = wilson(hits, n) or (None, None)
+    return Measure(name=name, value=hits / n if n else None, n=n, low=low, high=high, interval="wilson(0.95)")

@@ -32,11 +32,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from demur import plugins
-from demur.documents import Documents
-from demur.errors import IndexFileError, UnknownPart, UsageError
-from demur.index_folder import checked_manifest
-from demur.records import Hit
+from demur.core import plugins
+from demur.core.docstore import Documents, mapped
+from demur.core.errors import IndexFileError, UnknownPart, UsageError
+from demur.core.records import Hit
+from demur.indexing.encoders import fingerprint_of
+from demur.indexing.folder import checked_manifest
 from demur.retrieval.fuse import DEPTH, reciprocal_ranks, reciprocal_scores
 
 if TYPE_CHECKING:
@@ -64,10 +65,10 @@ class QueryEncoder(Protocol):
 
 
 class Engine(Protocol):
-    """Where parts are searched; every engine finds the same hits (`demur.indexing.cluster.RayEngine`)."""
+    """Where parts are searched; every engine finds the same hits (`demur.indexing.ray.RayEngine`)."""
 
     def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
-        """What `demur.plugins` would open: something with ``search`` and ``among``."""
+        """What `demur.core.plugins` would open: something with ``search`` and ``search_subset``."""
         ...
 
 
@@ -195,7 +196,7 @@ class Searcher:
         text_encoder: the one that made its passages, where that is another.
         verify: check the SHA-256 of every file, not only its size.
         engine: where the parts are searched; this process when None.
-        prefix: before the ids of all that it tells of (`demur.documents.Documents`).
+        prefix: before the ids of all that it tells of (`demur.core.docstore.Documents`).
         stored: what ids in the folder begin with themselves.
 
     Raises:
@@ -222,11 +223,11 @@ class Searcher:
             self._encoders["text"] = text_encoder
         for space, entry in self.manifest["encoders"].items():
             given = self._encoders.get(space)
-            if given is None or given.fingerprint() != entry["fingerprint"]:
+            if given is None or fingerprint_of(given) != entry["fingerprint"]:
                 raise IndexFileError(
                     f"its {space} vectors were made by {entry['name']!r} ({entry['fingerprint'][:12]}), "
                     + (
-                        f"not by {given.name!r} ({given.fingerprint()[:12]})"
+                        f"not by {given.name!r} ({fingerprint_of(given)[:12]})"
                         if given
                         else "and no encoder for that space is given"
                     ),
@@ -237,9 +238,11 @@ class Searcher:
         """Every document, by id; what mining takes."""
         self.pages = Documents(folder / "pages", prefix=prefix, stored=stored)
         """Every page: its id, title and summary (as text)."""
-        self._page_of = np.load(folder / "page_of.npy", mmap_mode="r")
-        self._page_ends = np.load(folder / "page_ends.npy", mmap_mode="r")
-        self._page_documents = np.load(folder / "page_documents.npy", mmap_mode="r")
+        self._page_of = mapped(folder / "page_of.npy", below=len(self.pages), least=-1)
+        self._page_ends = mapped(folder / "page_ends.npy")
+        self._page_documents = mapped(folder / "page_documents.npy", below=len(self.documents))
+        if (len(self._page_of), len(self._page_ends)) != (len(self.documents), len(self.pages)):
+            raise IndexFileError("its tables do not fit together", item=str(folder), cure="build the index again")
         self._parts: dict[str, Any] = {}
         self._rows: dict[str, NDArray[np.int64]] = {}
         self.probes: dict[str, Probes] = {}
@@ -282,7 +285,7 @@ class Searcher:
     def tune(
         self, mode: str, blocks: Iterable[Sequence[Query]], k: int, *, recall: float = 0.99, asked: float = inf
     ) -> Probes:
-        """Search as many lists from now on as a recall needs (`demur.indexing.indexes.Dense.probes_for`).
+        """Search as many lists from now on as a recall needs (`demur.indexing.indexes.Dense.nprobe_for`).
 
         Args:
             mode: a simple one, whose part has inverted lists.
@@ -296,14 +299,14 @@ class Searcher:
         """
         way = WAYS[canonical_mode(mode)]
         part = self._part(way.part)
-        if way.part not in self.lists or not hasattr(part, "probes_for"):
+        if way.part not in self.lists or not hasattr(part, "nprobe_for"):
             raise UsageError(
                 f"{mode} searches no inverted lists that can be tuned", item=str(self.folder), cure="leave it as it is"
             )
         vectors = (self._asked(queries, way) for queries in blocks)
-        tuned = part.probes_for(vectors, k, recall=recall, asked=asked)
+        tuned = part.nprobe_for(vectors, k, recall=recall, asked=asked)
         told = {"recall": recall, "found": tuned.recall, "least": tuned.least, "questions": tuned.questions}
-        return self._probe(Probes(way.part, tuned.probes, self.lists[way.part], k, **told))
+        return self._probe(Probes(way.part, tuned.nprobe, self.lists[way.part], k, **told))
 
     def _probe(self, probes: Probes) -> Probes:
         self.probes[probes.part] = probes
@@ -345,9 +348,9 @@ class Searcher:
             UnknownPart: no such mode.
             UsageError: k is below 1, the index lacks that part, or a query lacks the text or image that the mode needs.
         """
-        return [list(line) for line in self.each(queries, mode, k, pages=pages)]
+        return [list(line) for line in self.iter_search(queries, mode, k, pages=pages)]
 
-    def each(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> Iterator[Sequence[Hit]]:
+    def iter_search(self, queries: Sequence[Query], mode: str, k: int, *, pages: int = 10) -> Iterator[Sequence[Hit]]:
         """As `search`; all are searched together and at once, but a hit is made when it is looked at."""
         mode = canonical_mode(mode)
         if k < 1:
@@ -404,7 +407,7 @@ class Searcher:
     ) -> dict[str, list[int | None]]:
         """The rank at which each query first finds what is wanted of it, in several modes; None where it is not found.
 
-        As by `each`, without making a hit of what is not wanted, and with each part searched once.
+        As by `iter_search`, without making a hit of what is not wanted, and with each part searched once.
 
         Args:
             queries: any number.
@@ -502,7 +505,7 @@ class Searcher:
             wanted = np.array(sorted({row for row in self.documents.rows(ids) if row is not None}), dtype=np.int64)
             at = _places(rows, wanted)
             places.append(at[at >= 0])
-        found = part.among(self._asked(queries, way), places, k)
+        found = part.search_subset(self._asked(queries, way), places, k)
         return [
             self._hits(
                 [
@@ -574,7 +577,9 @@ class Searcher:
         # not a matrix product: its bits may change with the number of rows
         return np.stack([np.add.reduce(own * one, axis=1) for one in own]) if len(own) else np.zeros((0, 0))
 
-    def widening(self, queries: Sequence[Query], mode: str, k: int, short: Callable[[int, list[str]], bool]) -> None:
+    def search_until(
+        self, queries: Sequence[Query], mode: str, k: int, short: Callable[[int, list[str]], bool]
+    ) -> None:
         """Search the first k, and four times as many for those queries that are short of something, until none is.
 
         Args:
@@ -606,7 +611,7 @@ class Searcher:
             found[n] = list(dict.fromkeys(own))[:pages]
             return len(found[n]) < pages
 
-        self.widening(queries, mode, pages, short)
+        self.search_until(queries, mode, pages, short)
         return found
 
     def _documents_of(self, page: int) -> NDArray[np.int64]:
@@ -630,7 +635,8 @@ class Searcher:
             else:
                 kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
                 self._parts[name] = kind.open(folder, entry)
-            self._rows[name] = np.load(folder / "rows.npy", mmap_mode="r")
+            over = self.pages if any(way == _Way(name, way.by, "pages") for way in WAYS.values()) else self.documents
+            self._rows[name] = mapped(folder / "rows.npy", below=len(over))
         return self._parts[name]
 
     def _complete(self, queries: Sequence[Query], way: _Way) -> None:

@@ -1,6 +1,7 @@
-"""Atlas, the sample corpus that is shipped inside the package, and the code that rebuilds it.
+"""Atlas, the sample corpus that is shipped inside the package, and the model server of the demo (`llm`).
 
-Real passages, flags, maps and photos with real questions, small enough for every demonstration and test.
+Real passages, flags, maps and photos with real questions, small enough for every demonstration and test. The code
+that made it is no part of the package: ``tools/atlas``.
 """
 
 from __future__ import annotations

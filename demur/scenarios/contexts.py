@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from demur.errors import UsageError
-from demur.records import ContextSet, Evidence, Modality, Sample, Scenario
-from demur.store import digest, seed_of
+from demur.core.errors import UsageError
+from demur.core.records import ContextSet, Evidence, Modality, Sample, Scenario
+from demur.core.store import digest, seed_of
 
 Pick = Literal["ranked", "random", "hardest"]
 Short = Literal["use_all", "exclude"]
@@ -23,6 +23,9 @@ Side = Literal["any", "text", "image", "both"]
 PICKS: tuple[Pick, ...] = ("ranked", "random", "hardest")
 SHORTS: tuple[Short, ...] = ("use_all", "exclude")
 SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
+WITHOUT_EVIDENCE = frozenset(Scenario) - {Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL}
+WHOLE = tuple(s.value for s in Scenario if not s.shows_evidence)
+"""Scenarios of a whole RAG system, its own retriever included."""
 _ORDER = re.compile(r"shuffled|gold-first|gold-last|gold@\d+")
 
 
@@ -49,8 +52,8 @@ class Recipe(NamedTuple):
 
     def __str__(self) -> str:
         """Canonical text; equal recipes have equal text."""
-        if self.scenario is Scenario.PARAMETRIC:
-            return "parametric"
+        if self.scenario in WITHOUT_EVIDENCE:
+            return self.scenario.value
         parts = []
         if self.scenario is not Scenario.ORACLE:
             parts += [f"k={self.k}", f"pick={self.pick}"]
@@ -79,7 +82,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
     >>> recipe(str(recipe("adversarial(k=5,pick=random)"))).k
     5
     """
-    match = re.fullmatch(r"\s*([a-z]+)\s*(?:\((.*)\))?\s*", text)
+    match = re.fullmatch(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", text)
     if not match or match[1] not in set(Scenario):
         raise UsageError(
             f"not a scenario: {text!r}", cure=f"one of {', '.join(Scenario)}, with options as in 'realistic(k=3)'"
@@ -110,7 +113,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
 
 def standard(k: int = 2) -> tuple[Recipe, ...]:
     """The four scenarios of VLM-DeflectionBench's Table 4, with k distractors."""
-    return tuple(recipe(s.value, k=k) for s in Scenario)
+    return tuple(recipe(s.value, k=k) for s in Scenario if s.shows_evidence)
 
 
 def _has(evidence: Sequence[Evidence], modality: Modality) -> bool:
@@ -147,7 +150,7 @@ def hardness(evidence: Sequence[Evidence]) -> dict[str, float]:
     Returns:
         id -> quantile in (0, 1].
 
-    >>> from demur.records import Role
+    >>> from demur.core.records import Role
     >>> def found(id, mode, score):
     ...     return Evidence(id=id, modality="text", title="", text=id, role=Role.DISTRACTOR, mode=mode, score=score)
     >>> hardness([found("a", "lexical", 31.0), found("b", "lexical", 7.5), found("c", "text->text", 0.9)])
@@ -206,8 +209,10 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     """
     gold = _side(sample.gold, recipe.gold)
     shows_gold = recipe.scenario in (Scenario.ORACLE, Scenario.REALISTIC)
-    if recipe.scenario is not Scenario.PARAMETRIC and sample.answerable and not gold:
+    if recipe.scenario not in WITHOUT_EVIDENCE and sample.answerable and not gold:
         return None
+    if recipe.scenario in (Scenario.FULL, Scenario.GOLD_REMOVED) and not sample.gold:
+        return None  # nothing of it can be in a corpus, or be removed from one
     pool = distractors(sample, recipe, seed) if recipe.k else []
     if recipe.k and (not pool or (recipe.short == "exclude" and len(pool) < recipe.k)):
         return None
@@ -216,7 +221,8 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     taken = pool[: recipe.k]
     shown_gold = gold if shows_gold else []
     shown = _arranged(sample, shown_gold, taken, recipe.order, seed)
-    expected: Literal["answer", "deflect"] = "answer" if shows_gold and sample.answerable else "deflect"
+    answers = shows_gold or recipe.scenario is Scenario.FULL
+    expected: Literal["answer", "deflect"] = "answer" if answers and sample.answerable else "deflect"
     body = {
         "sample": sample.id,
         "scenario": recipe.scenario,

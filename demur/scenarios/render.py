@@ -17,13 +17,24 @@ the response; gold evidence is never cut silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from demur.errors import DataError, UsageError
-from demur.records import Ask, ContextSet, Evidence, ImagePart, ImageRef, Message, Modality, Sample, Shown, TextPart
+from demur.core.errors import DataError, UsageError
+from demur.core.records import (
+    Ask,
+    ContextSet,
+    Evidence,
+    ImagePart,
+    ImageRef,
+    Message,
+    Modality,
+    Sample,
+    Shown,
+    TextPart,
+)
+from demur.core.store import digest
 from demur.scenarios.conditions import Condition, Prompts
-from demur.store import digest
 
 Images = Literal["many", "one", "none"]
 Captions = Literal["with", "without", "only"]
@@ -64,8 +75,17 @@ def shown(evidence: Evidence) -> Shown:
     )
 
 
-def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prompts, draw: int = 0) -> Ask:
-    """The ask of a sample in a context under a condition, in one of several independent draws.
+def ask(
+    sample: Sample,
+    context: ContextSet,
+    condition: Condition,
+    prompts: Prompts,
+    repeat: int = 0,
+    exclude: Sequence[str] = (),
+) -> Ask:
+    """The ask of a sample in a context under a condition, as one of several independent repeats.
+
+    ``exclude`` names what a system's own retriever is to leave out.
 
     Its id covers everything a system could react to: the question, the content of images and evidence in their
     order, and the words of the prompts. Two runs share an answer exactly when these are equal.
@@ -86,8 +106,10 @@ def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prom
         "condition": str(condition),
         "prompts": prompts.used(condition),
     }
-    if draw:  # the first draw keeps the id that it has alone
-        identity["draw"] = draw
+    if exclude:
+        identity["exclude"] = list(exclude)
+    if repeat:  # the first keeps the id that it has alone; "draw": ids of earlier versions stay
+        identity["draw"] = repeat
     return Ask(
         id=digest(identity, 16),
         sample=sample.id,
@@ -98,9 +120,10 @@ def ask(sample: Sample, context: ContextSet, condition: Condition, prompts: Prom
         evidence=parts,
         choices=sample.answers.choices,
         condition=str(condition),
-        draw=draw,
+        repeat=repeat,
         recipe=context.recipe,
         k=context.k_used,
+        exclude=tuple(exclude),
     )
 
 

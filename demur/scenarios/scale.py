@@ -6,8 +6,9 @@ import io
 from collections import OrderedDict
 from collections.abc import Callable
 
-from demur.records import ImageRef
-from demur.store import digest
+from demur.core.images import opened
+from demur.core.records import ImageRef
+from demur.core.store import digest
 
 REMEMBERED = 64_000_000
 """Bytes of scaled images that are kept in memory; more are made again when they are sent."""
@@ -55,10 +56,10 @@ class Scaler:
         return self._bytes[ref.sha256]
 
     def _shrink(self, ref: ImageRef) -> tuple[bytes, int, int]:
-        from PIL import Image, ImageOps
+        from PIL import Image
 
-        with Image.open(io.BytesIO(self._read_original(ref))) as opened:
-            picture = ImageOps.exif_transpose(opened).convert("RGB")
+        with opened(self._read_original(ref), ref.uri) as (image, turn):
+            picture = (image if turn is None else image.transpose(turn)).convert("RGB")
         side = self._max_side or max(ref.width, ref.height)
         picture.thumbnail((side, side), Image.Resampling.LANCZOS)
         out = io.BytesIO()

@@ -17,39 +17,44 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from demur import plugins
-from demur.errors import BadInput, UsageError
-from demur.formats import csv_rows, json_lines
-from demur.judge.measures.intervals import wilson
-from demur.pipeline.asking import folder_name
-from demur.pipeline.evaluate import Task
-from demur.pipeline.evaluate import run as run_tasks
-from demur.pipeline.preflight import see_ready
-from demur.pipeline.steps import QUIET, Steps
-from demur.records import AnswerSpec, Ask, ContextSet, Measure, Outcome, Response, Sample, Scenario, Status, Verdict
+from demur.core import plugins
+from demur.core.errors import UsageError
+from demur.core.progress import QUIET, Progress
+from demur.core.records import (
+    AnswerSpec,
+    Ask,
+    ContextSet,
+    Measure,
+    Outcome,
+    Response,
+    Sample,
+    Scenario,
+    Status,
+    Verdict,
+)
+from demur.core.stats import wilson
+from demur.core.store import Problems, digest, read_image, storage_errors
+from demur.corpora.formats import csv_rows
+from demur.evaluation.asking import Opened, ask_opened
+from demur.evaluation.run_folder import Task
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.render import ask as make_ask
-from demur.scenarios.systems import Kit, System, beside, open_system
-from demur.scenarios.systems.function import Function
-from demur.store import Problems, digest, read_image, read_json, read_jsonl, storage_errors
+from demur.scenarios.systems import SystemContext, SystemLike, name_of
 
 if TYPE_CHECKING:
-    from demur.calls import Budget
     from demur.judge.audit import Finding
-    from demur.report.gallery import Card
-    from demur.report.tables import Table
+    from demur.models import Budget
+    from demur.reports.gallery import Card
+    from demur.reports.tables import Table
 
 I = TypeVar("I")  # noqa: E741 - an item of a suite
 S = TypeVar("S")
 """The score of one model."""
-
-Asked = str | System | Callable[..., Any]
-"""Who is asked: a system by name, a function, or an object that answers."""
 
 Outputs = Mapping[str, Mapping[str, Response]]
 """Model -> question id -> what it said."""
@@ -246,7 +251,7 @@ class Suite(ABC, Generic[I, S]):
     def run(
         self,
         path: str | Path,
-        systems: Asked | Sequence[Asked],
+        systems: SystemLike | Sequence[SystemLike],
         out: str | Path,
         *,
         limit: int | None = None,
@@ -255,7 +260,8 @@ class Suite(ABC, Generic[I, S]):
         concurrency: int | None = None,
         budget: Budget | None = None,
         prices: Path | None = None,
-        steps: Steps = QUIET,
+        steps: Progress = QUIET,
+        fresh: bool = False,
     ) -> list[Path]:
         """Ask systems every question of a set of items; one run folder each under ``out``; what was begun goes on.
 
@@ -270,6 +276,7 @@ class Suite(ABC, Generic[I, S]):
             budget: stops the run, resumable, before its money is passed.
             prices: price table that overlays the shipped one.
             steps: told what happens.
+            fresh: reuse nothing: ask everything again.
 
         Raises:
             UsageError: an item lacks an image, or a system does not exist.
@@ -286,44 +293,18 @@ class Suite(ABC, Generic[I, S]):
             "items": {"path": str(path), "sha256": items_digest(tasks), "skipped": loaded.skipped},
             "prompts": {str(NO_CLAUSE): prompts.used(NO_CLAUSE)},
         }
+        ledger = out / "calls.sqlite"
         opened = []
         for one in several:
-            kit = Kit(
-                read_image=lambda ref: read_image(ref, loaded.root),
-                prompts=prompts,
-                ledger=out / "calls.sqlite",
-                concurrency=concurrency,
-                prices=prices,
-                options=dict(sampling or {}) if _asks_model(one) else {},
-            )
-            opened.append((kit, _opened(one, kit)))
-        if any(_asks_model(one) for one in several):
-            from demur.calls import Budget
-
-            shared = (budget or Budget(None)).noted(out / "spent.log")
-            for kit, system in opened:
-                kit.budget = shared.purse(folder_name(system.id))
-        for line in see_ready({system.id: system for _, system in opened}, [t.ask for t in tasks]):
-            steps.warn(line)
-        folders = []
-        for _, system in opened:
-            label = system.id
-
-            def progress(n: int, label: str = label) -> None:
-                steps.count(f"answers of {label}", n, len(tasks))
-
-            folders.append(
-                run_tasks(
-                    out / folder_name(label),
-                    system=system,
-                    judge=judge,
-                    tasks=tasks,
-                    about=about,
-                    progress=progress,
-                    note=steps.note,
-                )
-            )
-        return folders
+            context = SystemContext(
+                read_image=lambda ref: read_image(ref, loaded.root), prompts=prompts, ledger=ledger,
+                concurrency=concurrency, prices=prices,
+                options=dict(sampling or {}) if name_of(one).startswith("model:") else {},
+            )  # fmt: skip
+            opened.append(Opened.of(one, context))
+        return ask_opened(
+            opened, tasks, judge, out, about=about, ledger=ledger, budget=budget, steps=steps, fresh=fresh
+        )
 
     def scores(
         self,
@@ -378,7 +359,7 @@ class Suite(ABC, Generic[I, S]):
             skip_bad: leave bad items out.
             options: of the score.
         """
-        from demur.report.gallery import write_gallery
+        from demur.reports.gallery import write_gallery
 
         loaded = self.open(path, skip_bad=skip_bad)
         outputs = {**loaded.outputs, **outputs}
@@ -391,20 +372,6 @@ class Suite(ABC, Generic[I, S]):
             notes.append(f"bad items left out: {loaded.skipped}")
         cards = self.cards(loaded.items, loaded.root, outputs, **options)
         return write_gallery(Path(out), title=self.title, about=self.about, tables=tables, notes=notes, cards=cards)
-
-
-def _asks_model(system: Asked) -> bool:
-    return isinstance(system, str) and system.startswith("model:")
-
-
-def _opened(system: Asked, kit: Kit) -> System:
-    if isinstance(system, str):
-        return open_system(system, kit)
-    if hasattr(system, "takes") and hasattr(system, "answer"):
-        return beside(system, kit)
-    if callable(system):
-        return Function(system, kit)
-    raise UsageError(f"{type(system).__name__} is no system", cure="give a name, a function, or an object with answer")
 
 
 class Plain(NamedTuple):
@@ -444,7 +411,7 @@ def plain_score(suite: Suite[Any, Any], model: str, items: Sequence[Any], output
 
 def plain_table(suite: Suite[Any, Any], scores: Sequence[Plain]) -> Table:
     """The table of `Plain` scores."""
-    from demur.report.tables import Column, Table
+    from demur.reports.tables import Column, Table
 
     columns = (
         Column("Model", align="left"), Column("Accuracy (%)", interval=True), Column("Deflection (%)", interval=True),
@@ -480,131 +447,7 @@ def items_digest(tasks: Sequence[Task]) -> str:
     return digest([t.ask.id for t in tasks], 32)
 
 
-# --- outputs made elsewhere, and runs ---------------------------------------------------------------
-
-
-def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = False) -> dict[str, dict[str, Response]]:
-    """What models said, from run folders, JSONL or CSV files.
-
-    A line of a file holds ``id`` (of the question) and ``output`` (the reply as it came), and may hold ``system``
-    (else the file's name without its suffix).
-
-    Args:
-        paths: one or several.
-        skip_bad: leave out lines that are no outputs.
-
-    Raises:
-        BadInput: lines that are no outputs, or say the same thing twice.
-        UsageError: a path is neither.
-    """
-    found: dict[str, dict[str, Response]] = {}
-    problems = Problems()
-    several = [paths] if isinstance(paths, str | Path) else paths
-    for path in map(Path, several):
-        if path.is_dir():
-            folders = (
-                [path]
-                if (path / "responses.jsonl").is_file()
-                else sorted(p.parent for p in path.glob("*/responses.jsonl"))
-            )
-            if not folders and (begun := [*path.glob("journal.jsonl"), *path.glob("*/journal.jsonl")]):
-                raise UsageError("this run was not finished", item=str(begun[0].parent), cure="run it again to go on")
-            if not folders:
-                raise UsageError(
-                    "is no run folder, and holds none", item=str(path), cure="give what 'demur suite run' wrote"
-                )
-            for folder in folders:
-                found.setdefault(str(read_json(folder / "manifest.json").get("system", folder.name)), {}).update(
-                    _run(folder)
-                )
-            continue
-        if not path.is_file():
-            raise UsageError("no such file or folder", item=str(path))
-        rows: Iterator[tuple[str, Mapping[str, Any]]]
-        rows = (
-            csv_rows(path, problems, required=("id", "output"), mend=True)
-            if path.suffix.lower() == ".csv"
-            else json_lines(path, problems)
-        )
-        for place, row in rows:
-            id, output = row.get("id"), row.get("output")
-            model = found.setdefault(str(row.get("system") or path.stem), {})
-            if not isinstance(id, str) or not isinstance(output, str):
-                problems.add(place, "holds no 'id' and 'output' (both text)")
-            elif id in model:
-                problems.add(f"{place} ({id})", "this question has an output in an earlier line too")
-            else:
-                model[id] = Response(text=output)
-    problems.settle(skip_bad=skip_bad)
-    return found
-
-
-def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
-    """The items that runs were made from, as their manifests name them; None where a path is no run.
-
-    Raises:
-        UsageError: the runs are of different items.
-    """
-    named: dict[str, str] = {}
-    for path in map(Path, paths):
-        manifests = (
-            [path / "manifest.json"] if (path / "rows.parquet").is_file() else sorted(path.glob("*/manifest.json"))
-        )
-        if not manifests:
-            return None
-        for manifest in manifests:
-            items = read_json(manifest).get("items")
-            if isinstance(items, dict):
-                named[str(items.get("sha256"))] = str(items.get("path"))
-    if len(named) > 1:
-        raise UsageError(f"the runs are of {len(named)} different sets of items", cure="report each set by itself")
-    found = Path(next(iter(named.values()))) if named else None
-    if found is not None and not found.exists():
-        raise UsageError("the items of this run are not there any more", item=str(found), cure="give --items")
-    return found
-
-
-def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence[str | Path]) -> list[str]:
-    """What runs among ``paths`` were asked that the items no longer say; one line a run, none where all is the same.
-
-    A run under another version of the suite's prompt is not compared: its asks differ for that alone.
-    """
-    import pyarrow.parquet as pq
-
-    now = {task.sample.id: task.ask.id for task in chosen.tasks(items)}
-    prompts = chosen.prompts().used(NO_CLAUSE)
-    told = []
-    for path in map(Path, paths):
-        for rows in (
-            [path / "rows.parquet"] if (path / "rows.parquet").is_file() else sorted(path.glob("*/rows.parquet"))
-        ):
-            manifest = read_json(rows.parent / "manifest.json")
-            if manifest.get("prompts", {}).get(str(NO_CLAUSE)) != prompts:
-                continue
-            asked = pq.read_table(rows, columns=["ask", "sample"]).to_pylist()
-            other = [row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]]
-            if other:
-                told.append(
-                    f"{len(other)} of {len(asked)} replies of {manifest.get('system', rows.parent.name)} were given to "
-                    f"other words or photos than these items hold now, the first is {other[0]}"
-                )
-    return told
-
-
-def _run(folder: Path) -> dict[str, Response]:
-    """Question id -> response of a run folder."""
-    import pyarrow.parquet as pq
-
-    rows = pq.read_table(folder / "rows.parquet", columns=["ask", "sample"]).to_pylist()
-    sample = {row["ask"]: row["sample"] for row in rows}
-    problems = Problems()
-    found = {
-        sample[line["ask"]]: Response.model_validate(line["response"])
-        for _, line in read_jsonl(folder / "responses.jsonl", problems)
-    }
-    if len(problems):
-        raise BadInput(problems.told(), more=problems.more, cure="run the same command again")
-    return found
+# --- published tables -----------------------------------------------------------------------------
 
 
 class Audited(NamedTuple):

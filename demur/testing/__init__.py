@@ -1,10 +1,32 @@
-"""For authors of plug-ins: a fake endpoint that hurts, and checks that a part keeps its contract.
+"""For authors of plug-ins: a fake endpoint that hurts, and one check for each kind of part (`demur.testing.contracts`).
 
-from demur.testing import FakeEndpoint, check_model, check_suite
+from demur.testing import FakeEndpoint, check_source, check_suite
 """
 
-from demur.testing.contracts import check_model
+from demur.testing.contracts import (
+    check_corpus,
+    check_encoder,
+    check_index,
+    check_judge,
+    check_model,
+    check_source,
+    check_suite,
+    check_system,
+)
 from demur.testing.fake import FAULTS, FakeEndpoint, PrefixCache, parse_faults, running
-from demur.testing.suites import check_suite
 
-__all__ = ["FAULTS", "FakeEndpoint", "PrefixCache", "check_model", "check_suite", "parse_faults", "running"]
+__all__ = [
+    "FAULTS",
+    "FakeEndpoint",
+    "PrefixCache",
+    "check_corpus",
+    "check_encoder",
+    "check_index",
+    "check_judge",
+    "check_model",
+    "check_source",
+    "check_suite",
+    "check_system",
+    "parse_faults",
+    "running",
+]

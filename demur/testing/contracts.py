@@ -1,25 +1,313 @@
-"""Checks that a part keeps its contract; a plug-in's tests call them with the part.
+"""Contracts: one check for each kind of part that can be plugged in; an author's tests call it with the part.
 
-Each raises `AssertionError` that says what was expected and what came.
+    check_source   a folder in its native format, as samples and documents
+    check_corpus   a knowledge base in any format, as documents
+    check_encoder  texts and images, as vectors
+    check_index    the nearest of what was indexed
+    check_system   a system under test (awaited)
+    check_judge    verdicts on replies (awaited)
+    check_model    one model behind demur's own door (awaited)
+    check_suite    a benchmark that is not the four scenarios
+
+Each raises `AssertionError` that says what the contract is and what came instead. They look at the form of what a part
+gives, never at how good it is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from demur.calls.door import Model
-from demur.errors import CallError
-from demur.records import Message, Request, Response, TextPart
+from demur.core.errors import CallError, DemurError, UsageError
+from demur.core.records import (
+    AnswerSpec,
+    Ask,
+    ImageRef,
+    Message,
+    Modality,
+    Outcome,
+    Record,
+    Request,
+    Response,
+    Scenario,
+    Shown,
+    Status,
+    TextPart,
+    Verdict,
+)  # fmt: skip
+from demur.core.store import Problems, canonical, digest, read_image
+
+if TYPE_CHECKING:
+    from demur.indexing.encoders import Encoder
+    from demur.judge.base import Judge
+    from demur.models.client import Model
+    from demur.scenarios.systems import SystemContext, SystemLike
+    from demur.suites.base import Suite
+
+HOSTILE = (
+    "", " ", "{", "[" * 5000, '{"label": ' * 500, "null", "1e999", "NaN", "<script>alert(1)</script>",
+    "=HYPERLINK(1)", "\\input{x}", "\x00\x1b[31m\u202e", "yes " * 20_000,
+)  # fmt: skip
+"""Replies that nobody may trip over."""
 
 
-def _ask(model: Model, text: str) -> Request:
-    return Request(
-        model=model.id,
-        messages=(Message(role="user", parts=(TextPart(text=text),)),),
-        temperature=0.0,
-        max_tokens=16,
-        item=text,
+def _whole(record: Record, where: str) -> None:
+    assert type(record).model_validate_json(canonical(record)) == record, f"{where}: it does not survive its own JSON"
+
+
+def _images(refs: Iterable[ImageRef], root: Path, where: str) -> None:
+    for ref in refs:
+        assert digest(read_image(ref, root)) == ref.sha256, f"{where}: {ref.uri} holds other bytes than its hash says"
+
+
+# --- what is read --------------------------------------------------------------------------------
+
+
+def check_source(source: str, folder: Path | None = None, **options: str) -> None:
+    """Check that a source keeps its contract over a sound folder.
+
+    Reading twice gives the same records; ids are unique; every sample says where it is from, and carries images, gold
+    and negatives that can be shown; no negative is gold too; gold is in the knowledge base, where there is one.
+
+    Args:
+        source: its name, or ``module:Class``.
+        folder: a small one in its native format, without faults.
+        options: of the adapter, as text.
+
+    Raises:
+        AssertionError: the contract is broken; says where.
+    """
+    from demur.corpora.lineage import document_of, page_of
+    from demur.curation.sources import DEFECT, open_source
+
+    problems = Problems()
+    opened = open_source(source, folder, problems, options)
+    again = open_source(source, folder, Problems(), options)
+    samples, documents = list(opened.samples()), list(opened.documents())
+    assert samples or documents, f"source {source}: it gives neither samples nor documents"
+    assert samples == list(again.samples()), f"source {source}: reading twice gives other samples"
+    assert documents == list(again.documents()), f"source {source}: reading twice gives other documents"
+    assert not problems.lines, f"source {source}: problems in a sound folder: {problems.lines[:3]}"
+    for what, ids in (("samples", [s.id for s in samples]), ("documents", [d.id for d in documents])):
+        assert len(set(ids)) == len(ids), f"source {source}: two {what} have one id"
+    held = {name for d in documents for name in (d.id, d.page)}
+    for sample in samples:
+        where = f"source {source}, sample {sample.id}"
+        assert sample.source == opened.name, f"{where}: its source is {sample.source!r}, not {opened.name!r}"
+        assert sample.source_ref, f"{where}: source_ref does not say which row it is of"
+        assert DEFECT not in sample.attributes, f"{where}: {sample.attributes[DEFECT]}"
+        gold, negatives = ({e.id for e in part} for part in (sample.gold, sample.negatives))
+        assert not gold & negatives, f"{where}: gold and negative at once: {gold & negatives}"
+        for evidence in (*sample.gold, *sample.negatives):
+            assert evidence.text or evidence.image, f"{where}: evidence {evidence.id} holds neither text nor image"
+        for evidence in sample.gold if documents else ():
+            places = {evidence.id, document_of(evidence), page_of(evidence)}
+            assert held & places, f"{where}: gold {evidence.id} is of no document"
+        _images([*sample.images, *(e.image for e in sample.gold if e.image)], opened.root, where)
+        _whole(sample, where)
+    for document in documents:
+        _images([document.image] if document.image else [], opened.root, f"source {source}, document {document.id}")
+        _whole(document, f"source {source}, document {document.id}")
+
+
+def check_corpus(text: str) -> None:
+    """Check that a corpus reads as it must: twice the same, unique ids, something in every document.
+
+    Args:
+        text: ``READER:PATH?options``, as `demur.corpora.read_corpus` takes it; a sound one.
+
+    Raises:
+        AssertionError: the contract is broken; says where.
+    """
+    from demur.corpora import read_corpus
+
+    problems = Problems()
+    documents = list(read_corpus(text, problems))
+    assert documents, f"corpus {text}: no documents"
+    assert documents == list(read_corpus(text, Problems())), f"corpus {text}: reading twice gives other documents"
+    assert not problems.lines, f"corpus {text}: problems in a sound corpus: {problems.lines[:3]}"
+    assert len({d.id for d in documents}) == len(documents), f"corpus {text}: two documents have one id"
+    for document in documents:
+        where = f"corpus {text}, document {document.id}"
+        assert document.text or document.image, f"{where}: it holds neither text nor image"
+        _images([document.image] if document.image else [], Path("/"), where)  # their paths are absolute
+        _whole(document, where)
+
+
+# --- what is searched ----------------------------------------------------------------------------
+
+
+def check_encoder(encoder: Encoder, texts: Sequence[str] = (), images: Sequence[Any] = ()) -> None:
+    """Check that an encoder gives rows of the form, length and order that its dimensions and its name promise.
+
+    Args:
+        encoder: under test.
+        texts: to encode; three short ones when empty. Pass none of a space that holds no texts.
+        images: RGB; three plain ones when empty.
+
+    Raises:
+        AssertionError: the contract is broken; says where.
+    """
+    import numpy as np
+    from PIL import Image
+
+    where = f"encoder {encoder.name}"
+    assert encoder.dims, f"{where}: it serves no space"
+    assert encoder.note, f"{where}: its note does not say what it is"
+    assert encoder.fingerprint() == encoder.fingerprint(), f"{where}: its fingerprint changes from call to call"
+    int(encoder.fingerprint(), 16)
+    said = list(texts) or ["a red fox", "", "The Danube flows through Vienna. " * 40]
+    seen = list(images) or [
+        Image.new("RGB", (40 + 9 * n, 30), colour) for n, colour in enumerate(("red", "blue", "#fff"))
+    ]
+    for space, dims in encoder.dims.items():
+        for kind, items in (("texts", said), ("images", seen)):
+            if space == {"texts": "look", "images": "text"}[kind]:
+                continue
+            ask: Any = getattr(encoder, kind)
+            rows = ask(items, space)
+            at = f"{where}, {kind} in {space}"
+            assert rows.shape == (len(items), dims), f"{at}: {rows.shape}, expected {(len(items), dims)}"
+            assert rows.dtype == np.float32, f"{at}: {rows.dtype}, expected float32"
+            assert np.isfinite(rows).all(), f"{at}: a NaN or an infinity"
+            if encoder.similarity == "cosine":
+                assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3), f"{at}: rows of length 1"
+            alone = np.concatenate([ask([item], space) for item in items])
+            assert np.allclose(rows, alone, atol=1e-3), f"{at}: a row depends on its neighbours in the batch"
+            assert ask([], space).shape == (0, dims), f"{at}: nothing gives no rows"
+
+
+def check_index(index: Any, queries: Any, k: int = 3) -> None:
+    """Check that an index answers in order, the same alone as among others, and pads what it does not have.
+
+    Args:
+        index: opened; it has ``count``, ``search(queries, k)`` and ``search_subset(queries, candidates, k)``.
+        queries: at least two: (Q, d) float32, or texts for a lexical index.
+        k: neighbours.
+
+    Raises:
+        AssertionError: the contract is broken; says where.
+    """
+    import numpy as np
+
+    where = f"index {getattr(index, 'kind', type(index).__name__)}"
+    found = index.search(queries, k)
+    assert found.rows.shape == found.scores.shape == (len(queries), k), f"{where}: rows and scores are (Q, k)"
+    assert found.rows.dtype == np.int64, f"{where}: rows are {found.rows.dtype}, expected int64"
+    assert found.scores.dtype == np.float32, f"{where}: scores are {found.scores.dtype}, expected float32"
+    for number, (scores, rows) in enumerate(zip(found.scores, found.rows, strict=True)):
+        real = rows[rows >= 0]
+        assert (np.diff(scores[: len(real)]) <= 0).all(), f"{where}, query {number}: best first"
+        assert len(set(real.tolist())) == len(real), f"{where}, query {number}: a row twice"
+        assert (real < index.count).all(), f"{where}, query {number}: a row that is not there"
+        past = f"{where}, query {number}: past the end stand row -1 and score -inf"
+        assert (rows[len(real) :] == -1).all(), past
+        assert np.isneginf(scores[len(real) :]).all(), past
+        alone = index.search(queries[number : number + 1], k)
+        assert alone.rows[0].tolist() == rows.tolist(), f"{where}, query {number}: asked alone it finds other rows"
+    most = index.search(queries, index.count + 2)
+    assert (most.rows[:, -2:] == -1).all(), f"{where}: more neighbours than there are"
+    candidates = [np.arange(0, index.count, 2, dtype=np.int64) for _ in range(len(queries))]
+    within = index.search_subset(queries, candidates, k).rows
+    assert not (within % 2 == 1)[within >= 0].any(), f"{where}: among candidates it finds others"
+    try:
+        index.search(queries, 0)
+    except UsageError:
+        return
+    raise AssertionError(f"{where}: k = 0 must be a UsageError")
+
+
+# --- what answers and grades ---------------------------------------------------------------------
+
+
+def asks() -> list[Ask]:
+    """Four asks as a run makes them: without evidence, with some, with choices, and hostile."""
+    river = Shown(id="d1", modality=Modality.TEXT, title="Danube", text="The Danube flows through Vienna.")
+    return [
+        Ask(id="a1", sample="s1", context="c1", scenario=Scenario.PARAMETRIC, question="Which river is it?"),
+        Ask(
+            id="a2", sample="s1", context="c2", scenario=Scenario.ORACLE, question="Which river flows through Vienna?",
+            evidence=(river,), recipe="oracle",
+        ),
+        Ask(
+            id="a3", sample="s2", context="c3", scenario=Scenario.PARAMETRIC, question="Which is a colour?",
+            choices=(("A", "seven"), ("B", "red")),
+        ),
+        Ask(id="a4", sample="s3", context="c4", scenario=Scenario.PARAMETRIC, question="\x00{$}<b>" * 300),
+    ]  # fmt: skip
+
+
+async def check_system(system: SystemLike, context: SystemContext | None = None) -> None:
+    """Check that a system answers as the runner expects.
+
+    It has an id and a note; says of any ask whether it can be asked; gives a `Response` for each, several at a time,
+    and an item's failure as ``Response(error=...)``; can be closed twice.
+
+    Args:
+        system: a name, a function, or an object that answers.
+        context: what it may need; nothing when left out.
+
+    Raises:
+        AssertionError: the contract is broken; says where.
+    """
+    from demur.scenarios.systems import SystemContext, open_system
+
+    opened = open_system(system, context or SystemContext(read_image=lambda ref: b""))
+    where = f"system {opened.id!r}"
+    assert opened.id, f"{where}: it has no id"
+    assert isinstance(opened.note, str), f"{where}: its note is no text (it may be empty)"
+    assert isinstance(opened.revision, str), f"{where}: its revision is text"
+    try:
+        able = [ask for ask in asks() if not opened.skip_reason(ask)]
+        replies = await asyncio.gather(*(opened.answer(ask) for ask in able))
+    finally:
+        await opened.close()
+    await opened.close()
+    for ask, reply in zip(able, replies, strict=True):
+        assert isinstance(reply, Response), f"{where}, ask {ask.id}: {type(reply).__name__} instead of a Response"
+        if reply.confidence is not None:
+            assert 0 <= reply.confidence <= 1, f"{where}, ask {ask.id}: confidence {reply.confidence} not in [0, 1]"
+        _whole(reply, f"{where}, ask {ask.id}")
+
+
+async def check_judge(judge: Judge) -> None:
+    """Check that a judge gives a verdict on whatever a system says.
+
+    Every verdict carries the ask's id and the judge's; a response that failed is ``failed``, and an empty one is never
+    correct; what is word for word the answer is never incorrect, and the same reply gets the same verdict again.
+
+    Args:
+        judge: under test.
+
+    Raises:
+        AssertionError: the contract is broken; says where.
+    """
+    assert judge.id, "the judge has no id"
+    ask, answers = asks()[1], AnswerSpec(accepted=(("Danube",),))
+
+    async def grade(response: Response) -> Verdict:
+        verdict = judge.grade(ask, response, answers)
+        given = await verdict if inspect.isawaitable(verdict) else verdict
+        where = f"judge {judge.id!r}, reply {response.text[:20]!r}"
+        assert isinstance(given, Verdict), f"{where}: {type(given).__name__} instead of a Verdict"
+        assert given.id == ask.id, f"{where}: the verdict is of {given.id!r}, not of the ask"
+        assert given.judge, f"{where}: the verdict does not name the judge"
+        _whole(given, where)
+        return given
+
+    for text in HOSTILE:
+        assert (await grade(Response(text=text))).outcome is not Outcome.CORRECT, (
+            f"judge {judge.id!r}: {text[:20]!r} is correct"
+        )
+    failed = await grade(Response(error="the server was down"))
+    assert failed.status is Status.FAILED, f"judge {judge.id!r}: a response that failed is {failed.status}"
+    right = await grade(Response(text="Danube"))
+    assert right.outcome is not Outcome.INCORRECT, f"judge {judge.id!r}: the answer itself is incorrect"
+    assert (await grade(Response(text="Danube"))).outcome == right.outcome, (
+        f"judge {judge.id!r}: another verdict on the same"
     )
 
 
@@ -39,7 +327,13 @@ async def check_model(model: Model, requests: Sequence[Request] = ()) -> None:
     assert isinstance(model.id, str), "the model has no id"
     assert model.id, "the model's id is empty"
     assert "://" not in model.id, f"the model's id {model.id!r} holds an address: it would change the cache key"
-    asked = list(requests) or [_ask(model, text) for text in ("Say yes.", "Say no.", "Say nothing else than blue.")]
+    asked = list(requests) or [
+        Request(
+            model=model.id, messages=(Message(role="user", parts=(TextPart(text=text),)),), temperature=0.0,
+            max_tokens=16, item=text,
+        )
+        for text in ("Say yes.", "Say no.", "Say nothing else than blue.")
+    ]  # fmt: skip
 
     async def one(request: Request) -> Response | CallError:
         try:
@@ -55,7 +349,52 @@ async def check_model(model: Model, requests: Sequence[Request] = ()) -> None:
         assert isinstance(reply, Response), f"{request.item!r}: expected a Response, got {type(reply).__name__}"
         assert not reply.error, f"{request.item!r}: an error is raised, not returned: {reply.error}"
         assert reply.text.strip() or reply.reasoning.strip(), f"{request.item!r}: the reply is empty"
-        assert Response.model_validate_json(reply.model_dump_json()) == reply, (
-            f"{request.item!r}: does not survive JSON"
-        )
+        _whole(reply, repr(request.item))
     assert any(isinstance(r, Response) for r in replies), f"no request was answered: {replies[0]}"
+
+
+def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
+    """Check that a suite keeps its contract on a sound set of items.
+
+    Args:
+        suite: opened.
+        items: a path that its `load` takes, without bad items.
+        options: of the score; the others have their defaults.
+
+    Raises:
+        AssertionError: the contract is broken; says where.
+    """
+    where = f"suite {suite.name!r}"
+    assert all((suite.name, suite.title, suite.about)), f"{where}: name, title and about are said"
+    loaded = suite.open(items)
+    again = suite.open(items)
+    questions = list(suite.questions(loaded.items))
+    assert questions == list(suite.questions(again.items)), f"{where}: reading twice gives the same questions"
+    ids = [q.id for q in questions]
+    assert len(set(ids)) == len(ids) > 0, f"{where}: every question has an id of its own"
+    assert "$question" in suite.prompts().texts["ask"], f"{where}: the prompt holds $question"
+    tasks = suite.tasks(loaded.items)
+    assert [t.ask.id for t in tasks] == [t.ask.id for t in suite.tasks(again.items)], f"{where}: asks have stable ids"
+    try:
+        suite.open(items / "no such file or folder")
+        raise AssertionError(f"{where}: a path that is not there must be an error of demur's")
+    except DemurError:
+        pass
+    for text in HOSTILE:
+        for question in questions[:1]:
+            status, outcome, _ = suite.verdict(Response(text=text), question.answers)
+            assert (outcome is None) == (status is not Status.GRADED), f"{where}: an outcome exactly when graded"
+    several = {
+        "nothing": {},
+        "failed": {id: Response(error="the server was down") for id in ids},
+        **{f"hostile {n}": dict.fromkeys(ids, Response(text=text)) for n, text in enumerate(HOSTILE)},
+    }
+    options = {**{o.name: o.default for o in suite.options}, **options}
+    scores = suite.scores(loaded.items, several, **options)
+    assert len(scores) == len(several), f"{where}: one score a model, whatever it said"
+    tables = [*suite.tables(scores, loaded.items), *suite.statistics(loaded.items)]
+    assert len({t.name for t in tables}) == len(tables) > 0, f"{where}: tables with names of their own"
+    for table in tables:
+        for form in ("terminal", "markdown", "latex", "csv"):
+            assert table.render(form), f"{where}: table {table.name} as {form}"
+    list(suite.cards(loaded.items, loaded.root, several, **options))

@@ -28,8 +28,8 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from demur.errors import UsageError
-from demur.store import canonical, digest
+from demur.core.errors import UsageError
+from demur.core.store import canonical, digest
 
 RETRYABLE = (
     "429",

@@ -15,13 +15,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from demur import __version__
-from demur.errors import UsageError
-from demur.records import Ask, Response
-from demur.store import seed_of
+from demur.core.errors import UsageError
+from demur.core.records import Ask, Response
+from demur.core.store import seed_of
+from demur.core.version import __version__
 
 if TYPE_CHECKING:
-    from demur.scenarios.systems import Kit
+    from demur.scenarios.systems import SystemContext
 
 WRONG = "It is called Qwxyz."
 """Holds no number, date or name of any question set."""
@@ -38,7 +38,7 @@ class SimulatedGate:
 
     Args:
         argument: not used; it is set by options.
-        kit: ``pool`` gives the questions with their answers. ``options``: ``name``; ``strength``, ``reading``,
+        context: ``pool`` gives the questions with their answers. ``options``: ``name``; ``strength``, ``reading``,
             ``leak`` in [0, 1]; ``own`` in [0, 1], how much of its knowledge other gates do not share (0: a stronger
             gate knows all that a weaker one knows); ``declines``, the share of its failures that are deflections;
             ``noise``, the chance that an answer without evidence turns out right or wrong by luck, drawn anew with
@@ -46,11 +46,11 @@ class SimulatedGate:
             ``latency``, seconds per answer; ``seed``.
     """
 
-    aside = False
+    own_thread = False
     revision = __version__
 
-    def __init__(self, argument: str, kit: Kit) -> None:
-        options = dict(kit.options)
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        options = dict(context.options)
         self.id = f"simulated:{options.pop('name', 'gate')}"
         self.note = "a simulated gate: a table of labels, no model"
         self.draw = 0
@@ -62,9 +62,9 @@ class SimulatedGate:
             raise UsageError(f"unknown option(s) {', '.join(sorted(unknown))}", item=self.id, cure=", ".join(known))
         self._set = {k: float(options.get(k, v)) for k, v in known.items()}
         self.id += "".join(f",{k}={v:g}" for k, v in self._set.items() if k != "latency")
-        self._pool = {s.id: s for s in kit.pool}
+        self._pool = {s.id: s for s in context.pool}
 
-    def takes(self, ask: Ask) -> str:
+    def skip_reason(self, ask: Ask) -> str:
         """Any question of the pool."""
         return "" if ask.sample in self._pool else "the question is not in the pool"
 

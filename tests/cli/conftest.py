@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from strategies import Images, evidence, sample
 
-from demur.curation.release import FunnelStep, freeze
-from demur.records import AnswerSpec, Modality, Role
+from demur.core.records import AnswerSpec, Modality, Role
+from demur.release import FunnelStep, freeze
 
 
 @pytest.fixture

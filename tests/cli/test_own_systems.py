@@ -32,6 +32,9 @@ def own(tmp_path, monkeypatch):
     """Write a module of this name, as an editor does between two commands."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # a second version of equal length within a second is not seen
 
     def write(text, name="my_service"):
         sys.modules.pop(name, None)
@@ -73,7 +76,7 @@ def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(own, rele
     system = own(SERVICE.format(up=False))
     assert run(release, "--system", system) == 1
     said = capsys.readouterr().err
-    assert "all 16 asks failed: ConnectionError: the index server does not answer" in said
+    assert "all 16 questions failed: ConnectionError: the index server does not answer" in said
     assert run(release, "--system", system) == 1
     sys.modules["my_service"].UP = True  # the service is up; the code is what it was
     assert run(release, "--system", system) == 0
@@ -106,7 +109,7 @@ def test_everybody_is_seen_to_before_the_first_is_asked(own, release, tmp_path, 
 
 
 def test_a_finished_run_is_shown_again_when_its_server_is_gone(release, tmp_path, monkeypatch, capsys):
-    from demur.calls import ping
+    from demur.models import ping
 
     monkeypatch.chdir(tmp_path)
     with Served("answer 1") as address:
@@ -154,7 +157,7 @@ def test_a_server_is_not_taken_for_dead_while_something_computes(monkeypatch):
     """A connection that takes longer than the first time-out is tried again; a refusal is told at once."""
     import socket
 
-    from demur.calls import ping
+    from demur.models import ping
 
     listening = socket.create_server(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
@@ -175,3 +178,34 @@ def test_a_server_is_not_taken_for_dead_while_something_computes(monkeypatch):
     began = time.monotonic()
     assert "refused" in ping.unreachable(address)
     assert time.monotonic() - began < 5
+
+
+def test_a_server_that_lists_its_models_byte_by_byte_is_not_listened_to_for_ever(monkeypatch):
+    import asyncio
+    import socket
+
+    from demur.models import ping
+
+    monkeypatch.setattr(ping, "_WHOLE_S", 0.5)
+    done = threading.Event()
+
+    def drip(listening):
+        for _ in range(2):  # the first connection only asks whether somebody is there
+            connection, _ = listening.accept()
+            with connection:
+                try:
+                    while not done.wait(0.05):
+                        connection.send(b"x")
+                except OSError:
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        dripping = threading.Thread(target=drip, args=(listening,))
+        dripping.start()
+        began = time.monotonic()
+        found = asyncio.run(ping.ping([f"http://127.0.0.1:{listening.getsockname()[1]}/v1#m"]))
+        took = time.monotonic() - began
+        done.set()
+        dripping.join()
+    assert found == []
+    assert took < 4  # a line of 64 kB, byte by byte, would be an hour

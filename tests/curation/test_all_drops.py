@@ -1,6 +1,6 @@
-from demur.curation.funnel import Fate
-from demur.pipeline.decisions import all_drops
-from demur.records import Drop
+from demur.core.records import Drop
+from demur.curation.decisions import all_drops
+from demur.curation.gates.funnel import Decision
 
 
 def test_what_mining_could_not_ask_is_told_of_the_sample_that_falls_for_it():
@@ -11,12 +11,12 @@ def test_what_mining_could_not_ask_is_told_of_the_sample_that_falls_for_it():
         Drop(sample="stays", evidence="d2", stage="mine", reason="repeated"),
         Drop(sample="known", stage="mine", reason="cannot be embedded", detail="NaN"),
     ]
-    fates = {
-        "few": Fate(False, "distractors", "0 distractors of 4"),
-        "stays": Fate(True, "", "", ("d3",), (("d4", "solves it"),)),
-        "known": Fate(False, "parametric", "known by heart"),
+    decisions = {
+        "few": Decision(False, "distractors", "0 distractors of 4"),
+        "stays": Decision(True, "", "", ("d3",), (("d4", "solves it"),)),
+        "known": Decision(False, "parametric", "known by heart"),
     }
-    assert all_drops(mined, fates) == [
+    assert all_drops(mined, decisions) == [
         Drop(sample="stays", evidence="d2", stage="mine", reason="repeated"),
         Drop(sample="few", stage="distractors", reason="0 distractors of 4", detail="mining: cannot be embedded: NaN"),
         Drop(sample="stays", evidence="d4", stage="distractor", reason="solves it"),

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur.core.errors import UsageError
 from demur.curation.convergence import converge, first_to_know, forecast
-from demur.curation.gate import Label
+from demur.curation.gates.rules import Label
 from demur.curation.topics import clusters, drift
-from demur.errors import UsageError
 
 C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED, Label.SKIPPED
 
@@ -29,18 +29,18 @@ def test_rounds_by_hand():
     table = {
         "a": {"x": C, "y": C, "m": C}, "b": {"x": W, "y": C, "m": D}, "c": {"x": D, "y": W, "m": W}, "d": {"x": W, "y": U, "m": W},
     }  # fmt: skip
-    found = converge(table, ["y", "x"], ["m"], draws=10)
+    found = converge(table, ["y", "x"], ["m"], resamples=10)
     assert found.gates == ("x", "y")
     # d could not be graded: it is not taken, and told
     assert [(r.size, r.undecided) for r in found.rounds] == [(4, 0), (3, 0), (2, 1)]
     assert [r.changed for r in found.rounds] == [None, 0.25, pytest.approx(1 / 3, abs=1e-6)]
     last = found.rounds[-1].monitors["m"]
     assert (last.accuracy, last.hallucination, last.n, last.ungraded) == (0, 1, 2, 0)
-    watched = converge(table, ["x"], ["y"], draws=10).rounds[0].monitors["y"]
+    watched = converge(table, ["x"], ["y"], resamples=10).rounds[0].monitors["y"]
     assert (watched.accuracy, watched.n, watched.ungraded, watched.skipped) == (pytest.approx(2 / 3, abs=1e-6), 3, 1, 0)
     assert found.first_knew == {"x": 1, "y": 1, "": 2}
     assert first_to_know(table, ("y", "x")) == {"a": "y", "b": "y", "c": "", "d": ""}
-    literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal", draws=10)
+    literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal", resamples=10)
     assert [(r.size, r.undecided) for r in literal.rounds] == [(4, 0), (2, 0), (1, 1)]
     for bad in ({"order": ["x"]}, {"order": ["x", "x"]}):
         with pytest.raises(UsageError):
@@ -51,15 +51,15 @@ def test_rounds_by_hand():
 
 def test_the_stopping_rule():
     table = {f"s{i}": {"a": C if i < 50 else W, "b": C if i < 70 else W, "c": C if i < 70 else W} for i in range(100)}
-    found = converge(table, ["a", "b", "c"], [], order=["a", "b", "c"], threshold=0.05, draws=10)
+    found = converge(table, ["a", "b", "c"], [], order=["a", "b", "c"], threshold=0.05, resamples=10)
     assert found.converged_after == 2
-    assert converge(table, ["a", "b"], [], order=["a", "b"], threshold=0.05, draws=10).converged_after is None
+    assert converge(table, ["a", "b"], [], order=["a", "b"], threshold=0.05, resamples=10).converged_after is None
 
 
 @given(st.integers(2, 5), st.integers(0, 50))
 def test_sizes_fall_and_everybody_is_counted_once(gates, seed):
     table = world(40, [0.1 + 0.1 * k for k in range(gates)], seed)
-    found = converge(table, [f"g{k}" for k in range(gates)], ["g0"], draws=20)
+    found = converge(table, [f"g{k}" for k in range(gates)], ["g0"], resamples=20)
     sizes = [r.size for r in found.rounds]
     assert sizes == sorted(sizes, reverse=True)
     assert sum(found.first_knew.values()) == 40
@@ -72,7 +72,7 @@ def test_forecasts_hold_for_a_gate_that_was_kept_back():
     hits = total = 0
     for seed in range(40):
         table = world(300, [0.2] * 6, seed)
-        like = forecast(table, [f"g{k}" for k in range(5)], draws=200, seed=seed)[0]
+        like = forecast(table, [f"g{k}" for k in range(5)], resamples=200, seed=seed)[0]
         took = sum(row["g5"] is C and all(row[f"g{k}"] is not C for k in range(5)) for row in table.values())
         hits += like.low <= took <= like.high
         total += 1
@@ -95,7 +95,7 @@ def test_a_stronger_gate_that_was_kept_back_takes_what_was_forecast():
         order = np.argsort(knows.mean(axis=0))
         table = {str(i): {f"g{g}": C if row[g] else W for g in order} for i, row in enumerate(knows)}
         took = int((knows[:, order[-1]] & ~knows[:, order[:-1]].any(axis=1)).sum())
-        _, ahead = forecast(table, [f"g{g}" for g in order[:-1]], draws=60, seed=seed)
+        _, ahead = forecast(table, [f"g{g}" for g in order[:-1]], resamples=60, seed=seed)
         assert ahead.kind == "stronger"
         inside += ahead.low <= took <= ahead.high
         ratio.append((ahead.taken + 1) / (took + 1))
@@ -109,7 +109,7 @@ def test_the_whole_funnels_size_where_it_is_known():
     def whole(gates):
         return [s for s in table if not any(table[s][g] is C for g in gates)][1:] if len(gates) > 1 else None
 
-    found = converge(table, ["a", "b", "c"], ["c"], whole=whole, order=["a", "b", "c"], threshold=0.05, draws=10)
+    found = converge(table, ["a", "b", "c"], ["c"], whole=whole, order=["a", "b", "c"], threshold=0.05, resamples=10)
     assert [r.kept for r in found.rounds] == [None, None, 48, 48]
     assert [r.kept_changed for r in found.rounds] == [None, None, None, 0]
     assert found.rounds[-1].kept_monitors["c"].n == 48
@@ -122,8 +122,8 @@ def test_a_gate_that_answers_nothing_shows_nothing(silent):
     table = world(200, [0.2, 0.3, 0.4])
     mute = {s: row | {"mute": silent} for s, row in table.items()}
     gates = ["g0", "g1", "g2"]
-    without = converge(table, gates, gates, order=gates, threshold=0.9, draws=50)
-    found = converge(mute, [*gates, "mute"], gates, order=[*gates, "mute"], threshold=0.9, draws=50)
+    without = converge(table, gates, gates, order=gates, threshold=0.9, resamples=50)
+    found = converge(mute, [*gates, "mute"], gates, order=[*gates, "mute"], threshold=0.9, resamples=50)
     assert found.silent == ("mute",)
     assert found.forecasts == without.forecasts
     assert found.survival == without.survival
@@ -131,7 +131,7 @@ def test_a_gate_that_answers_nothing_shows_nothing(silent):
     assert found.rounds[-1].size == without.rounds[-1].size
     assert found.converged_after == without.converged_after == 1
     # nothing but a mute gate behind the last one that took something: that is no convergence
-    assert converge(mute, ["g2", "mute"], ["g2"], order=["g2", "mute"], draws=10).converged_after is None
+    assert converge(mute, ["g2", "mute"], ["g2"], order=["g2", "mute"], resamples=10).converged_after is None
     assert forecast(mute, ["g2", "mute"]) == ()
 
 

@@ -18,14 +18,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from served import Served
+from strategies import examples
 
 from demur.cli import main
+from demur.core.errors import BadInput, StorageError, TransientError, UsageError
+from demur.core.progress import Progress
+from demur.core.store import JsonlLog, locked, storage_errors
+from demur.curation.build import curate
+from demur.curation.convergence import measure_convergence
+from demur.curation.rebuild import carry_over, enlarge
 from demur.curation.recipe import parse_recipe
-from demur.errors import BadInput, StorageError, TransientError, UsageError
-from demur.pipeline.curate import curate
-from demur.pipeline.rebuild import carry_over, enlarge
-from demur.pipeline.steps import Steps
-from demur.store import JsonlLog, locked, storage_errors
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ gates_drawn = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(gates_drawn, st.integers(0, 4), st.sampled_from([None, 4, 5]))
 def test_whatever_the_gates_say_lazy_equals_exhaustive(source, built, tmp_path_factory, gates, k_min, k_enough):
     named = [world.simulated(f"g{i}", **options) for i, options in enumerate(gates)]
@@ -128,9 +130,9 @@ def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, 
     _, out = built
     gate = world.simulated("newer", strength=0.6, reading=1.0)
     new = enlarge(out / "release", [gate])
-    assert new.plan.version == "1.1.0"
+    assert new.recipe.version == "1.1.0"
     carry_over(new.work, tmp_path / "new")
-    rebuilt = curate(new.plan, tmp_path / "new", base=new.base)
+    rebuilt = curate(new.recipe, tmp_path / "new", base=new.base)
     full = build(source, tmp_path / "full", [*world.GATES, gate], more={"version": "1.1.0"})
     assert world.bytes_of(rebuilt.release.folder) == world.bytes_of(full.release.folder)
     assert world.bytes_of(pool_of(tmp_path / "new")) == world.bytes_of(pool_of(tmp_path / "full"))
@@ -146,18 +148,17 @@ def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, 
 
 
 def test_how_many_the_whole_funnel_keeps_follows_from_an_exhaustive_build(built, source, tmp_path):
-    from demur.pipeline.convergence import convergence
 
     full = build(source, tmp_path, index=built[1] / "index", exhaustive=True)
     plan = world.recipe(source, world.GATES)
-    rounds = convergence(plan, tmp_path).rounds
+    rounds = measure_convergence(plan, tmp_path).rounds
     assert rounds[0].kept is None
     assert rounds[-1].kept == full.release.manifest["counts"]["samples"]
     for i, one in enumerate(rounds[1:], 1):  # what a build with these gates alone keeps
         gates = [g for g in world.GATES if g["name"] in one.gates]
         alone = build(source, tmp_path / str(i), gates, index=built[1] / "index")
         assert one.kept == alone.release.manifest["counts"]["samples"]
-    lazy = convergence(plan, built[1]).rounds
+    lazy = measure_convergence(plan, built[1]).rounds
     assert [r.size for r in lazy] == [r.size for r in rounds]
     assert all(r.kept is None or r.kept == f.kept for r, f in zip(lazy, rounds, strict=True))
 
@@ -218,11 +219,11 @@ def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
     carry_over(new.work, tmp_path / "new")
     told = []
 
-    class Told(Steps):
+    class Told(Progress):
         def warn(self, line):
             told.append(line)
 
-    rebuilt = curate(new.plan, tmp_path / "new", base=new.base, skip_bad=new.skip_bad, steps=Told())
+    rebuilt = curate(new.recipe, tmp_path / "new", base=new.base, skip_bad=new.skip_bad, steps=Told())
     assert told == ["old: no server answers there (Connection refused); what it answered before is used"]
     assert set(rebuilt.asked) <= {"weak", "middle"}
     assert rebuilt.reused > 0
@@ -234,7 +235,7 @@ def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tm
     out = tmp_path / "held"
     first = build(source, out, gates, index=built[1] / "index")
     assert first.held > 0
-    assert any("could not be had" in why for step in first.funnel for why in step.dropped)
+    assert any("ungraded in stage" in why for step in first.funnel for why in step.dropped)
     lines = [json.loads(line) for line in (out / "build" / "journal.jsonl").read_text().splitlines()]
     assert all(line["final"] is False for line in lines if line["label"] == "ungraded")  # they are asked again
     again = build(source, out, gates)
@@ -242,7 +243,7 @@ def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tm
 
 
 def test_a_dead_gate_stops_the_build_and_loses_nothing(source, built, tmp_path, monkeypatch):
-    monkeypatch.setattr("demur.pipeline.panel.HOPELESS_AFTER", 8)
+    monkeypatch.setattr("demur.curation.gates.runner.HOPELESS_AFTER", 8)
     gates = [*world.GATES[:1], {"system": "curation_world:Dead", "name": "dead"}]
     with pytest.raises(TransientError, match=r"dead.*deadline"):
         build(source, tmp_path, gates, index=built[1] / "index")
@@ -251,7 +252,7 @@ def test_a_dead_gate_stops_the_build_and_loses_nothing(source, built, tmp_path, 
 
 
 def test_a_judge_that_raises_or_babbles_decides_nothing(source, built, tmp_path):
-    with pytest.raises(UsageError, match=r"none of 14 samples stays: a verdict of the parametric stage.*\(14\)"):
+    with pytest.raises(UsageError, match=r"none of 14 samples stays: ungraded in stage parametric.*\(14\)"):
         build(source, tmp_path, index=built[1] / "index", more={"judge": "curation_world:Mad"})
 
 
@@ -335,20 +336,20 @@ def test_the_commands(source, built, tmp_path, capsys):
     assert run("build", path, "--out", out, "--plan", "--rate", "weak/nowhere=1")[0] == 2
     code, text = run("build", path, "--out", out)
     assert (code, "every verdict was there" in text) == (0, True)
-    lives = [json.loads(line) for line in (out / "build" / "decisions.jsonl").read_text().splitlines()]
-    for life in (next(x for x in lives if x["kept"]), next(x for x in lives if not x["kept"])):
-        code, text = run("explain", out / "release", life["sample"], "--json")
+    states = [json.loads(line) for line in (out / "build" / "decisions.jsonl").read_text().splitlines()]
+    for state in (next(x for x in states if x["kept"]), next(x for x in states if not x["kept"])):
+        code, text = run("explain", out / "release", state["sample"], "--json")
         told = json.loads(text)
         assert (told["kept"], told["why"], set(told["parametric"])) == (
-            life["kept"],
-            life["why"],
+            state["kept"],
+            state["why"],
             {"weak", "middle", "strong"},
         )
         moved = tmp_path / "moved" / "release"
         if not moved.exists():
             shutil.copytree(out / "release", moved)
-        assert json.loads(run("explain", moved, life["sample"], "--json")[1])["why"] == life["why"]
-        assert run("explain", out / "release", life["sample"])[0] == 0
+        assert json.loads(run("explain", moved, state["sample"], "--json")[1])["why"] == state["why"]
+        assert run("explain", out / "release", state["sample"])[0] == 0
     assert run("explain", out / "release", "q99")[0] == 2
     gate = json.dumps(world.simulated("newer", strength=0.6))
     code, text = run("rebuild", out / "release", "--add-gate", gate, "--out", tmp_path / "new", "--json")
@@ -365,7 +366,11 @@ def test_the_commands(source, built, tmp_path, capsys):
     rounds = json.loads(text)["rounds"]
     assert [r["size"] for r in rounds] == sorted((r["size"] for r in rounds), reverse=True)
     assert run("convergence", path, "--out", out)[0] == 0
-    from demur.curation.release import Release
+    answered = (out / "build/journal.jsonl").stat().st_size
+    code, afresh = run("convergence", path, "--out", out, "--json", "--fresh")
+    assert (code, json.loads(afresh)["rounds"][0]["size"]) == (0, json.loads(text)["rounds"][0]["size"])
+    assert [p.stat().st_size for p in (out / "build/.earlier").rglob("journal.jsonl")] == [answered]
+    from demur.release import Release
 
     assert [r["size"] for r in Release.open(out / "release").manifest["gate_rounds"]] == [r["size"] for r in rounds]
     code, text = run("release", "push", out / "release", tmp_path / "target", "--dry-run")
@@ -384,7 +389,7 @@ def test_a_recipe_with_a_monitor_of_a_gates_name_is_refused():
 
 
 def test_options_of_a_model_gate():
-    from demur.pipeline.panel import model_options
+    from demur.curation.gates.runner import model_options
 
     assert model_options({"temperature": 0}) == {"temperature": 0}
     made = model_options({"images": "none", "prompt_tokens": 500, "seed": 1})
@@ -418,7 +423,7 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
 
     with llm.serving() as address:
         small = {"system": f"model:{address}", "name": "SmolLM2", "stages": ["parametric"], "cost": 10,
-                 "options": {"temperature": 0, "max_tokens": 12, "seed": 0, "images": "none"}}  # fmt: skip
+                 "options": {"temperature": 0, "max_tokens": 24, "seed": 0, "images": "none"}}  # fmt: skip
         plan = {
             "name": "atlas-small", "version": "1.0.0", "sources": [{"name": "atlas", "per_topic": 1}], "retest": 2,
             "gates": [world.simulated("weak", strength=0.3), world.simulated("strong", strength=0.5), small],
@@ -438,12 +443,15 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
         assert found["left"]
         assert "newer" in run("explain", tmp_path / "new" / "release", found["left"][0]["sample"])
         rounds = json.loads(run("convergence", path, "--out", out, "--json"))["rounds"]
-        assert rounds[-1]["size"] == first["stage_one"]["kept"]
+        lines = (out / "build" / "journal.jsonl").read_text().splitlines()
+        open_ = {r["sample"] for r in map(json.loads, lines) if r["stage"] == "parametric" and r["label"] == "ungraded"}
+        kept = first["stage_one"]["kept"]
+        assert kept <= rounds[-1]["size"] <= kept + len(open_)  # what is ungraded is neither taken nor kept
 
 
 def test_a_budget_stops_a_build_that_goes_on_with_more_money(source, built, tmp_path):
-    from demur.calls import Budget
-    from demur.errors import BudgetReached
+    from demur.core.errors import BudgetReached
+    from demur.models import Budget
     from demur.testing import running
 
     prices = tmp_path / "prices.json"

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from demur.cli import main
-from demur.curation.release import Release
-from demur.errors import TransientError, UsageError
-from demur.pipeline.curate import curate
-from demur.pipeline.explain import explain
-from demur.store import read_json
+from demur.core.errors import TransientError, UsageError
+from demur.core.store import read_json
+from demur.curation.build import curate
+from demur.curation.explain import explain
+from demur.release import Release
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_decisions_are_the_same_bytes_by_every_way_of_working(source, built, tmp
         shutil.copytree(out / "index", place / "index")
         if name == "stopped":
             with monkeypatch.context() as patch:
-                patch.setattr("demur.pipeline.panel.HOPELESS_AFTER", 4)
+                patch.setattr("demur.curation.gates.runner.HOPELESS_AFTER", 4)
                 patch.setattr("demur.testing.gates.SimulatedGate.answer", failing(30))
                 with pytest.raises(TransientError):
                     curate(world.recipe(source, world.GATES), place)
@@ -51,7 +51,7 @@ def test_decisions_are_the_same_bytes_by_every_way_of_working(source, built, tmp
 
 
 def failing(after):
-    from demur.records import Response
+    from demur.core.records import Response
     from demur.testing.gates import SimulatedGate
 
     answer, left = SimulatedGate.answer, iter(range(after))

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from demur.curation.diversity import marginal_relevance, pick_various
-from demur.curation.mine import mine_text
-from demur.curation.mining_options import MiningOptions
-from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+from demur.curation.mining.choose import mine_kind
+from demur.curation.mining.diversity import marginal_relevance, pick_various
+from demur.curation.mining.options import MiningOptions
 
 SCORES = st.lists(st.floats(-1, 1, width=32), max_size=12)
 WEIGHT = st.floats(0, 1)
@@ -88,18 +88,18 @@ def two_kinds(ids):
 
 
 def test_mined_for_diversity():
-    mined = mine_text(asked(), HITS, DOCUMENTS, MiningOptions(diversity=0.5), limit=3, similarity=two_kinds)
+    mined = mine_kind("text", asked(), HITS, DOCUMENTS, MiningOptions(diversity=0.5), limit=3, similarity=two_kinds)
     assert [(e.id, e.rank, e.mode) for e in mined.negatives] == [
         ("d0", 1, "lexical mmr(0.5)"), ("d3", 4, "lexical mmr(0.5)"), ("d1", 2, "lexical mmr(0.5)"),
     ]  # fmt: skip
     assert [(d.evidence, d.reason) for d in mined.drops] == [(f"d{i}", "less diverse") for i in (2, 4, 5)]
-    plain = mine_text(asked(), HITS, DOCUMENTS, limit=3)
-    weight_1 = mine_text(asked(), HITS, DOCUMENTS, MiningOptions(diversity=1.0), limit=3, similarity=two_kinds)
+    plain = mine_kind("text", asked(), HITS, DOCUMENTS, limit=3)
+    weight_1 = mine_kind("text", asked(), HITS, DOCUMENTS, MiningOptions(diversity=1.0), limit=3, similarity=two_kinds)
     assert [e.id for e in weight_1.negatives] == [e.id for e in plain.negatives] == ["d0", "d1", "d2"]
 
 
 def test_ranks_bound_what_is_picked_from():
     chosen = MiningOptions(range_min=1, range_max=4, diversity=0.0)
-    mined = mine_text(asked(), HITS, DOCUMENTS, chosen, limit=2, similarity=two_kinds)
+    mined = mine_kind("text", asked(), HITS, DOCUMENTS, chosen, limit=2, similarity=two_kinds)
     assert [e.id for e in mined.negatives] == ["d1", "d3"]
     assert [(d.evidence, d.reason) for d in mined.drops] == [("d0", "rank"), ("d2", "less diverse")]

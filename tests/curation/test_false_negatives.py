@@ -5,7 +5,7 @@ import json
 import pytest
 
 from demur.cli import main
-from demur.store import Problems, read_jsonl
+from demur.core.store import Problems, read_jsonl
 
 CASES = {
     # id: question, answers, passages that hold the answer, passages that do not

@@ -7,12 +7,13 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
-from demur.curation.costs import Assumed, Learnt, Naive, costs_of, expected, naive_calls
-from demur.curation.experience import Experience, Kinds
-from demur.curation.funnel import HELD, MINING, Fate, Gate, Life, Probe, Rules, Stage
-from demur.curation.gate import Label, misleads, solvable_with_gold, unknown_without_evidence
-from demur.errors import UsageError
+from demur.core.errors import UsageError
+from demur.curation.gates.costs import GateRates, Naive, costs_of, expected, naive_calls
+from demur.curation.gates.funnel import HELD, MINING, Decision, Gate, GateQuery, Rules, SampleState, Stage
+from demur.curation.gates.order import SuccessCounter
+from demur.curation.gates.rules import Label, misleads, solvable_with_gold, unknown_without_evidence
 
 C, I, N, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.UNGRADED, Label.SKIPPED  # noqa: E741
 
@@ -52,23 +53,25 @@ def test_a_distractor_stays_unless_it_helps():
 
 def test_where_no_gate_can_be_asked_nothing_is_proved():
     gate = Gate("g")
-    unasked = Life([gate], [], Rules(k_min=0), labels={Probe("g", Stage.PARAMETRIC): S})
+    unasked = SampleState([gate], [], Rules(k_min=0), labels={GateQuery("g", Stage.PARAMETRIC): S})
     assert unasked.wanted() == ()
-    assert unasked.fate() == Fate(False, "parametric", "no gate can be asked about it without evidence")
-    unshown = Life([gate], [], Rules(k_min=0), labels={Probe("g", Stage.PARAMETRIC): I, Probe("g", Stage.SOLVABLE): S})
-    assert unshown.fate() == Fate(False, "solvable", "no gate can be asked about it with the gold evidence")
-    passed = {Probe("g", Stage.PARAMETRIC): I, Probe("g", Stage.SOLVABLE): C}
-    alone = passed | {Probe("g", Stage.DISTRACTOR, "a"): S}
-    life = Life([gate], ["a", "b"], Rules(k_min=1), labels=dict(alone))
-    assert naive_calls(life) == 2 + 1
-    assert [p.distractor for p in life.wanted()] == ["b"]
-    life.tell(Probe("g", Stage.DISTRACTOR, "b"), I)
-    assert life.fate().survivors == ("b",)
-    assert life.fate().lost == (("a", "no gate can be asked about it alone"),)
-    few = Life([gate], ["a", "b"], Rules(k_min=2), labels=dict(alone))
+    assert unasked.decision() == Decision(False, "parametric", "no gate can be asked about it without evidence")
+    unshown = SampleState(
+        [gate], [], Rules(k_min=0), labels={GateQuery("g", Stage.PARAMETRIC): I, GateQuery("g", Stage.SOLVABLE): S}
+    )
+    assert unshown.decision() == Decision(False, "solvable", "no gate can be asked about it with the gold evidence")
+    passed = {GateQuery("g", Stage.PARAMETRIC): I, GateQuery("g", Stage.SOLVABLE): C}
+    alone = passed | {GateQuery("g", Stage.DISTRACTOR, "a"): S}
+    state = SampleState([gate], ["a", "b"], Rules(k_min=1), labels=dict(alone))
+    assert naive_calls(state) == 2 + 1
+    assert [p.distractor for p in state.wanted()] == ["b"]
+    state.tell(GateQuery("g", Stage.DISTRACTOR, "b"), I)
+    assert state.decision().survivors == ("b",)
+    assert state.decision().lost == (("a", "no gate can be asked about it alone"),)
+    few = SampleState([gate], ["a", "b"], Rules(k_min=2), labels=dict(alone))
     assert few.wanted() == ()
-    assert few.fate().why == "gates can be asked about fewer than 2 of its distractors"
-    assert Life([gate], ["a"], Rules(k_min=2), labels=passed).fate().stage == MINING
+    assert few.decision().why == "gates can be asked about fewer than 2 of its distractors"
+    assert SampleState([gate], ["a"], Rules(k_min=2), labels=passed).decision().stage == MINING
 
 
 labels_drawn = st.sampled_from([C, I, I, I, N, U, S])
@@ -97,130 +100,130 @@ def worlds(draw):
     rules = draw(rules_drawn)
     if draw(st.booleans()):
         rules = rules._replace(k_enough=rules.k_min + draw(st.integers(0, 3)) or 1)
-    truth = {p: draw(labels_drawn) for p in Life(gates, distractors, rules).all_probes()}
+    truth = {p: draw(labels_drawn) for p in SampleState(gates, distractors, rules).all_queries()}
     return gates, distractors, rules, truth
 
 
-class AnyOrder(Experience):
+class AnyOrder(SuccessCounter):
     """Gates in an order drawn anew each time."""
 
     def __init__(self, dice):
         super().__init__()
         self.dice = dice
 
-    def price(self, gate, stage, group, answers, gates):
+    def price(self, gate, stage, group):
         """Whatever."""
         return self.dice.random(), gate.cost, gate.name
 
 
-def live(life: Life, truth, pick=lambda names: names[0], within=1.0) -> int:
+def live(state: SampleState, truth, pick=lambda names: names[0], within=1.0) -> int:
     """Ask what is wanted; which gates cannot be asked is known before. Returns the questions asked."""
-    life.labels |= {probe: S for probe, label in truth.items() if label is S}
+    state.labels |= {query: S for query, label in truth.items() if label is S}
     asked = 0
-    while wanted := life.wanted():
-        for probe in wanted:
-            bound = probe._replace(gate=pick(life.choices(probe, within)))
-            assert bound not in life.labels, "a label was asked for twice"
-            life.tell(bound, truth[bound])
+    while wanted := state.wanted():
+        for query in wanted:
+            bound = query._replace(gate=pick(state.choices(query, within)))
+            assert bound not in state.labels, "a label was asked for twice"
+            state.tell(bound, truth[bound])
             asked += 1
     return asked
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(worlds(), st.randoms(use_true_random=False))
 def test_asking_only_what_matters_decides_the_same_as_asking_everything(world, dice):
     """By every order: learnt, cheapest first, in a hurry, at random; and as Algorithm 1 does."""
     gates, distractors, rules, truth = world
-    full = Life(gates, distractors, rules, exhaustive=True)
+    full = SampleState(gates, distractors, rules, exhaustive=True)
     most = sum(label is not S for label in truth.values())
     assert live(full, truth) == most
     if (rules.parametric, rules.solvable) == ("not_correct", "any_correct"):
         naive = Naive(gates, distractors, rules)
         most = live(naive, truth)
-        assert naive.fate() == full.fate()
-    shared = Experience()
-    for experience, pick, within in (
+        assert naive.decision() == full.decision()
+    shared = SuccessCounter()
+    for counter, pick, within in (
         (shared, lambda names: names[0], 1.0),
         (shared, lambda names: names[-1], 4.0),
-        (Experience(learn=False), lambda names: names[0], 1.0),
+        (SuccessCounter(learn=False), lambda names: names[0], 1.0),
         (AnyOrder(dice), dice.choice, 1e9),
     ):
-        lazy = Life(gates, distractors, rules, experience=experience)
+        lazy = SampleState(gates, distractors, rules, order=counter)
         assert live(lazy, truth, pick, within) <= most
-        assert lazy.fate() is not None
-        assert lazy.fate() == full.fate()
+        assert lazy.decision() is not None
+        assert lazy.decision() == full.decision()
 
 
 @given(worlds(), st.randoms(use_true_random=False))
 def test_the_order_of_answers_does_not_matter(world, random):
     gates, distractors, rules, truth = world
-    one, other = Life(gates, distractors, rules), Life(gates, distractors, rules)
+    one, other = SampleState(gates, distractors, rules), SampleState(gates, distractors, rules)
     live(one, truth)
     shuffled = list(truth)
     random.shuffle(shuffled)
-    for probe in shuffled:
-        other.tell(probe, truth[probe])
-    assert one.fate() == other.fate()
+    for query in shuffled:
+        other.tell(query, truth[query])
+    assert one.decision() == other.decision()
 
 
 def test_fates_say_what_happened():
     gate = Gate("g")
-    life = Life([gate], ["a", "b"], Rules(k_min=1))
-    assert life.fate() is None
-    life.tell(Probe("g", Stage.PARAMETRIC), I)
-    life.tell(Probe("g", Stage.SOLVABLE), C)
-    life.tell(Probe("g", Stage.DISTRACTOR, "a"), C)
-    life.tell(Probe("g", Stage.DISTRACTOR, "b"), I)
-    fate = life.fate()
-    assert fate.kept
-    assert fate.survivors == ("b",)
-    assert fate.lost == (("a", "alone it lets a gate answer"),)
-    known = Life([gate], [], Rules(k_min=0))
-    known.tell(Probe("g", Stage.PARAMETRIC), C)
-    assert (known.fate().kept, known.fate().stage) == (False, "parametric")
-    held = Life([gate], [], Rules(k_min=0))
-    held.tell(Probe("g", Stage.PARAMETRIC), U)
+    state = SampleState([gate], ["a", "b"], Rules(k_min=1))
+    assert state.decision() is None
+    state.tell(GateQuery("g", Stage.PARAMETRIC), I)
+    state.tell(GateQuery("g", Stage.SOLVABLE), C)
+    state.tell(GateQuery("g", Stage.DISTRACTOR, "a"), C)
+    state.tell(GateQuery("g", Stage.DISTRACTOR, "b"), I)
+    decision = state.decision()
+    assert decision.kept
+    assert decision.survivors == ("b",)
+    assert decision.lost == (("a", "alone it lets a gate answer"),)
+    known = SampleState([gate], [], Rules(k_min=0))
+    known.tell(GateQuery("g", Stage.PARAMETRIC), C)
+    assert (known.decision().kept, known.decision().stage) == (False, "parametric")
+    held = SampleState([gate], [], Rules(k_min=0))
+    held.tell(GateQuery("g", Stage.PARAMETRIC), U)
     assert held.wanted() == ()
-    assert held.fate().stage == HELD
+    assert held.decision().stage == HELD
 
 
 def test_one_correct_answer_ends_a_stage_and_the_cheap_gate_is_asked_first():
-    life = Life([Gate("dear", cost=9), Gate("cheap", cost=1)], ["d"] * 0, Rules(k_min=0))
-    assert [p.gate for p in life.wanted()] == ["cheap"]
-    life.tell(Probe("cheap", Stage.PARAMETRIC), C)
-    assert life.wanted() == ()
+    state = SampleState([Gate("dear", cost=9), Gate("cheap", cost=1)], ["d"] * 0, Rules(k_min=0))
+    assert [p.gate for p in state.wanted()] == ["cheap"]
+    state.tell(GateQuery("cheap", Stage.PARAMETRIC), C)
+    assert state.wanted() == ()
 
 
 def test_nonsense_is_refused():
     with pytest.raises(UsageError, match="without evidence"):
-        Life([Gate("g", frozenset({Stage.SOLVABLE}))], [])
+        SampleState([Gate("g", frozenset({Stage.SOLVABLE}))], [])
     with pytest.raises(UsageError, match="k_enough"):
-        Life([Gate("g")], [], Rules(k_min=5, k_enough=3))
+        SampleState([Gate("g")], [], Rules(k_min=5, k_enough=3))
 
 
 def test_an_ungraded_distractor_does_not_decide():
     """Two of three must stay; one helps, one cannot be graded: with its verdict the sample might have stayed."""
-    life = Life([Gate("g")], ["a", "b", "c"], Rules(k_min=2))
-    for probe, label in ((("g", Stage.PARAMETRIC), I), (("g", Stage.SOLVABLE), C), (("g", Stage.DISTRACTOR, "a"), C),
+    state = SampleState([Gate("g")], ["a", "b", "c"], Rules(k_min=2))
+    for query, label in ((("g", Stage.PARAMETRIC), I), (("g", Stage.SOLVABLE), C), (("g", Stage.DISTRACTOR, "a"), C),
                          (("g", Stage.DISTRACTOR, "b"), U), (("g", Stage.DISTRACTOR, "c"), I)):  # fmt: skip
-        life.tell(Probe(*probe), label)
-    assert life.fate().stage == HELD
-    life.labels[Probe("g", Stage.DISTRACTOR, "b")] = N
-    assert life.fate().survivors == ("b", "c")
-    life.labels[Probe("g", Stage.DISTRACTOR, "b")] = C
-    assert life.fate().stage == "distractors"
+        state.tell(GateQuery(*query), label)
+    assert state.decision().stage == HELD
+    state.labels[GateQuery("g", Stage.DISTRACTOR, "b")] = N
+    assert state.decision().survivors == ("b", "c")
+    state.labels[GateQuery("g", Stage.DISTRACTOR, "b")] = C
+    assert state.decision().stage == "distractors"
 
 
 def test_enough_distractors_are_the_best_ones():
-    life = Life([Gate("g")], list("abcd"), Rules(k_min=1, k_enough=2))
-    truth = {p: C if p.stage is Stage.SOLVABLE or p.distractor == "a" else I for p in life.all_probes()}
-    live(life, truth)
-    assert life.fate().survivors == ("b", "c")
-    assert dict(life.fate().lost) == {"a": "alone it lets a gate answer", "d": "2 better ones stay already"}
-    assert Probe("g", Stage.DISTRACTOR, "d") not in life.labels
+    state = SampleState([Gate("g")], list("abcd"), Rules(k_min=1, k_enough=2))
+    truth = {p: C if p.stage is Stage.SOLVABLE or p.distractor == "a" else I for p in state.all_queries()}
+    live(state, truth)
+    assert state.decision().survivors == ("b", "c")
+    assert dict(state.decision().lost) == {"a": "alone it lets a gate answer", "d": "2 better ones stay already"}
+    assert GateQuery("g", Stage.DISTRACTOR, "d") not in state.labels
 
 
-@settings(max_examples=1200)
+@settings(max_examples=examples(1200))
 @given(worlds())
 def test_no_order_asks_fewer_than_the_bound_and_lazy_asks_no_more_than_algorithm_1(world):
     gates, distractors, rules, truth = world
@@ -229,66 +232,61 @@ def test_no_order_asks_fewer_than_the_bound_and_lazy_asks_no_more_than_algorithm
             costs_of(gates, distractors, rules, truth)
         return
     costs = costs_of(gates, distractors, rules, truth)
-    for experience in (Experience(), Experience(learn=False)):
-        life = Life(gates, distractors, rules, experience=experience)
-        live(life, truth)
-        asked = sum(label is not S for label in life.labels.values())
-        assert naive_calls(life) == costs.algorithm1
+    for counter in (SuccessCounter(), SuccessCounter(learn=False)):
+        state = SampleState(gates, distractors, rules, order=counter)
+        live(state, truth)
+        asked = sum(label is not S for label in state.labels.values())
+        assert naive_calls(state) == costs.algorithm1
         assert costs.least <= asked <= costs.algorithm1 <= costs.exhaustive
 
 
 @st.composite
 def small_worlds(draw):
-    """Few enough probes to try every set of them."""
+    """Few enough queries to try every set of them."""
     gates = [Gate("a"), Gate("b", draw(st.sampled_from([frozenset(Stage), frozenset({Stage.PARAMETRIC})])))]
     distractors = ["d", "e", "f"][: draw(st.integers(0, 2 + (len(gates[1].stages) == 1)))]
     k_min = draw(st.integers(0, 2))
     rules = Rules(k_min=k_min, k_enough=draw(st.sampled_from([None, max(1, k_min), k_min + 1])))
-    truth = {p: draw(labels_drawn) for p in Life(gates, distractors, rules).all_probes()}
+    truth = {p: draw(labels_drawn) for p in SampleState(gates, distractors, rules).all_queries()}
     return gates, distractors, rules, truth
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(small_worlds())
 def test_the_bound_is_the_smallest_set_of_answers_that_decides(world):
     """Tried by brute force: so many answers decide, and no smaller set does."""
     gates, distractors, rules, truth = world
     free = {p: label for p, label in truth.items() if label is S}
     paid = [p for p in truth if p not in free]
-    fate = Life(gates, distractors, rules, labels=dict(truth)).fate()
+    decision = SampleState(gates, distractors, rules, labels=dict(truth)).decision()
 
     def decides(some):
-        return Life(gates, distractors, rules, labels=free | {p: truth[p] for p in some}).fate() == fate
+        return SampleState(gates, distractors, rules, labels=free | {p: truth[p] for p in some}).decision() == decision
 
     smallest = next(n for n in range(len(paid) + 1) if any(map(decides, itertools.combinations(paid, n))))
     assert costs_of(gates, distractors, rules, truth).least == smallest
 
 
 def test_the_gate_that_settles_most_for_its_cost_is_asked_first():
-    experience = Experience()
+    counter = SuccessCounter()
     gates = [Gate("weak", cost=1), Gate("strong", cost=2)]
-    first = Life(gates, [], Rules(k_min=0), experience=experience)
+    first = SampleState(gates, [], Rules(k_min=0), order=counter)
     assert first.wanted()[0].gate == "weak"
     for _ in range(20):
-        experience.note(Stage.PARAMETRIC, "", frozenset(), "weak", False)
-        experience.note(Stage.PARAMETRIC, "", frozenset(), "strong", True)
+        counter.note(Stage.PARAMETRIC, "", "weak", False)
+        counter.note(Stage.PARAMETRIC, "", "strong", True)
     assert first.wanted()[0].gate == "strong"
     assert first.choices(first.wanted()[0], within=100) == ["strong", "weak"]
-    assert Life(gates, [], Rules(k_min=0), experience=experience, group="other").wanted()[0].gate == "weak"
-    assert Life(gates, [], Rules(k_min=0), experience=Experience(learn=False)).wanted()[0].gate == "weak"
-
-
-def kinds(rates, weights=(1.0,)):
-    """Gates a and b, by kind of question."""
-    return Kinds(("a", "b"), weights, rates)
+    assert SampleState(gates, [], Rules(k_min=0), order=counter, group="other").wanted()[0].gate == "weak"
+    assert SampleState(gates, [], Rules(k_min=0), order=SuccessCounter(learn=False)).wanted()[0].gate == "weak"
 
 
 def test_expected_calls_lie_between_nothing_and_algorithm_1():
     gates = [Gate("a"), Gate("b")]
-    sure = expected(gates, 5, Rules(), {stage: Assumed({"a": 1.0, "b": 1.0}, 0) for stage in Stage})
+    sure = expected(gates, 5, Rules(), {stage: GateRates({"a": 1.0, "b": 1.0}, 0) for stage in Stage})
     assert sum(sure.calls.values()) == pytest.approx(1.0)
     assert (sure.kept, sure.spread) == (0, 0)
-    never = {s: Assumed(dict.fromkeys("ab", 1.0 if s is Stage.SOLVABLE else 0.0), 0.5) for s in Stage}
+    never = {s: GateRates(dict.fromkeys("ab", 1.0 if s is Stage.SOLVABLE else 0.0), 0.5) for s in Stage}
     kept = expected(gates, 5, Rules(), never)
     assert kept.kept == 1
     assert sum(kept.calls.values()) == pytest.approx(2 + 1 + 10)
@@ -298,12 +296,9 @@ def test_expected_calls_lie_between_nothing_and_algorithm_1():
 @pytest.mark.parametrize(("together", "left"), [(0.0, 0.25), (1.0, 0.5), (0.5, 1 / 3)])
 def test_gates_that_know_the_same_leave_more(together, left):
     """Two gates of strength one half: 1/4 + asin(r) / (2 pi) of the pool is known to neither."""
-    guesses = {s: Assumed({"a": 0.5, "b": 0.5}, together) for s in Stage}
-    found = expected([Gate(g, frozenset({Stage.PARAMETRIC})) for g in "ab"], 0, Rules(k_min=0), guesses, draws=6000)
+    guesses = {s: GateRates({"a": 0.5, "b": 0.5}, together) for s in Stage}
+    found = expected([Gate(g, frozenset({Stage.PARAMETRIC})) for g in "ab"], 0, Rules(k_min=0), guesses, plays=6000)
     assert found.calls["a", Stage.PARAMETRIC] + found.calls["b", Stage.PARAMETRIC] == pytest.approx(1.5, abs=0.03)
     gates = [Gate("a", frozenset({Stage.PARAMETRIC})), Gate("b")]
-    sure = guesses | {Stage.SOLVABLE: Assumed({"b": 1.0}, 0)}
-    assert expected(gates, 0, Rules(k_min=0), sure, draws=6000).kept == pytest.approx(left, abs=0.03)
-    learnt = guesses | {Stage.PARAMETRIC: Learnt(kinds(((1.0, 1.0), (0.0, 0.0)), (0.75, 0.25))),
-                        Stage.SOLVABLE: Assumed({"b": 1.0}, 0)}  # fmt: skip
-    assert expected(gates, 0, Rules(k_min=0), learnt, draws=6000).kept == pytest.approx(0.25, abs=0.03)
+    sure = guesses | {Stage.SOLVABLE: GateRates({"b": 1.0}, 0)}
+    assert expected(gates, 0, Rules(k_min=0), sure, plays=6000).kept == pytest.approx(left, abs=0.03)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from stub_encoder import StubEncoder
 
-from demur.curation.mining_options import MiningOptions
+from demur.core.errors import UsageError
+from demur.curation.mining.mine import mine_samples
+from demur.curation.mining.modes import choose_modes
+from demur.curation.mining.options import MiningOptions
 from demur.curation.pool import Pool, build
-from demur.curation.release.layout import documents_of, evidence_licences
 from demur.curation.sources import open_source
-from demur.errors import UsageError
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
-from demur.pipeline.mining import mine_samples
-from demur.pipeline.routes import choose_routes
+from demur.release.layout import documents_of, evidence_licences
 from demur.retrieval.search import Searcher
 
 sys.path.append(str(Path(__file__).parents[1] / "sources"))
@@ -128,8 +128,8 @@ def world(request, tmp_path_factory):
 @pytest.mark.parametrize("kind", ["whole", "cut"])
 def test_recall_counts_every_question(world, kind):
     pages, pool, searchers = world
-    routes = choose_routes(pool.samples(), searchers[kind], pool.root, MiningOptions())
-    (choice,) = routes.choices
+    chosen = choose_modes(pool.samples(), searchers[kind], pool.root, MiningOptions())
+    (choice,) = chosen.choices
     assert {m.n for _, row in choice.table for m in row} == {len(pages)}
     assert (choice.n, choice.lacking, choice.warning) == (len(pages), 0, "")
 
@@ -138,9 +138,9 @@ def test_recall_counts_every_question(world, kind):
 def test_margins_hold_and_nothing_of_gold_is_a_distractor(world, kind):
     pages, pool, searchers = world
     plan = MiningOptions(text=4, lexical=4, visual=4, pages=N, absolute_margin=-9.0)
-    routes = choose_routes(pool.samples(), searchers[kind], pool.root, plan)
+    chosen = choose_modes(pool.samples(), searchers[kind], pool.root, plan)
     seen = 0
-    for sample, mined in mine_samples(pool.samples(), searchers[kind], pool.root, plan, routes):
+    for sample, mined in mine_samples(pool.samples(), searchers[kind], pool.root, plan, chosen):
         assert not [d for d in mined.drops if d.reason.startswith("no margin")]
         page = pages[sample.id.partition(":")[2]]
         for e in sample.negatives:
@@ -158,8 +158,8 @@ def test_margins_hold_and_nothing_of_gold_is_a_distractor(world, kind):
 def test_every_document_of_a_release_has_a_licence_counted_once(world):
     _, pool, searchers = world
     plan = MiningOptions(text=2, lexical=2, visual=2, pages=N)
-    routes = choose_routes(pool.samples(), searchers["cut"], pool.root, plan)
-    samples = [sample for sample, _ in mine_samples(pool.samples(), searchers["cut"], pool.root, plan, routes)]
+    chosen = choose_modes(pool.samples(), searchers["cut"], pool.root, plan)
+    samples = [sample for sample, _ in mine_samples(pool.samples(), searchers["cut"], pool.root, plan, chosen)]
     told = evidence_licences(samples)
     (counts,) = told.values()
     assert sum(counts.values()) == len(documents_of(samples))

@@ -19,15 +19,15 @@ from PIL import Image
 
 from demur import __version__
 from demur.cli import main
-from demur.curation.card import card, safe
-from demur.curation.diff import difference
-from demur.curation.near import look
-from demur.curation.release import FunnelStep, Release, documents_of, freeze
-from demur.errors import DataError, DemurError, ReleaseError, UsageError
-from demur.pipeline.curate import curate
-from demur.pipeline.push import push
-from demur.records import Evidence, GateVerdict, Role
-from demur.store import Problems, digest, image_ref, read_json, read_records, write_json
+from demur.core.errors import DataError, DemurError, ReleaseError, UsageError
+from demur.core.records import Evidence, GateVerdict, Role
+from demur.core.store import Problems, digest, image_ref, read_json, read_records, write_json
+from demur.corpora.near import look
+from demur.curation.build import curate
+from demur.release import FunnelStep, Release, documents_of, freeze
+from demur.release.card import card, safe
+from demur.release.diff import difference
+from demur.release.push import push
 
 
 @pytest.fixture(scope="module")

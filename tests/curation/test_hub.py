@@ -17,12 +17,11 @@ import fake_hub
 import pytest
 
 from demur.answers import holds
-from demur.curation.release import FunnelStep, Release, freeze, verify
-from demur.errors import DemurError, StorageError, UsageError
-from demur.pipeline.curate import curate
-from demur.pipeline.hub import look_up, open_hub, send
-from demur.pipeline.push import push
-from demur.store import digest, file_digest, read_json, write_json
+from demur.core.errors import DemurError, StorageError, UsageError
+from demur.core.store import digest, file_digest, read_json, write_json
+from demur.curation.build import curate
+from demur.release import FunnelStep, Release, freeze, verify
+from demur.release.push import look_up, open_hub, push, send
 
 # the client library's own call of its HTTP library
 pytestmark = [

@@ -3,14 +3,14 @@
 import curation_world as world
 import pytest
 
-from demur.curation import near
-from demur.curation.draw import draw
-from demur.curation.leaks import Leaks, without_leaks
-from demur.curation.near import Looks, look
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.core.store import image_ref
+from demur.corpora import near
+from demur.corpora.leaks import Leaks, without_leaks
+from demur.corpora.near import Looks, look
 from demur.curation.pool import LOOKS
 from demur.curation.recipe import SourceSpec
-from demur.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.store import image_ref
+from demur.curation.sample_pool import sample_sources
 
 
 @pytest.fixture
@@ -62,10 +62,10 @@ def test_each_image_is_hashed_once_and_by_none_who_reads_the_pool_again(tmp_path
     gold = (towns / "questions.jsonl").read_text().replace('"gold": ["p', '"gold": ["i0", "p')
     (towns / "questions.jsonl").write_text(gold)
     spec = SourceSpec(name="generic", path=str(towns))
-    first = draw([spec], tmp_path / "pool", seed=0)
+    first = sample_sources([spec], tmp_path / "pool", seed=0)
     images = {s.images[0].sha256 for s in first.samples if s.images} | {first.samples[0].gold[0].image.sha256}
     assert len(hashed) == len(set(hashed)) == len(images) == world.N // 2 + 1
-    again = draw([spec], tmp_path / "pool", seed=0)
+    again = sample_sources([spec], tmp_path / "pool", seed=0)
     for sample in again.samples:
         for image in (*sample.images, *(e.image for e in sample.gold if e.image)):
             assert again.looks(image) == look((towns / image.uri.rpartition("/")[2]).read_bytes())

@@ -15,9 +15,9 @@ import yaml
 from PIL import Image
 
 from demur.cli import main
-from demur.errors import BadInput
-from demur.pipeline.curate import curate
-from demur.store import Problems, read_jsonl
+from demur.core.errors import BadInput
+from demur.core.store import Problems, read_jsonl
+from demur.curation.build import curate
 
 KNOWS_NOTHING = [world.simulated("weak", strength=0.0)]
 

@@ -3,12 +3,12 @@ import io
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
 
-from demur.curation import near
-from demur.curation.mine import mine, mine_text, mine_visual
-from demur.curation.mining_options import MiningOptions
-from demur.curation.near import Looks, look, same_look, same_text
-from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.store import image_ref
+from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+from demur.core.store import image_ref
+from demur.corpora import near
+from demur.corpora.near import Looks, look, same_look, same_text
+from demur.curation.mining.choose import mine, mine_kind
+from demur.curation.mining.options import MiningOptions
 
 
 def hits(*ids, mode="text->text"):
@@ -48,7 +48,9 @@ def test_text_hits_become_distractors_or_drops_with_their_reason():
             Document(id="img", title="a picture", image=image_ref(png(1), "x")),
         ]
     }
-    mined = mine_text(sample(), hits("g", "copy", "leak", "a", "a2", "empty", "img", "nowhere", "b", "a"), documents)
+    mined = mine_kind(
+        "text", sample(), hits("g", "copy", "leak", "a", "a2", "empty", "img", "nowhere", "b", "a"), documents
+    )
     assert [(e.id, e.rank, e.score, e.mode, e.index_id, e.origin) for e in mined.negatives] == [
         ("a", 4, 0.97, "text->text", "ix", "mined"),
         ("b", 9, 0.92, "text->text", "ix", "mined"),
@@ -58,18 +60,18 @@ def test_text_hits_become_distractors_or_drops_with_their_reason():
         "empty": "empty", "img": "empty", "nowhere": "unknown document",
     }  # fmt: skip
     assert all(d.sample == "s" and d.stage == "mine" for d in mined.drops)
-    assert len(mine_text(sample(), hits("a", "b"), documents, limit=1).negatives) == 1
+    assert len(mine_kind("text", sample(), hits("a", "b"), documents, limit=1).negatives) == 1
 
 
 def test_the_answer_in_a_title_counts():
     documents = {"t": passage("t", "It is long.", title="The 330 metres bridge")}
-    assert mine_text(sample(), hits("t"), documents).drops[0].reason == "holds the answer"
+    assert mine_kind("text", sample(), hits("t"), documents).drops[0].reason == "holds the answer"
 
 
 def test_native_negatives_are_not_mined_again():
     documents = {"n": passage("n", "A native negative.")}
     native = Evidence.of(documents["n"], Role.DISTRACTOR)
-    assert mine_text(sample(negatives=(native,)), hits("n"), documents).drops[0].reason == "native"
+    assert mine_kind("text", sample(negatives=(native,)), hits("n"), documents).drops[0].reason == "native"
 
 
 def drawing(seed):
@@ -112,14 +114,16 @@ def test_visual_hits(tmp_path):
     }
     (tmp_path / "gone").unlink()
     asked = sample(images=(query.image,), gold=(Evidence.of(gold, Role.GOLD),))
-    mined = mine_visual(asked, hits(*documents, mode="image->image"), documents, looks=Looks(tmp_path))
+    mined = mine_kind("visual", asked, hits(*documents, mode="image->image"), documents, looks=Looks(tmp_path))
     assert [e.id for e in mined.negatives] == ["other", "another"]
     assert {d.evidence: d.reason for d in mined.drops} == {
         "gold": "gold", "query": "query image", "gold-jpg": "near-duplicate of gold",
         "query-small": "near-duplicate of query", "same-page": "gold page", "caption": "holds the answer",
         "other-blurred": "repeated", "gone": "unreadable", "text": "empty",
     }  # fmt: skip
-    loose = mine_visual(asked, hits("gold-jpg"), documents, MiningOptions(same_image="bytes"), looks=Looks(tmp_path))
+    loose = mine_kind(
+        "visual", asked, hits("gold-jpg"), documents, MiningOptions(same_image="bytes"), looks=Looks(tmp_path)
+    )
     assert [e.id for e in loose.negatives] == ["gold-jpg"]
 
 
@@ -200,19 +204,19 @@ def test_selection_by_score_and_rank():
     documents = many(8) | {"g": GOLD}
     found = hits("d0", "g", "d1", "d2", "d3", "d4", "d5")  # scores 1.00, 0.99, 0.98 ...
     asked = sample()
-    margin = mine_text(asked, found, documents, MiningOptions(absolute_margin=0.025), limit=2)
+    margin = mine_kind("text", asked, found, documents, MiningOptions(absolute_margin=0.025), limit=2)
     assert [e.id for e in margin.negatives] == ["d3", "d4"]  # d2 is 0.02 below gold
     assert {d.evidence for d in margin.drops if d.reason == "within the margin of gold"} == {"d0", "d1", "d2"}
-    relative = mine_text(asked, found, documents, MiningOptions(relative_margin=0.05), limit=2, gold_score=1.0)
+    relative = mine_kind("text", asked, found, documents, MiningOptions(relative_margin=0.05), limit=2, gold_score=1.0)
     assert [e.id for e in relative.negatives] == ["d4", "d5"]
     between = MiningOptions(max_score=0.985, min_score=0.955, range_max=20)
-    limits = mine_text(asked, found, documents, between, limit=9)
+    limits = mine_kind("text", asked, found, documents, between, limit=9)
     assert [e.id for e in limits.negatives] == ["d1", "d2", "d3"]
-    ranks = mine_text(asked, found, documents, MiningOptions(range_min=2), limit=2)
+    ranks = mine_kind("text", asked, found, documents, MiningOptions(range_min=2), limit=2)
     assert [e.id for e in ranks.negatives] == ["d2", "d3"]
     assert [(d.evidence, d.reason) for d in ranks.drops] == [("d0", "rank"), ("g", "gold"), ("d1", "rank")]
     drawn = MiningOptions(range_max=6, sampling="random")
-    one, other = (mine_text(asked, found, documents, drawn, limit=2, seed=5) for _ in range(2))
+    one, other = (mine_kind("text", asked, found, documents, drawn, limit=2, seed=5) for _ in range(2))
     assert one == other
     assert len(one.negatives) == 2
     assert [e.rank for e in one.negatives] == sorted(e.rank for e in one.negatives)
@@ -220,11 +224,11 @@ def test_selection_by_score_and_rank():
 
 def test_variety_of_pages():
     documents = many(8, page=lambda i: f"p{i // 4}")
-    mined = mine_text(sample(), hits(*documents), documents, MiningOptions(per_page=2), limit=4)
+    mined = mine_kind("text", sample(), hits(*documents), documents, MiningOptions(per_page=2), limit=4)
     assert [e.id for e in mined.negatives] == ["d0", "d1", "d4", "d5"]
     assert {d.reason for d in mined.drops} == {"page is full"}
     alone = many(8, page=lambda i: "")  # without a page: each is one of its own
-    assert len(mine_text(sample(), hits(*alone), alone, MiningOptions(per_page=1), limit=4).negatives) == 4
+    assert len(mine_kind("text", sample(), hits(*alone), alone, MiningOptions(per_page=1), limit=4).negatives) == 4
 
 
 def test_a_cross_encoder_names_what_scores_like_gold():
@@ -234,7 +238,7 @@ def test_a_cross_encoder_names_what_scores_like_gold():
         assert question == "How long is the bridge?"
         return [0.7 if "Mill" in p else 0.9 if "birch" in p else 0.1 for p in passages]
 
-    mined = mine_text(sample(), hits(*documents), documents, cross_encoder=cross_encoder)
+    mined = mine_kind("text", sample(), hits(*documents), documents, cross_encoder=cross_encoder)
     assert [e.id for e in mined.negatives] == ["d0", "d2", "d3"]
     assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [("d1", "scores like gold", "0.9000")]
 
@@ -281,4 +285,4 @@ def test_what_the_source_shows_already_is_not_mined_once_more_under_another_id(t
 
 
 def test_nothing_wanted():
-    assert mine_text(sample(), hits("d0"), many(1), limit=0).negatives == ()
+    assert mine_kind("text", sample(), hits("d0"), many(1), limit=0).negatives == ()

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.cli.mine import SHARED
-from demur.curation.mining_options import MiningOptions, mining_options
+from demur.core.errors import UsageError
+from demur.curation.mining.options import MiningOptions, mining_options
 from demur.curation.recipe import RetrievalSpec, parse_recipe
-from demur.errors import UsageError
 
 LEAST = {"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}]}
 SET = {"lexical": 2, "per_page": 1, "diversity": 0.5, "range_min": 1, "range_max": 40, "max_score": 0.9,

@@ -12,11 +12,11 @@ import pictures
 import pytest
 from PIL import Image, ImageFilter
 
-from demur.curation.near import Look, Looks, alike, look, same_look, same_strokes
-from demur.errors import DataError
-from demur.records import ImageRef
+from demur.core.errors import DataError
+from demur.core.records import ImageRef
+from demur.core.store import canonical, image_ref
+from demur.corpora.near import Look, Looks, alike, look, same_look, same_strokes
 from demur.sample import atlas
-from demur.store import canonical, image_ref
 
 
 def families(n: int) -> list[bytes]:
@@ -164,10 +164,10 @@ def test_an_image_within_a_frame_has_a_second_view():
 
 def test_a_base_whose_pictures_collide_is_warned_of():
     """More than one in twenty of the pictures met; those of gold's own page do not count."""
-    from demur.curation.mine import Mined
-    from demur.lineage import Gold
-    from demur.pipeline.mining import _Alike
-    from demur.records import Document, Drop, Evidence, Role
+    from demur.core.records import Document, Drop, Evidence, Role
+    from demur.corpora.lineage import Gold
+    from demur.curation.mining.choose import Mined
+    from demur.curation.mining.mine import _Alike
 
     ref = image_ref(pictures.chart(1), "c.png")
     documents = {f"i{n}": Document(id=f"i{n}", title="", image=ref, page=f"p{n}") for n in range(40)}
@@ -196,8 +196,8 @@ def test_a_base_whose_pictures_collide_is_warned_of():
 
 
 def test_a_release_is_verified_by_what_its_recipe_calls_the_same_image():
-    from demur.curation.near import IMAGE_NEAR
-    from demur.curation.release.verify import _same_image
+    from demur.corpora.near import IMAGE_NEAR
+    from demur.release.verify import _same_image
 
     class Release:
         manifest = {  # noqa: RUF012

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from demur.cli import main
-from demur.errors import UsageError
-from demur.pipeline.curate import curate
-from demur.pipeline.planning import plan_build
-from demur.store import read_json
+from demur.core.errors import UsageError
+from demur.core.store import read_json
+from demur.curation.build import curate
+from demur.curation.estimate import estimate_build
 
 ABOUT_IMAGES = world.N // 2
 
@@ -36,7 +36,7 @@ def refused(plan, out):
         curate(plan, out)
     assert (out / "build" / "journal.jsonl").stat().st_size == 0
     with pytest.raises(UsageError) as planned:
-        plan_build(plan, out / "plan")
+        estimate_build(plan, out / "plan")
     assert str(planned.value) == str(caught.value)
     return str(caught.value)
 
@@ -62,7 +62,7 @@ def test_what_no_gate_can_be_asked_about_leaves_with_its_reason(source, tmp_path
     plan = world.recipe(source, [world.text_only("text", options={"strength": 0.2})])
     built = curate(plan, tmp_path, skip_bad=True)
     assert not any(s.images for s in built.release.samples())
-    planned = plan_build(plan, tmp_path, skip_bad=True)
+    planned = estimate_build(plan, tmp_path, skip_bad=True)
     assert planned.total("at_most") == planned.lines[0].at_most * (1 + 1 + 6)
     first = next(step for step in built.funnel if step.stage.startswith("I "))
     assert first.dropped["no gate can be asked about it without evidence"] == ABOUT_IMAGES
@@ -92,7 +92,7 @@ def test_calls_that_cannot_be_made_are_counted_nowhere(mixed):
     assert built.algorithm1 == calls
     assert built.used == sum(said.values())
     asked = Counter((line["gate"], line["stage"]) for line in lines if not line["draw"])
-    planned = {(p.gate, p.stage.value): p for p in plan_build(plan, out).lines}
+    planned = {(p.gate, p.stage.value): p for p in estimate_build(plan, out).lines}
     for stage in ("parametric", "solvable"):
         assert planned["text", stage].at_most == asked["text", stage] == world.N - ABOUT_IMAGES
         assert planned["whole", stage].at_most == asked["whole", stage] == world.N
@@ -149,7 +149,7 @@ def test_the_stages_are_numbered_as_the_paper_does(mixed, capsys):
 @pytest.mark.parametrize("system", ["python:examples.my_rag:answer", "reader", "prior"])
 def test_options_that_a_gate_would_pass_over_are_refused(system, tmp_path):
     """``temperatur: 0`` beside a function looks as if it did something."""
-    from demur.pipeline.curate import curate
+    from demur.curation.build import curate
 
     gates = [{"system": system, "name": "g", "options": {"temperatur": 0}}]
     with pytest.raises(UsageError, match="temperatur") as told:

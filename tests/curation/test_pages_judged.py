@@ -9,15 +9,15 @@ import pytest
 from PIL import Image
 
 from demur.answers import holds
-from demur.curation.diff import difference
-from demur.curation.leaks import Leaks
-from demur.curation.mine import mine_text, mine_visual
-from demur.curation.mining_options import MiningOptions
-from demur.curation.near import Looks
-from demur.curation.release import Release, freeze, verify
-from demur.lineage import Gold, page_of
-from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.store import image_ref
+from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+from demur.core.store import image_ref
+from demur.corpora.leaks import Leaks
+from demur.corpora.lineage import Gold, page_of
+from demur.corpora.near import Looks
+from demur.curation.mining.choose import mine_kind
+from demur.curation.mining.options import MiningOptions
+from demur.release import Release, freeze, verify
+from demur.release.diff import difference
 
 
 class Shelf:
@@ -62,13 +62,13 @@ def hits(shelf, ending):
 
 def test_a_picture_of_a_page_that_holds_the_answer_is_no_distractor(compounds):
     sample, shelf, looks = compounds
-    mined = mine_visual(sample, hits(shelf, "/drawing"), shelf.documents, looks=looks, shelf=shelf)
+    mined = mine_kind("visual", sample, hits(shelf, "/drawing"), shelf.documents, looks=looks, shelf=shelf)
     assert [e.id for e in mined.negatives] == ["aniline/drawing"]
     assert {(d.evidence, d.reason, d.detail) for d in mined.drops} == {
         ("benzene/drawing", "gold page", "benzene"),
         ("prismane/drawing", "page holds the answer", "prismane/formula"),
     }
-    kept = mine_visual(
+    kept = mine_kind("visual", 
         sample, hits(shelf, "/drawing"), shelf.documents, MiningOptions(answer_pages="keep"), looks=looks, shelf=shelf
     )  # fmt: skip
     assert [e.id for e in kept.negatives] == ["prismane/drawing", "aniline/drawing"]
@@ -77,9 +77,9 @@ def test_a_picture_of_a_page_that_holds_the_answer_is_no_distractor(compounds):
 def test_other_passages_of_golds_page_have_a_rule_of_their_own(compounds):
     sample, shelf, _ = compounds
     texts = hits(shelf, "/text")
-    kept = mine_text(sample, texts, shelf.documents, shelf=shelf)
+    kept = mine_kind("text", sample, texts, shelf.documents, shelf=shelf)
     assert [e.id for e in kept.negatives] == ["benzene/text", "prismane/text", "aniline/text"]
-    dropped = mine_text(sample, texts, shelf.documents, MiningOptions(own_page="drop"), shelf=shelf)
+    dropped = mine_kind("text", sample, texts, shelf.documents, MiningOptions(own_page="drop"), shelf=shelf)
     assert [e.id for e in dropped.negatives] == ["prismane/text", "aniline/text"]
     assert [(d.evidence, d.reason) for d in dropped.drops] == [("benzene/text", "gold page")]
 
@@ -88,7 +88,7 @@ def test_a_passage_with_a_picture_is_judged_by_its_page_too(compounds):
     sample, shelf, _ = compounds
     picture = shelf.documents["prismane/drawing"].image
     shelf.documents["prismane/text"] = shelf.documents["prismane/text"].model_copy(update={"image": picture})
-    mined = mine_text(sample, hits(shelf, "/text"), shelf.documents, shelf=shelf)
+    mined = mine_kind("text", sample, hits(shelf, "/text"), shelf.documents, shelf=shelf)
     assert [e.id for e in mined.negatives] == ["benzene/text", "aniline/text"]
 
 

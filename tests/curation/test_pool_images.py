@@ -3,8 +3,8 @@ from types import SimpleNamespace
 import pytest
 from strategies import png
 
+from demur.core.store import image_ref, read_image
 from demur.curation.pool.images import Linked
-from demur.store import image_ref, read_image
 
 
 @pytest.mark.parametrize("of", ["relative", "inside", "outside"])

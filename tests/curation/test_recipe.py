@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from demur.core.errors import StorageError, UsageError
+from demur.curation.estimate import estimate_build
 from demur.curation.recipe import SCHEMA, BuildRecipe, load_recipe, parse_recipe, schema
-from demur.errors import StorageError, UsageError
-from demur.pipeline.planning import plan_build
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
 LEAST = {"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}]}
@@ -26,7 +26,7 @@ def test_the_pages_example_is_a_recipe_that_can_be_planned(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(example())
     plan = load_recipe(path)
-    found = plan_build(plan, tmp_path, base=tmp_path)
+    found = estimate_build(plan, tmp_path, base=tmp_path)
     assert found.samples > 20
     assert {line.gate for line in found.lines} == {"prior", "reader"}
     assert found.dollars("money_at_most") == 0
@@ -90,7 +90,7 @@ def test_prices_and_rates_of_a_plan(tmp_path):
     data["gates"] = [{"system": "model:openai/gpt-4o", "name": "dear", "options": {"max_tokens": 10}},
                      {"system": "model:http://localhost:1/v1#nobody/knows", "name": "unknown"}]  # fmt: skip
     plan = parse_recipe(data)
-    found = plan_build(plan, tmp_path, rates={"parametric": 0.2, "dear/parametric": 0.9})
+    found = estimate_build(plan, tmp_path, rates={"parametric": 0.2, "dear/parametric": 0.9})
     lines = {(line.gate, line.stage.value): line for line in found.lines}
     assert lines["dear", "parametric"].rate == 0.9
     assert lines["unknown", "parametric"].rate == 0.2
@@ -100,6 +100,6 @@ def test_prices_and_rates_of_a_plan(tmp_path):
     assert any("price" in note for note in found.notes)
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"models": {"*": {"prompt": 1, "completion": 2}}}))
-    assert plan_build(plan, tmp_path, prices=prices).dollars("money_expected") > 0
+    assert estimate_build(plan, tmp_path, prices=prices).dollars("money_expected") > 0
     with pytest.raises(UsageError, match="probability"):
-        plan_build(plan, tmp_path, rates={"parametric": 2.0})
+        estimate_build(plan, tmp_path, rates={"parametric": 2.0})

@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from curation_world import seal, wrong
 
-from demur.curation.card import card, citation
-from demur.curation.croissant import croissant
-from demur.curation.diff import bumped
-from demur.curation.release import FunnelStep, Release, counts, documents_of, freeze
-from demur.errors import ReleaseError, UsageError
-from demur.pipeline.curate import curate
-from demur.pipeline.push import push
-from demur.records import Evidence, Role
-from demur.store import read_json, write_json
+from demur.core.errors import ReleaseError, UsageError
+from demur.core.records import Evidence, Role
+from demur.core.store import read_json, write_json
+from demur.curation.build import curate
+from demur.release import FunnelStep, Release, counts, documents_of, freeze
+from demur.release.card import card, citation
+from demur.release.croissant import croissant
+from demur.release.diff import bumped
+from demur.release.push import push
 
 
 @pytest.fixture(scope="module")

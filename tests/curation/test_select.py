@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stub_encoder import StubEncoder
 
-from demur.curation.mine import drawn as draw
-from demur.curation.mine import mine_text
-from demur.curation.mining_options import MiningOptions
-from demur.curation.training import FORMATS, Scored, training_rows
+from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+from demur.curation.mining.choose import mine_kind
+from demur.curation.mining.choose import random_places as draw
+from demur.curation.mining.options import MiningOptions
+from demur.curation.mining.training import FORMATS, training_rows
 from demur.indexing.exact import exact_top, rescore
-from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 
 
 def picked(rows, scores, positives, positive_scores, wanted, query="q", **options):
-    """What `mine_text` takes for one query: (row, score) by rank."""
+    """What `mine_kind` takes for one query: (row, score) by rank."""
     texts = {f"p{r}": Document(id=f"p{r}", title="", text=f"passage {r}") for r in {*rows, *positives} if r >= 0}
     gold = tuple(Evidence.of(texts[f"p{r}"], Role.GOLD) for r in positives)
     sample = Sample(id=query, source="x", question="q", answers=AnswerSpec(accepted=(("none",),)), gold=gold)
@@ -24,7 +24,7 @@ def picked(rows, scores, positives, positive_scores, wanted, query="q", **option
         for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
         if row >= 0
     ]
-    mined = mine_text(
+    mined = mine_kind("text", 
         sample, hits, texts, MiningOptions(**options), limit=wanted, gold_score=min(positive_scores), near=2.0,
         answers=lambda text: False,
     )  # fmt: skip
@@ -118,12 +118,12 @@ def mined():
     """Their rows and ours for the same options: positives each, selection, format and the rest by their names."""
     from datasets import Dataset
 
-    from demur.vision_ops import ensure_torchvision
+    from demur.core.vision_ops import ensure_torchvision
 
     ensure_torchvision()
     from sentence_transformers.util import mine_hard_negatives
 
-    def both(positives_each, options, format="labeled-list", scores=True, columns=None, **more):
+    def both(positives_each, options, format="labeled-list", **more):
         rng = np.random.default_rng(3)
         corpus = [f"passage {i}" for i in range(300)]
         anchors, golds = [], []
@@ -132,13 +132,9 @@ def mined():
                 anchors.append(f"question {query}")
                 golds.append(corpus[gold])
         model = _Model(anchors, golds)
-        first, second = columns or ("anchor", "positive")
-        pairs = {"unused": ["x"] * len(anchors), second: golds, first: anchors} if columns else {
-            first: anchors, second: golds}  # fmt: skip
-        named = {"anchor_column_name": first, "positive_column_name": second} if columns else {}
+        pairs = {"anchor": anchors, "positive": golds}
         theirs = mine_hard_negatives(
-            Dataset.from_dict(pairs), model, corpus=corpus, output_format=format, output_scores=scores,
-            verbose=False, **named, **options, **more,
+            Dataset.from_dict(pairs), model, corpus=corpus, output_format=format, verbose=False, **options, **more,
         )  # fmt: skip
         given = {"sampling" if key == "sampling_strategy" else key: value for key, value in options.items()}
         wanted = given.pop("num_negatives", 3)
@@ -159,12 +155,9 @@ def mined():
             )
         ]
         rows = []
-        for name, own, own_scores, line in zip(names, positives, gold_scores, ours, strict=True):
+        for name, own, line in zip(names, positives, ours, strict=True):
             rows += training_rows(
-                name,
-                [Scored(corpus[r], s) for r, s in zip(own, own_scores, strict=True)],
-                [Scored(corpus[r], s) for r, s in line],
-                format, wanted=wanted, scores=scores, columns=(first, second),
+                name, [corpus[r] for r in own], [corpus[r] for r, _ in line], format, wanted=wanted
             )  # fmt: skip
         return list(theirs), rows
 
@@ -174,9 +167,7 @@ def mined():
 def same_rows(theirs, ours):
     assert len(theirs) == len(ours) > 0
     for their, our in zip(theirs, ours, strict=True):
-        assert set(their) == set(our)
-        for key, value in their.items():
-            assert our[key] == (pytest.approx(value, abs=1e-5) if key in ("score", "scores") else value), key
+        assert our == their
 
 
 @pytest.mark.reference
@@ -190,14 +181,12 @@ def test_rows_equal_those_of_sentence_transformers(mined, options, use_faiss, po
 
 @pytest.mark.reference
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("scores", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
     "options", [{}, {"max_score": 0.5, "relative_margin": 0.2, "min_score": 0.3}], ids=["all", "few"]
 )
-def test_every_format_has_their_rows(mined, options, format, scores):
-    same_rows(*mined(3, options, format, scores))
-    same_rows(*mined(3, options, format, scores, columns=("question", "answer")))
+def test_every_format_has_their_rows(mined, options, format):
+    same_rows(*mined(3, options, format))
 
 
 @pytest.mark.reference

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from topic_namers import SEEN
 
+from demur.core.errors import UsageError
+from demur.curation.build import curate
 from demur.curation.topics import TopicName, named, read_name, representatives
-from demur.errors import UsageError
-from demur.pipeline.curate import curate
 
 
 @pytest.fixture(scope="module")

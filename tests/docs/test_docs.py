@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Its commands start a server in the background; they are run by a test of their own.
-OWN_TESTS = {"calls.md": "tests/calls/test_calls_docs.py"}
+OWN_TESTS = {"calls.md": "tests/models/test_docs.py"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # ```console blocks are run, line by line; what needs a key, a cluster or a server of the reader's own stands in ```text.
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -75,7 +75,12 @@ def workshop(small_demo: tuple[Path, str], tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if commands(p) and p.name not in OWN_TESTS], ids=lambda p: p.relative_to(ROOT).as_posix()
+    "page",
+    [
+        pytest.param(p, marks=[] if p.name == "README.md" else pytest.mark.slow, id=p.relative_to(ROOT).as_posix())
+        for p in PAGES
+        if commands(p) and p.name not in OWN_TESTS
+    ],
 )
 def test_every_command_of_a_page_works(page: Path, workshop: Path):
     env = {**os.environ, "PYTHONPATH": ".", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

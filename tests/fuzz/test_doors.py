@@ -22,47 +22,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from damage import damaged
 from PIL import Image
 
-from demur.calls import wire
-from demur.calls.ledger import Ledger, recover
-from demur.calls.prices import Prices
-from demur.curation.near import look
+from demur.core.errors import DemurError
+from demur.core.records import Document, Sample
+from demur.core.store import Problems, image_ref, read_json, read_records, unstorable
+from demur.corpora.formats import csv_rows, json_lines
+from demur.corpora.formats.json_streams import json_elements, json_items, json_rows
+from demur.corpora.formats.tables import parquet_columns, parquet_rows
+from demur.corpora.near import look
 from demur.curation.recipe import load_recipe
-from demur.errors import DemurError
-from demur.formats import csv_rows, json_lines
-from demur.formats.json_streams import json_elements, json_items, json_rows
-from demur.formats.tables import parquet_columns, parquet_rows
-from demur.records import Document, Sample
-from demur.scenarios.systems import Kit
+from demur.models import wire
+from demur.models.ledger import Ledger, recover
+from demur.models.prices import Prices
+from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.answers import AnswersFile
-from demur.store import Problems, image_ref, read_json, read_records, unstorable
-
-PIECES = [
-    b"\xff\xfe", b"\x00", b"\xed\xa0\x80", b"\\ud800", b"[" * 3000, b"{\"a\":" * 3000, b"9" * 5000, b"1e999", b"NaN",
-    b"-Infinity", b"\n", b"\r", b'"', b"'", b",", b"}", b"]", b"null", b"true", b"[]", b"{}", b"../../etc/passwd",
-    b"/etc/passwd", b"https://example.invalid/", b"!!python/object/apply:os.system [id]", b"&a [*a, *a]", b"*a",
-    b"\xe2\x80\xae", b"=cmd()", b"<script>", b"a" * 2000, b"\t", b"%", b"\\", b"18446744073709551616", b"-1",
-]  # fmt: skip
-
-
-def damaged(right: bytes, rng: random.Random) -> bytes:
-    """The bytes with one to four things done to them."""
-    data = bytearray(right)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data) + 1)
-        match rng.randrange(5):
-            case 0:
-                data[at : at + 1] = bytes([rng.randrange(256)])
-            case 1:
-                del data[at : at + rng.choice([1, 4, 100])]
-            case 2:
-                data[at:at] = data[at : at + rng.choice([1, 20, 500])]
-            case 3:
-                data[at:at] = rng.choice(PIECES)
-            case _:  # in place of a value
-                data[at : at + rng.choice([1, 5, 20])] = rng.choice(PIECES)
-    return bytes(data)
 
 
 def _json_lines() -> bytes:
@@ -107,7 +82,7 @@ def _every(read: Callable[[Path, Problems], object]) -> Callable[[Path], object]
     def door(path: Path) -> object:
         problems = Problems()
         found = list(read(path, problems))  # type: ignore[call-overload]
-        "\n".join(problems.told()).encode()  # a finding goes into files too
+        "\n".join(problems.summary()).encode()  # a finding goes into files too
         return found
 
     return door
@@ -139,9 +114,9 @@ RECIPE = yaml.safe_dump({"name": "mine", "version": "1.0.0", "sources": [{"name"
 DOORS: dict[str, tuple[str, Callable[[Path], bytes] | bytes, Callable[[Path], object]]] = {
     "wire": ("reply.json", REPLY, _kept),
     "error body": ("error.json", b'{"error": {"message": "no", "code": "x"}}', lambda p: wire.error_message(p.read_bytes())),
-    "answers": ("answers.jsonl", _json_lines(), lambda p: AnswersFile(str(p), Kit(read_image=lambda _: b""))),
+    "answers": ("answers.jsonl", _json_lines(), lambda p: AnswersFile(str(p), SystemContext(read_image=lambda _: b""))),
     "answers csv": ("answers.csv", b"ask,answer,confidence\na1,Paris,0.5\na2,,\n",
-                    lambda p: AnswersFile(str(p), Kit(read_image=lambda _: b""))),
+                    lambda p: AnswersFile(str(p), SystemContext(read_image=lambda _: b""))),
     "json": ("manifest.json", b'{"files": {"a": "b"}, "n": [1, 2.5, null]}', read_json),
     "jsonl": ("rows.jsonl", _json_lines(), _every(json_lines)),
     "jsonl.gz": ("rows.jsonl.gz", gzip.compress(_json_lines(), mtime=0), _every(json_lines)),

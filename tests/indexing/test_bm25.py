@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
-from demur.errors import IndexFileError, StorageError, UsageError
+from demur.core.errors import IndexFileError, StorageError, UsageError
 from demur.indexing import bm25, bm25_reference
-from demur.indexing.bm25 import BM25, build_bm25, words
+from demur.indexing.bm25 import BM25, build_bm25
 from demur.indexing.bm25_reference import build_rank_bm25
+from demur.indexing.lexical import words
 
 
 def zipf(n, vocabulary=300, longest=40, seed=0):
@@ -58,7 +60,7 @@ def test_the_reference_engine_finds_what_okapi_finds(tmp_path):
     assert np.allclose(one.scores, other.scores, rtol=1e-6)
     assert (one.rows[:, :3] == other.rows[:, :3]).mean() > 0.95, "but for ties in the last digit"
     some = [np.array([5, 1, 9])] * len(queries)
-    assert (slow.among(queries, some, 2).rows == fast.among(queries, some, 2).rows).all()
+    assert (slow.search_subset(queries, some, 2).rows == fast.search_subset(queries, some, 2).rows).all()
     with pytest.raises(UsageError, match="at least 1"):
         slow.search(["w1"], 0)
 
@@ -77,7 +79,7 @@ def test_the_reference_engine_refuses_what_is_broken_or_too_large(tmp_path, monk
         build_rank_bm25(["a", "b", "c"], tmp_path / "l")
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.text("ab c\u00e9", max_size=12), min_size=1, max_size=12), st.text("ab c\u00e9", max_size=6))
 def test_okapi_on_tiny_corpora(tmp_path_factory, texts, query):
     if not any(words(t) for t in texts):
@@ -147,7 +149,7 @@ def test_compiled_and_plain_agree(tmp_path, monkeypatch):
 
 def test_among_candidates(tmp_path):
     index = built(tmp_path, ["red fox", "red hen", "blue fox", "green"])
-    found = index.among(["red fox"], [np.array([3, 1, 2, 1])], 3)
+    found = index.search_subset(["red fox"], [np.array([3, 1, 2, 1])], 3)
     assert sorted(found.rows[0, :2]) == [1, 2]
     assert found.rows[0, 2] == -1
 

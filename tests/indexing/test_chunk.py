@@ -4,12 +4,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
-from demur.errors import UsageError
+from demur.core.errors import UsageError
+from demur.core.records import Document, ImageRef
+from demur.corpora.lineage import document_of
 from demur.indexing import chunk
 from demur.indexing.chunk import Chunker, plain_offsets, sentences, tokenizer_offsets
-from demur.lineage import document_of
-from demur.records import Document, ImageRef
 
 
 def prose(seed, sentences=40, longest=60):
@@ -28,7 +29,7 @@ def tokens_of(text):
 texts = st.text(st.sampled_from("aB.! ?\n1,é中"), max_size=300)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(texts, st.integers(2, 30), st.data())
 def test_rules_hold_for_any_text(text, size, data):
     overlap = data.draw(st.integers(0, (size - 1) // 2))
@@ -115,7 +116,7 @@ odd = st.text(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(odd, max_size=5))
 def test_remembered_tokens_are_those_of_the_whole_text(texts):
     tokenizers = pytest.importorskip("tokenizers")

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from strategies import png
 
-from demur.errors import DataError, StorageError, UnknownPart, UsageError
-from demur.indexing.corpora import READERS, folder, read_corpus
-from demur.records import Document
-from demur.store import Problems, read_image
+from demur.core.errors import DataError, StorageError, UnknownPart, UsageError
+from demur.core.records import Document
+from demur.core.store import Problems, read_image
+from demur.corpora import READERS, folder, read_corpus
 
 
 def lines(path, rows):

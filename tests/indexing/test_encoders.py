@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from strategies import examples
 from stub_encoder import StubEncoder
 
-from demur import plugins
-from demur.errors import DataError, MissingExtra, UnknownPart, UsageError
+from demur.core import plugins
+from demur.core.errors import DataError, MissingExtra, UnknownPart, UsageError
 from demur.indexing.encoders import (
     Encoder,
     Option,
@@ -83,7 +84,7 @@ def test_an_encoder_is_found_by_its_name():
 
 def test_listing_and_importing_encoders_imports_nothing_heavy():
     code = (
-        "import sys; from demur import plugins; plugins.names('encoders');"
+        "import sys; from demur.core import plugins; plugins.names('encoders');"
         "import demur.indexing.encoders.offline, demur.indexing.encoders.open_clip, demur.indexing.embed;"
         "import demur.indexing.encoders.sentence_transformers, demur.indexing.encoders.evaclip;"
         "print([m for m in ('torch', 'onnx', 'onnxruntime', 'open_clip', 'transformers', 'rich', 'PIL') if m in sys.modules])"
@@ -267,7 +268,7 @@ PIECES = ["a", "word", "x" * 120, "e\u0301", "\u0301", "ß", "İ", "ば", "한",
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=150).map("".join), st.integers(1, 60), st.integers(3, 12))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_head_of_a_long_text_has_the_tokens_of_the_whole(text, read, most):
     try:
         minilm.tokenizer().enable_truncation(most)
@@ -339,7 +340,7 @@ def test_it_runs_on_the_cpu_alone(encoder):
         encoder.images([noise(1)], "text")
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.text())
 def test_every_text_has_a_vector(text):
     text = text.encode(errors="ignore").decode()
@@ -369,7 +370,7 @@ def test_missing_weights_name_the_extra_that_brings_them(monkeypatch, module):
 def test_missing_packages_name_the_extra_that_brings_them(module):
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
-        "from demur.errors import MissingExtra\n"
+        "from demur.core.errors import MissingExtra\n"
         "from demur.indexing.encoders import open_encoder\n"
         "try: open_encoder('offline')\n"
         "except MissingExtra as error: print(error)"

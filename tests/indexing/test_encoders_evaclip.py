@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from demur.errors import DataError, MissingExtra, UsageError
+from demur.core.errors import DataError, MissingExtra, UsageError
 from demur.indexing.encoders import Encoder, Preparing, open_encoder
 
 pytestmark = [
@@ -76,7 +76,7 @@ class TinyModel(PreTrainedModel):
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory) -> Path:
     """A folder as the hub would hold it: config, code, weights, tokenizer."""
-    from demur.vision_ops import ensure_torchvision
+    from demur.core.vision_ops import ensure_torchvision
 
     ensure_torchvision()
     import torch

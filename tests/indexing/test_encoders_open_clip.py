@@ -12,9 +12,10 @@ import pytest
 import tiny_clip
 from PIL import Image
 
-from demur.errors import DataError, MissingExtra, UnknownPart, UsageError
+from demur.core.errors import DataError, MissingExtra, UnknownPart, UsageError
 from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder, Preparing, open_encoder, torch_models
+from demur.testing import check_encoder
 
 pytestmark = [
     pytest.mark.reference,
@@ -41,6 +42,10 @@ def pictures(count: int = 5) -> list[Image.Image]:
     rng = np.random.default_rng(0)
     sizes = [(32, 32), (50, 40), (33, 90), (200, 31), (1, 1)]
     return [Image.fromarray(rng.integers(0, 256, (h, w, 3), dtype=np.uint8)) for w, h in sizes[:count]]
+
+
+def test_it_keeps_the_contract_of_encoders(encoder):
+    check_encoder(encoder)
 
 
 def test_vectors_equal_bare_calls(encoder, folder):
@@ -259,7 +264,7 @@ def test_missing_packages_name_the_extra_that_brings_them(monkeypatch, module, n
 def test_torchvision_is_mended_only_where_it_is_broken():
     """In a process of its own: the mended import works, and a second mend changes nothing."""
     code = (
-        "from demur.vision_ops import ensure_torchvision, _declared\n"
+        "from demur.core.vision_ops import ensure_torchvision, _declared\n"
         "ensure_torchvision(); first = len(_declared); ensure_torchvision()\n"
         "import torch, torchvision\n"
         "from torchvision.transforms import Resize\n"

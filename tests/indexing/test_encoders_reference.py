@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from strategies import examples
 
 from demur.indexing.encoders import efficientnet_lite0 as lite0
 from demur.indexing.encoders import minilm, offline, open_encoder
@@ -53,7 +54,7 @@ def test_tokens_of_all_passages_equal_those_of_the_published_tokenizer():
     assert [e.ids for e in ours.encode_batch(texts)] == [e.ids for e in theirs.encode_batch(texts)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text() | st.text(st.sampled_from("aé中́ [CLSEPMAD]#.İſ\u200d\u00a0\n")))
 def test_tokens_of_any_text_equal_those_of_the_published_tokenizer(text):
     text = text.encode(errors="ignore").decode()
@@ -63,7 +64,7 @@ def test_tokens_of_any_text_equal_those_of_the_published_tokenizer(text):
 def test_sentences_agree_with_the_published_float32_weights(capsys):
     import torch
 
-    from demur.vision_ops import ensure_torchvision
+    from demur.core.vision_ops import ensure_torchvision
 
     ensure_torchvision()
     torch.set_num_threads(1)
@@ -100,7 +101,7 @@ def test_the_network_equals_timms(capsys):
     """timm's tf_efficientnet_lite0 with the same weights, tensor by tensor in order."""
     import torch
 
-    from demur.vision_ops import ensure_torchvision
+    from demur.core.vision_ops import ensure_torchvision
 
     ensure_torchvision()
     import timm

@@ -12,9 +12,10 @@ import minilm_fp32
 import numpy as np
 import pytest
 
-from demur.errors import DataError, MissingExtra, UsageError
+from demur.core.errors import DataError, MissingExtra, UsageError
 from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder, Preparing, open_encoder
+from demur.testing import check_encoder
 
 TEXTS = ["A man is eating a meal.", "Somebody has dinner.", "", "The stock market fell.", "very long " * 400, "x"]
 PLAIN = (
@@ -59,12 +60,16 @@ def minilm():
 
 
 def bare(folder: Path, texts, **options):
-    from demur.vision_ops import ensure_torchvision
+    from demur.core.vision_ops import ensure_torchvision
 
     ensure_torchvision()
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(folder), device="cpu").encode(texts, show_progress_bar=False, **options)
+
+
+def test_it_keeps_the_contract_of_encoders(minilm):
+    check_encoder(minilm)
 
 
 def test_vectors_equal_bare_calls(minilm):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from demur.errors import DataError
-from demur.indexing.pixels import rgb
-from demur.store import IMAGE_FORMATS, MAX_PIXELS
+from demur.core.errors import DataError
+from demur.core.images import rgb
+from demur.core.store import IMAGE_FORMATS, MAX_PIXELS
 
 
 def saved(image: Image.Image, format: str = "PNG", **options) -> bytes:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from demur.cli import main
-from demur.errors import BadInput
+from demur.core.errors import BadInput
+from demur.core.store import Problems
 from demur.judge.audit import LAYOUT, Finding, audit, read_lines
-from demur.store import Problems
 
 TABLES = Path(__file__).parent / "tables"
 HEAD = "table,model,condition,part,n,scenario,accuracy,deflection,hallucination,agreement,kappa,labels\n"
@@ -104,7 +105,7 @@ def test_planted_defects(tmp_path: Path, body: str, want: list[str]) -> None:
     assert [f.kind for f in run(tmp_path, body) if f.severity == "defect"] == want
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200), st.integers(1, 200)), min_size=1, max_size=6))
 def test_an_honest_table_has_no_defects(counts: list[tuple[int, int, int]]) -> None:
     """Tables made from counts by rounding to one decimal never look impossible."""

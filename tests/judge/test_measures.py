@@ -10,28 +10,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
-from demur.errors import DataError, UsageError
+from demur.core.errors import DataError, UsageError
+from demur.core.records import Measure, Outcome, Row, Scenario, Status
+from demur.core.stats import cluster_sums, percentile, resampled, wilson
 from demur.judge.measures import power, risk
 from demur.judge.measures.behaviour import behaviour
 from demur.judge.measures.breakdown import breakdown
-from demur.judge.measures.intervals import (
-    Auto,
-    ClusterBootstrap,
-    Wilson,
-    cluster_sums,
-    interval,
-    of_shares,
-    percentile,
-    resampled,
-    wilson,
-)
+from demur.judge.measures.intervals import Auto, ClusterBootstrap, Wilson, interval, of_shares
 from demur.judge.measures.kappa import cohen, highest_kappa, of_table
 from demur.judge.measures.paired import compare, holm, mcnemar, of_means, tango
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import Table
 from demur.judge.measures.totals import macro, macro_total, weighted, weighted_total
-from demur.records import Measure, Outcome, Row, Scenario, Status
 
 C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 
@@ -52,7 +44,7 @@ def arrow(rows: list[Row]) -> pa.Table:
 
 SCHEMA = pa.schema(
     [
-        (n, pa.int64() if n in ("k_used", "draw") else pa.float64() if n == "confidence" else pa.string())
+        (n, pa.int64() if n in ("k_used", "repeat") else pa.float64() if n == "confidence" else pa.string())
         for n in Row.model_fields
     ]
 )
@@ -86,7 +78,7 @@ def test_an_empty_denominator_is_undefined_never_zero(rows: list[Row]) -> None:
             assert (m.value, m.n, m.low, m.high, m.interval) == (None, 0, None, None, "")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(OUTCOMES, max_size=30), st.randoms())
 def test_rates_sum_to_one_and_ignore_order(outcomes: list[Outcome | Status], random: object) -> None:
     rows = [row(i, o, cluster=str(i % 3)) for i, o in enumerate(outcomes)]
@@ -299,7 +291,7 @@ def test_compare_pairs_by_item_and_tells_what_it_left_out() -> None:
         compare(first, second, "recall")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=40))
 def test_paired_difference_is_antisymmetric(pairs: list[tuple[bool, bool, int]]) -> None:
     a, b, cluster = (np.array(x) for x in zip(*pairs, strict=True))
@@ -308,7 +300,7 @@ def test_paired_difference_is_antisymmetric(pairs: list[tuple[bool, bool, int]])
     assert (one.p_exact, one.p_mid) == (other.p_exact, other.p_mid)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5, 1]), st.integers(0, 3)), min_size=1, max_size=12)
 )  # fmt: skip
@@ -371,7 +363,7 @@ def test_risk_coverage_by_hand() -> None:
     assert risk.of_arrays(np.zeros(0), np.zeros(0, dtype=bool)).area is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0.1, 0.5, 0.9]), st.booleans()), min_size=1, max_size=7))
 def test_ties_get_their_mean_over_all_orders(items: list[tuple[float, bool]]) -> None:
     confidence, correct = (np.array(x) for x in zip(*items, strict=True))
@@ -436,7 +428,7 @@ def test_highest_kappa_acceptance_numbers(agreement: float, bound: float) -> Non
     assert highest_kappa(agreement, 3) == pytest.approx(bound, abs=0.002)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=9, max_size=9).filter(any))
 def test_no_table_beats_the_bound(cells: list[int]) -> None:
     counts = np.array(cells, dtype=float).reshape(3, 3)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.errors import PermanentError, UsageError
+from demur.core.errors import PermanentError, UsageError
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status
+from demur.judge.base import JudgeContext
 from demur.judge.candidate import LONGEST, MASKED, candidate, clean
 from demur.judge.cascade import Cascade
-from demur.judge.certainty import certain, rival
-from demur.judge.kit import JudgeKit
+from demur.judge.certainty import rival
 from demur.judge.model import ModelJudge, PaperJudge, target
-from demur.judge.rules import RuleJudge, visible
-from demur.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status
+from demur.judge.rules import RuleJudge
 from demur.testing import running
 
 DANUBE = AnswerSpec(accepted=(("Danube",), ("Donau",)))
@@ -59,14 +59,14 @@ def grader(body: dict) -> str:
 
 def test_three_labels_with_what_is_needed_to_repeat_them(tmp_path):
     with running(reply=grader) as server:
-        judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#big", JudgeKit(tmp_path / "calls.sqlite"))
+        judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#big", JudgeContext(tmp_path / "calls.sqlite"))
         found = judged(judge, "The Danube.", "I don't know.", "The Rhine.")
         assert [v.outcome for v in found] == [Outcome.CORRECT, Outcome.DEFLECTED, Outcome.INCORRECT]
         assert {(v.judge, v.model, v.prompt_sha256 != "", v.raw != "") for v in found} == {
             ("model:big", "big", True, True)
         }
         assert server.requests == 3
-        again = ModelJudge(f"http://127.0.0.1:{server.port}/v1#big", JudgeKit(tmp_path / "calls.sqlite"))
+        again = ModelJudge(f"http://127.0.0.1:{server.port}/v1#big", JudgeContext(tmp_path / "calls.sqlite"))
         assert judged(again, "The Danube.", "I don't know.", "The Rhine.") == found
         assert server.requests == 3  # kept in the ledger, never paid twice
 
@@ -199,12 +199,12 @@ def test_long_answers_are_capped():
 
 def test_rules_settle_what_they_can_prove_and_the_model_the_rest(tmp_path):
     with running(reply=grader) as server:
-        judge = Cascade(f"http://127.0.0.1:{server.port}/v1#m,share=0", JudgeKit(tmp_path / "c.sqlite"))
+        judge = Cascade(f"http://127.0.0.1:{server.port}/v1#m,share=0", JudgeContext(tmp_path / "c.sqlite"))
         found = judged(judge, "It is the Danube.", "I cannot answer this.", "The Rhine.", "Blue, broad and long.")
         assert server.requests == 2
     assert [v.reason.partition(":")[0] for v in found] == ["rules", "rules", "model", "model"]
     assert {v.judge for v in found} == {"cascade:m"}
-    assert "settled 2" in judge.told
+    assert "settled 2" in judge.summary
 
 
 def test_a_share_of_what_rules_settle_is_checked(tmp_path):
@@ -212,7 +212,7 @@ def test_a_share_of_what_rules_settle_is_checked(tmp_path):
         judge = Cascade(f"http://127.0.0.1:{server.port}/v1#m,share=1")
         judged(judge, "It is the Danube.", "The Danube.")
         assert server.requests == 2
-    assert "asked too, and agreed on 2" in judge.told
+    assert "asked too, and agreed on 2" in judge.summary
 
 
 PROOF = [
@@ -231,7 +231,7 @@ PROOF = [
 
 @pytest.mark.parametrize(("answers", "text", "proven"), PROOF)
 def test_what_proves_an_answer_wrong(answers, text, proven):
-    assert bool(rival("Which is it?", text, answers)) is proven
+    assert bool(rival("Which is it?", text, answers)[0]) is proven
 
 
 @pytest.mark.parametrize(("text", "sure"), [
@@ -240,9 +240,9 @@ def test_what_proves_an_answer_wrong(answers, text, proven):
     ("It is found in Norway.", False),
     ("The voice is provided by Ann Lee.", False),
 ])  # fmt: skip
-def test_only_a_statement_about_answering_is_a_certain_deflection(text, sure):
+def test_only_a_statement_about_answering_is_a_deflection(text, sure):
     verdict = RuleJudge().grade(ask(), Response(text=text), DANUBE)
-    assert certain(ask(), visible(text), DANUBE, verdict) is sure
+    assert (verdict.outcome is Outcome.DEFLECTED) is sure
 
 
 def test_a_run_is_graded_by_a_cascade_and_resumed(tmp_path):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from demur.errors import DataError, UnknownPart
+from demur.core.errors import DataError, UnknownPart
+from demur.core.records import AnswerSpec, Outcome
 from demur.judge.official import METRICS, evqa, infoseek, metric, mmdocrag, mragbench, viquae, webqa
 from demur.judge.official.simpleqa import simpleqa
-from demur.records import AnswerSpec, Outcome
 
 
 def spec(*forms: str | tuple[str, ...], **more: object) -> AnswerSpec:

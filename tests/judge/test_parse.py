@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur.core.records import Outcome, Status
 from demur.judge.parse import literal, parse, verdict
-from demur.records import Outcome, Status
 
 C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
-from demur.errors import BadInput, UsageError
+from demur.core.errors import BadInput, UsageError
+from demur.core.plugins import find
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
+from demur.judge.bench import asked, bench, by_rule, load, shipped
 from demur.judge.deflection import read
 from demur.judge.rules import RuleJudge, main, score, visible
-from demur.plugins import find
-from demur.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 
 LABELLED = Path(__file__).parent / "deflections.jsonl"
 ASK = Ask(id="ask-1", sample="s", context="c", scenario=Scenario.REALISTIC, question="How long is the bridge?")
@@ -36,6 +38,8 @@ def test_it_is_registered_under_its_name() -> None:
     assert JUDGE.id == "rules"
     with pytest.raises(UsageError, match="takes no argument"):
         RuleJudge("strict")
+    with pytest.raises(UsageError, match="guess"):
+        RuleJudge("?guess=perhaps")
 
 
 def test_a_verdict_carries_the_ask_and_its_reason() -> None:
@@ -63,11 +67,11 @@ def test_an_error_is_failed_whatever_text_came_with_it() -> None:
         ("The passages do not state it directly; my best guess is 1,280 m.", "correct"),
         ("I'm not sure, but I think it is 900 m.", "incorrect"),
         ("900 m", "incorrect"),
-        ("1,280 m or 900 m", "incorrect"),
+        ("1,280 m or 900 m", "ungraded"),
         ("It is not 1,280 m.", "incorrect"),
         (
             "The passages mention the Golden Gate Bridge (1,280 m) but do not give the length of the one shown.",
-            "deflected",
+            "ungraded",
         ),
         ("I cannot tell from the context.", "deflected"),
         ("<think>Perhaps 900 m?</think>The context does not say.", "deflected"),
@@ -87,11 +91,56 @@ def test_an_accepted_form_that_sounds_like_a_refusal_is_correct() -> None:
     assert outcome("Unknown", AnswerSpec(accepted=(("Paris",),))) == "deflected"
 
 
-def test_what_rules_cannot_tell_is_ungraded() -> None:
-    assert outcome("Obama", AnswerSpec(accepted=(("Barack Obama",),))) == "ungraded"
+def test_that_no_form_is_stated_proves_nothing() -> None:
+    name = AnswerSpec(accepted=(("Neuschwanstein",),))
+    assert (outcome("Neuschwanstien", name), grade("Neuschwanstien", name).kind) == ("ungraded", "near")
+    assert (outcome("Hohenzollern", name), grade("Hohenzollern", name).kind) == ("ungraded", "other")
+    factory, argument = find("judges", "rules?guess=yes")
+    guessing = factory(argument)
+    assert guessing.id == "rules?guess=yes"
+    assert guessing.grade(ASK, Response(text="Hohenzollern"), name).outcome is Outcome.INCORRECT
+    assert guessing.grade(ASK, Response(text="Neuschwanstien"), name).status is Status.UNGRADED
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.parametrize(
+    ("question", "text", "accepted", "want", "kind"),
+    [
+        ("Is there a mug?", "There is no mug.", "yes", "incorrect", "opposite"),
+        ("Is there a mug?", "There is no mug.", "no", "correct", "stated"),
+        ("Is there a mug in the picture?", "I don't see a mug.", "no", "correct", "stated"),
+        ("Is there a mug?", "There is no information about it.", "no", "deflected", "lack"),
+        ("¿Es rojo?", "Sí, es rojo.", "yes", "correct", "stated"),
+        ("Where is it?", "It is found in Norway.", "Norway", "correct", "stated"),
+        ("Where is it?", "It is found in Sweden.", "Norway", "incorrect", "other of a kind"),
+        ("Who is it?", "Obama", "Barack Obama", "correct", "surname"),
+        ("Who is it?", "Michelle Obama", "Barack Obama", "ungraded", "other"),
+        ("Who wrote it?", "It was written by Ann Lee.", "John Smith", "incorrect", "other person"),
+        ("Which colours?", "blue and red", "red and blue", "correct", "parts in any order"),
+        ("What share?", "0.46", "46%", "correct", "stated"),
+        ("When was it?", "'50", "1950", "correct", "stated"),
+        ("How many moons?", "3: Io, Europa, Callisto", "3", "correct", "stated"),
+        ("Where is the old mill?", "Where is the old mill?", "Norway", "deflected", "echo"),
+        ("Who is it?", "Could you share the photo?", "Ann Lee", "deflected", "asks back"),
+        ("Who is it?", "I won't answer that.", "Ann Lee", "deflected", "refusal"),
+        ("Who is it?", "No puedo saberlo con estos datos.", "Ann Lee", "deflected", "lack"),
+        ("Who is it?", "Δεν ξέρω τίποτα για αυτό το θέμα", "Ann Lee", "ungraded", "language"),
+    ],
+)
+def test_kinds(question: str, text: str, accepted: str, want: str, kind: str) -> None:
+    ask = ASK.model_copy(update={"question": question})
+    found = JUDGE.grade(ask, Response(text=text), AnswerSpec(accepted=((accepted,),)))
+    assert (found.outcome.value if found.outcome else found.status.value, found.kind) == (want, kind)
+
+
+def test_a_starved_answer_is_no_deflection() -> None:
+    assert (grade("", finish_reason="length").status, grade("", finish_reason="length").kind) == (
+        Status.FAILED, "starved",
+    )  # fmt: skip
+    assert grade("The bridge, which was built to", finish_reason="length").kind == "starved"
+    assert grade("It is 1,280 m long, as the", finish_reason="length").outcome is Outcome.CORRECT
+
+
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text())
 def test_any_reply_gets_a_verdict(text: str) -> None:
     found = grade(text)
@@ -161,3 +210,47 @@ def test_bad_labels_are_named(tmp_path: Path) -> None:
     file.write_text('{"text": "Paris", "deflects": false}\n')
     (only,), wrong = score(file)
     assert (only.part, only.precision, only.recall, wrong) == ("all", None, None, [])
+
+
+def test_deflections_in_every_language() -> None:
+    parts, wrong = score(LABELLED.with_name("deflections_by_language.jsonl"))
+    (every,) = [s for s in parts if s.part == "all"]
+    assert every.n > 290
+    assert (every.precision or 0) >= 0.95, wrong
+    assert (every.recall or 0) >= 0.95, wrong
+
+
+def test_deflections_that_nobody_tuned_on() -> None:
+    """Holds what was measured once. Whoever tunes on these rows writes others and measures again."""
+    parts, _ = score(LABELLED.with_name("languages_untouched.jsonl"))
+    (every,) = [s for s in parts if s.part == "all"]
+    assert (every.n, len(parts)) == (432, 19)
+    assert (every.precision or 0) >= 0.93
+    assert (every.recall or 0) >= 0.91
+    assert all((s.precision or 0) >= 0.84 and (s.recall or 0) >= 0.83 for s in parts)
+
+
+def test_bench_measures_a_judge(tmp_path: Path) -> None:
+    file = tmp_path / "people.jsonl"
+    rows = [
+        {"id": "a", "question": "Which river?", "answers": ["Danube"], "response": "The Danube.", "human": "correct"},
+        {"id": "b", "question": "When?", "answers": ["1975"], "response": "In 1982.", "human": "not_correct"},
+        {"problem": "Which river?", "target": "Danube", "predicted_answer": "I don't know.", "grade": "C"},
+        {"id": "d", "question": "Which river?", "answers": ["Danube"], "response": "A river.", "label": "incorrect"},
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    more = [{"question": "Which river?", "golden_answer": "Danube/Donau", "answer_x": "Donau", "judge_x": False}]
+    (tmp_path / "evouna.json").write_text(json.dumps(more))
+    items = load(tmp_path)
+    verdicts = [JUDGE.grade(*item) for item in asked(items)]
+    (row,) = bench(items, verdicts)
+    assert (row.n, row.coverage.hits, row.coverage.n) == (5, 4, 5)
+    assert (row.precision["correct"].hits, row.precision["correct"].n) == (1, 2)  # people did not accept Donau
+    assert (row.recall["incorrect"].hits, row.recall["incorrect"].n) == (0, 1)
+    assert {(r.outcome, r.kind) for r in by_rule(items, verdicts)} == {
+        ("correct", "stated"), ("deflected", "lack"), ("incorrect", "other date"),
+    }  # fmt: skip
+    file.write_text('{"question": "Which river?"}\n')
+    with pytest.raises(BadInput, match=r"people\.jsonl:1"):
+        load(file)
+    assert len(load(shipped())) >= 600

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from report_factory import make_demo
 
-from demur.report.data import ReportData, load
+from demur.reports.data import ReportData, load
+from demur.reports.html import page
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +27,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]
 def data(demo: tuple[Path, list[Path]]) -> ReportData:
     """The demo, read once: reader, cautious, small-lm in that order."""
     return load(demo[1], demo[0])
+
+
+@pytest.fixture(scope="session")
+def text(data: ReportData) -> str:
+    """The demo's page, made once."""
+    return page(data)

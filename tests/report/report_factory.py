@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image, ImageDraw
 
-from demur.curation.release import FunnelStep, freeze
-from demur.records import (
+from demur.core.records import (
     AnswerSpec,
     ContextSet,
     Drop,
@@ -33,8 +32,9 @@ from demur.records import (
     Usage,
     Verdict,
 )
+from demur.core.store import digest, image_ref, seed_of, write_json, write_records
+from demur.release import FunnelStep, freeze
 from demur.scenarios.contexts import Recipe, contexts, grid, standard, sweep
-from demur.store import digest, image_ref, seed_of, write_json, write_records
 
 COUNTRIES = [
     "Algeria",
@@ -155,7 +155,7 @@ def make_samples(pictures: Pictures, countries: Sequence[str] = COUNTRIES, *, ho
 def make_release(
     out: Path, *, hostile: bool = False, countries: Sequence[str] = COUNTRIES
 ) -> tuple[Path, list[Sample]]:
-    """A release folder, written by `demur.curation.release.freeze`."""
+    """A release folder, written by `demur.release.freeze`."""
     pictures = Pictures()
     samples = make_samples(pictures, countries, hostile=hostile)
     n = len(samples)
@@ -327,7 +327,7 @@ def rows_table(rows: Sequence[Row]) -> pa.Table:
     """Rows as Parquet holds them, with every column typed even when all its values are null."""
     text = {name: pa.string() for name in Row.model_fields} | {
         "k_used": pa.int64(),
-        "draw": pa.int64(),
+        "repeat": pa.int64(),
         "confidence": pa.float64(),
     }
     return pa.Table.from_pylist([r.model_dump(mode="json") for r in rows], schema=pa.schema(list(text.items())))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from demur.cli import main
-from demur.errors import BadInput, UsageError
-from demur.report.annotate import balance, draw_items, take_labels, write_sheet
-from demur.report.data import ReportData, load
+from demur.core.errors import BadInput, UsageError
+from demur.reports.annotate import balance, draw_items, take_labels, write_sheet
+from demur.reports.data import ReportData, load
 
 
 def copied(demo: tuple[Path, list[Path]], where: Path) -> list[Path]:

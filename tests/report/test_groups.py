@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from demur.cli import main
-from demur.errors import UsageError
-from demur.report import cells, paper_tables
-from demur.report.data import ReportData
-from demur.report.groups import CLOSED, OPEN, OTHER, stated, weights
+from demur.core.errors import UsageError
+from demur.reports import cells, paper_tables
+from demur.reports.data import ReportData
+from demur.reports.paper_tables import CLOSED, OPEN, OTHER, stated, weights
 
 
 @pytest.mark.parametrize(

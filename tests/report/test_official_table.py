@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from strategies import sample
 
-from demur.errors import UnknownPart
-from demur.records import AnswerSpec, Row, Scenario, Status
-from demur.report.data import ReportData, Run
-from demur.report.official import official_table
+from demur.core.errors import UnknownPart
+from demur.core.records import AnswerSpec, Row, Scenario, Status
+from demur.reports.data import ReportData, Run
+from demur.reports.official import official_table
 
 
 def row(name: str, answer: str, source: str, status: Status = Status.GRADED) -> Row:

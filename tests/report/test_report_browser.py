@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_report_numbers import run
 
-from demur.records import Outcome, Row, Scenario, Status
-from demur.report.data import ReportData
-from demur.report.html import page as html
-from demur.report.html import render_report
+from demur.core.records import Outcome, Row, Scenario, Status
+from demur.reports.data import ReportData
+from demur.reports.html import page as html
+from demur.reports.html import render_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from demur.core.records import Scenario
 from demur.judge.measures.power import paired
-from demur.records import Scenario
-from demur.report.compare import Difference, needed
+from demur.reports.compare import Difference
+from demur.reports.compare_tables import needed
 
 
 def test_it_says_how_many_pairs_a_smaller_difference_would_take() -> None:

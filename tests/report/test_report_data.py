@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from demur.errors import BadInput, DataError, UsageError
-from demur.report.data import find_runs, load, read_rows
+from demur.core.errors import BadInput, DataError, UsageError
+from demur.reports.data import find_runs, load, read_rows
 
 Demo = tuple[Path, list[Path]]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.records import Measure
-from demur.report import figures as f
-from demur.report import svg
+from demur.core.records import Measure
+from demur.reports import figures as f
+from demur.reports import svg
 
 NASTY = '</svg><script>alert("1")</script>&<x y="'
 

@@ -18,10 +18,10 @@ import pytest
 from report_factory import make_demo
 from test_report_browser import Opened, browser
 
-from demur.records import Evidence
-from demur.report.data import ReportData, Run, load
-from demur.report.html import page
-from demur.report.paper import write_tables
+from demur.core.records import Evidence
+from demur.reports.data import ReportData, Run, load
+from demur.reports.html import page
+from demur.reports.paper_figures import write_paper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -98,7 +98,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
 @pytest.fixture(scope="module")
 def exports(spoilt: ReportData, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Every table in every form, every figure."""
-    return write_tables(spoilt, tmp_path_factory.mktemp("exports"))
+    return write_paper(spoilt, tmp_path_factory.mktemp("exports"))
 
 
 def test_the_page_has_the_elements_of_a_harmless_one(spoilt: ReportData) -> None:

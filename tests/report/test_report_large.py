@@ -1,4 +1,4 @@
-"""Large runs: numbers over all rows, examples drawn by hash, and draws that are one item each."""
+"""Large runs: numbers over all rows, examples drawn by hash, and repeats that are one item each."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from report_factory import write_run
 
+from demur.core.records import Outcome, Row, Scenario, Status
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import Table
-from demur.records import Outcome, Row, Scenario, Status
-from demur.report import compare
-from demur.report.browse import payload
-from demur.report.cells import headline, main_cells
-from demur.report.data import ReportData, Run, drawn_samples, load, read_rows, read_run
-from demur.report.html import page
-from demur.report.release import caveats
+from demur.reports import compare, compare_tables
+from demur.reports.browse import payload
+from demur.reports.cells import headline, main_cells
+from demur.reports.data import ReportData, Run, drawn_samples, load, read_rows, read_run
+from demur.reports.html import page
+from demur.reports.release import caveats
 
 Demo = tuple[Path, list[Path]]
 
 
-def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(data: ReportData) -> None:
+def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(data: ReportData, text: str) -> None:
     rows = [run.rows for run in data.runs]
     assert data.shown is None
     few = drawn_samples(rows, 300)
@@ -44,9 +44,9 @@ def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(
     assert len(found["items"]["sample"]) == sum(s in few for s in asked)  # each with all that it was asked
     said = next(line for line in caveats(cut) if "sample browser" in line)
     assert f"shows {len(few)} of 48 samples" in said
-    text = page(cut, image_budget=0)
-    assert "#ask=" in text or all(i.sample not in few for i in _lost(cut))
-    assert page(data, image_budget=0).count("#ask=") > text.count("#ask=")
+    small = page(cut, image_budget=0)
+    assert "#ask=" in small or all(i.sample not in few for i in _lost(cut))
+    assert text.count("#ask=") > small.count("#ask=")
 
 
 def _lost(data: ReportData) -> tuple[compare.Changed, ...]:
@@ -85,11 +85,11 @@ def test_the_worst_items_are_the_first_of_all(data: ReportData) -> None:
     assert few.differences == every.differences
 
 
-def row(item: int, draw: int, outcome: Outcome | None) -> Row:
+def row(item: int, repeat: int, outcome: Outcome | None) -> Row:
     return Row(
-        ask=f"{item}-{draw}", context=f"c{item}", sample=f"s{item}", source="x", scenario=Scenario.ORACLE,
-        condition="moderate", recipe="oracle", draw=draw, k_used=0, expected="answer",
-        status=Status.GRADED if outcome else Status.FAILED, outcome=outcome, answer=f"{item}-{draw}",
+        ask=f"{item}-{repeat}", context=f"c{item}", sample=f"s{item}", source="x", scenario=Scenario.ORACLE,
+        condition="moderate", recipe="oracle", repeat=repeat, k_used=0, expected="answer",
+        status=Status.GRADED if outcome else Status.FAILED, outcome=outcome, answer=f"{item}-{repeat}",
     )  # fmt: skip
 
 
@@ -101,22 +101,22 @@ def test_compared_draws_are_one_pair_with_their_mean() -> None:
     found = compare.compare(Run("a", Path("a"), {}, Table(first)), Run("b", Path("b"), {}, Table(second)))
     (right,) = [x for x in found.differences if x.measure == compare.PRIMARY]
     assert (found.pairs, found.ungraded, found.only_first, found.only_second) == (2, 1, 1, 0)
-    assert (found.draws, found.answers) == (3, (4, 3))
+    assert (found.repeats, found.answers) == (3, (4, 3))
     assert (right.first, right.second) == (pytest.approx(2 / 3), pytest.approx(3 / 4))
     assert right.spread == pytest.approx(((2 / 3) ** 2 + (1 / 2) ** 2) / 2)
     assert [(s.first, s.second, s.lost, s.gained) for s in found.slices] == [
         (pytest.approx(2 / 3), pytest.approx(3 / 4), 1, 1)
     ]
     assert [(x.said_before, x.said_after) for x in found.gained] == [("0-0", "0-0")]  # deflected in two of three
-    assert [(x.said_before, x.said_after) for x in found.lost] == [("1-0", "1-0")]  # a tie: the first draw
-    assert "(with 4 and 3 draws)" in compare.table(found).notes[1]
+    assert [(x.said_before, x.said_after) for x in found.lost] == [("1-0", "1-0")]  # a tie: the first repeat
+    assert "(with 4 and 3 repeats)" in compare_tables.table(found).notes[1]
 
 
 def test_a_run_that_is_too_large_is_cut_as_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(i, 0, Outcome.CORRECT) for i in range(60)]
     write_run(tmp_path / "many", rows)
     assert load([tmp_path / "many"]).shown is None
-    monkeypatch.setattr("demur.report.data.MOST_ITEMS", 20)
+    monkeypatch.setattr("demur.reports.data.MOST_ITEMS", 20)
     found = load([tmp_path / "many"])
     assert found.shown is not None
     assert len(found.shown) == 20

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from demur.core.records import Outcome, Row, Scenario, Status
 from demur.curation.topics import drift
-from demur.records import Outcome, Row, Scenario, Status
-from demur.report import cells, compare, html, paper, paper_figures, paper_tables
-from demur.report.behaviour import behaviour_table, risk_panels, risk_table
-from demur.report.data import ReportData, Run
-from demur.report.release import caveats, funnel_table, recall_table
-from demur.report.tables import Table, shown
-from demur.report.terminal import print_data, results_table, summarised
+from demur.reports import cells, compare, compare_tables, html, paper_figures, paper_tables
+from demur.reports.behaviour import behaviour_table, risk_panels, risk_table
+from demur.reports.data import ReportData, Run
+from demur.reports.release import caveats, funnel_table, recall_table
+from demur.reports.tables import Table, shown
+from demur.reports.terminal import print_data, results_table, summarised
 
 LETTERS = {"c": Outcome.CORRECT, "d": Outcome.DEFLECTED, "i": Outcome.INCORRECT}
 
@@ -302,7 +302,7 @@ def test_questions_with_and_without_an_image_are_told_apart_by_default() -> None
 
 def test_the_part_of_a_release_that_was_asked_is_told(data: ReportData) -> None:
     part = replace(data, runs=(run("a", rows("ccc"), limit=3, seed=5),))
-    assert "a: asked a part of the samples (3 of 48, seed 5)." in caveats(part)
+    assert "a: was asked a part of the samples: 3 of 48, seed 5." in caveats(part)
     assert "3 of 48, seed 5" in html._header(part, cells.headline(part.runs), "t")
     text_only = run("b", rows("ccc"), not_asked={"text-only model": 24})
     assert any("text-only model (24)" in line for line in caveats(replace(data, runs=(text_only,))))
@@ -419,7 +419,7 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
 
 
 def test_all_forms_are_written_twice_alike(data: ReportData, tmp_path: Path) -> None:
-    written = [paper.write_tables(data, tmp_path / name) for name in ("a", "b")]
+    written = [paper_figures.write_paper(data, tmp_path / name) for name in ("a", "b")]
     assert (
         len(written[0]) == 13 * 4 + 2
     )  # nine tables, four figures' numbers; the overview and the one figure that has data
@@ -467,7 +467,7 @@ def test_caveats_are_told_once_each(data: ReportData) -> None:
     told = caveats(data)
     assert any("not CLIP" in line for line in told)
     assert any(line.startswith("small-lm: SmolLM2-135M is a very small model") for line in told)
-    assert any("answers were not graded" in line for line in told)
+    assert any("answers are not graded" in line for line in told)
     assert len(told) == len(set(told))
 
 
@@ -517,7 +517,7 @@ def test_nothing_in_common() -> None:
     found = compare.compare(run("a", rows("cc")), run("b", rows("cc", start=9)))
     assert found.differences == ()
     assert not found.worse
-    assert "same release" in compare.table(found).missing
+    assert "same release" in compare_tables.table(found).missing
 
 
 def test_holm_is_over_two_families() -> None:

@@ -32,7 +32,19 @@ def test_sweep_prints_its_own_tables(
         "--distractors",
         "7:10",
     ]
-    words += ["--strictness", "none", "severe", "--modality", "grid", "--positions", "0:9", "--k", "8"]
+    words += [
+        "--judge",
+        "rules?guess=yes",
+        "--strictness",
+        "none",
+        "severe",
+        "--modality",
+        "grid",
+        "--positions",
+        "0:9",
+        "--k",
+        "8",
+    ]
     assert main(words) == 0
     told = capsys.readouterr().out
     n = len(samples)

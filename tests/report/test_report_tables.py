@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.records import Measure
-from demur.report import tables
-from demur.report.tables import FORMS, Column, Count, Table, plain, shown, signed, spans, to_records
+from demur.core.records import Measure
+from demur.reports import tables
+from demur.reports.tables import FORMS, Column, Count, Table, plain, shown, signed, spans, to_records
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -72,11 +72,11 @@ def test_an_undefined_rate_is_a_dash_and_an_empty_field_never_zero() -> None:
 
 def test_items_and_their_draws_are_both_told() -> None:
     columns = (Column("Acc"), Column("n"))
-    table = Table("t", "c", columns, ((rate(0.5, 4, draws=12), Count(4, 12)), (rate(0.5, 9), 9), (None, None)))
+    table = Table("t", "c", columns, ((rate(0.5, 4, repeats=12), Count(4, 12)), (rate(0.5, 9), 9), (None, None)))
     assert table.render("csv").splitlines() == [
-        "Acc,Acc low,Acc high,Acc n,Acc draws,Acc ungraded,Acc failed,n,n draws",
+        "Acc,Acc low,Acc high,Acc n,Acc repeats,Acc ungraded,Acc failed,n,n repeats",
         "0.5,,,4,12,0,0,4,12",
-        "0.5,,,9,9,0,0,9,9",  # asked once: as many draws as items
+        "0.5,,,9,9,0,0,9,9",  # asked once: as many repeats as items
         ",,,,,,,,",
     ]
     for form in ("terminal", "markdown", "latex"):

@@ -8,8 +8,8 @@ import pytest
 from curation_world import folder
 
 from demur.cli import main
-from demur.curation.draw import Drawn, draw
 from demur.curation.recipe import parse_recipe
+from demur.curation.sample_pool import SampledPool, sample_sources
 
 
 @pytest.fixture(scope="module")
@@ -19,16 +19,16 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pool(towns: Path, tmp_path_factory: pytest.TempPathFactory) -> Drawn:
+def pool(towns: Path, tmp_path_factory: pytest.TempPathFactory) -> SampledPool:
     """The pool that a recipe over `towns` draws."""
     plan = parse_recipe({
         "name": "x", "sources": [{"name": "generic", "path": str(towns)}], "gates": [{"system": "prior"}],
     })  # fmt: skip
-    return draw(plan.sources, tmp_path_factory.mktemp("pools"), seed=7)
+    return sample_sources(plan.sources, tmp_path_factory.mktemp("pools"), seed=7)
 
 
 @pytest.fixture(scope="module")
-def index(pool: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def index(pool: SampledPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of the pool's documents, by the world's own encoder."""
     out = tmp_path_factory.mktemp("indexes") / "index"
     words = ["index", "build", str(pool.root), "--out", str(out), "--encoder", "curation_world:quick"]

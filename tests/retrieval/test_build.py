@@ -7,10 +7,10 @@ import pytest
 from small_pool import corpus
 from stub_encoder import StubEncoder
 
-from demur.errors import IndexFileError, UsageError
+from demur.core.errors import IndexFileError, UsageError
+from demur.core.records import Document
 from demur.indexing import build
 from demur.indexing.build import build_index
-from demur.records import Document
 from demur.retrieval.search import Searcher
 
 

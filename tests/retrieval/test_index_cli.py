@@ -6,12 +6,12 @@ from stub_encoder import StubEncoder
 
 from demur.cli import main
 from demur.cli.mine import _print, print_recall
-from demur.errors import UsageError
-from demur.indexing.cluster import RayEngine, _Seeker
-from demur.records import Document, Evidence, Role, Sample
+from demur.core.errors import UsageError
+from demur.core.records import Document, Evidence, Role, Sample
+from demur.core.store import write_records
+from demur.indexing.ray import RayEngine, _Seeker
 from demur.retrieval.recall import Choice
 from demur.retrieval.search import Query, Searcher
-from demur.store import write_records
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
 
@@ -280,7 +280,7 @@ def test_a_manifest_does_not_choose_what_is_imported(kb, monkeypatch):
 
 
 def _raise(refused):
-    raise refused.raised()
+    raise refused
 
 
 def test_texts_and_names_are_shown_and_never_obeyed(tmp_path, monkeypatch, capsys):

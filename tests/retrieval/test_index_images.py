@@ -10,10 +10,10 @@ from small_pool import corpus, picture, pool_folder
 from stub_encoder import StubEncoder
 
 from demur.cli import main
-from demur.documents import Documents
+from demur.core.docstore import Documents
+from demur.core.store import read_image, write_records
+from demur.corpora import anchored
 from demur.indexing.build import build_index
-from demur.indexing.corpora import anchored
-from demur.store import read_image, write_records
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
 

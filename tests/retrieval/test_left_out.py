@@ -9,10 +9,10 @@ import numpy as np
 from stub_encoder import StubEncoder
 
 from demur.cli import main
+from demur.core.records import Document
+from demur.core.store import Problems
 from demur.indexing.build import build_index
-from demur.records import Document
 from demur.retrieval.search import Query, Searcher
-from demur.store import Problems
 
 
 def test_pages_are_made_of_the_documents_that_stay(tmp_path):

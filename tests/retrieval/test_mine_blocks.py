@@ -11,16 +11,18 @@ from small_pool import picture
 from stub_encoder import StubEncoder
 
 from demur.cli import main
-from demur.curation.mining_options import MiningOptions
-from demur.errors import DataError
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.core.store import image_ref, write_records
+from demur.curation.mining import mine as mining
+from demur.curation.mining import modes as choosing
+from demur.curation.mining import queries
+from demur.curation.mining.mine import mine_samples
+from demur.curation.mining.modes import choose_modes, tune_probes
+from demur.curation.mining.options import MiningOptions
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
-from demur.pipeline import mining, queries, routes
-from demur.pipeline.mining import mine_samples
-from demur.pipeline.routes import choose_routes, tune_probes
-from demur.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.retrieval.search import WAYS, Query, Searcher
-from demur.store import image_ref, write_records
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
 TEXTS, IMAGES, SAMPLES = 600, 120, 90
@@ -84,7 +86,7 @@ def mined(capsys, folder, *words):
     return json.loads(out[out.index("{") :]), files
 
 
-@pytest.mark.parametrize("kind", ["flat", "ivf-flat", "ivf-sq8", "ivf-pq"])
+@pytest.mark.parametrize("kind", ["flat", "ivf-flat", "ivf-sq8"])
 def test_the_size_of_a_block_changes_no_byte(here, capsys, monkeypatch, kind):
     folder = built(kind)
     wanted = ["--text", "3", "--lexical", "2", "--visual", "3", "--pages", "12", "--relative-margin", "0.01"]
@@ -169,10 +171,10 @@ def test_a_question_without_a_vector_is_one_samples_matter(here, kind):
     samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()[:12]]
     plan = MiningOptions(text=2, visual=2, modes=("image->title", "image->image", "text->text"))
     tune_probes(samples, searcher, here, [plan])
-    routes = choose_routes(samples, searcher, here, plan)
-    counted = {(m.n, choice.lacking) for choice in routes.choices for _, row in choice.table for m in row}
+    chosen = choose_modes(samples, searcher, here, plan)
+    counted = {(m.n, choice.lacking) for choice in chosen.choices for _, row in choice.table for m in row}
     assert counted == {(3, 0), (3, 4)}  # of 4 images; of 8 texts, the gold of four being pictures
-    found = {s.id: mined for s, mined in mine_samples(samples, searcher, here, plan, routes)}
+    found = {s.id: mined for s, mined in mine_samples(samples, searcher, here, plan, chosen)}
     told = {id: [(d.reason, d.detail) for d in mined.drops if not d.evidence] for id, mined in found.items()}
     why = "the vector of its {} is NaN, infinite or zero"
     assert {id: drops for id, drops in told.items() if drops} == {
@@ -198,7 +200,7 @@ def test_an_image_that_the_encoder_refuses_is_one_samples_matter(here):
     samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()[:12]]
     plan = MiningOptions(text=2, visual=2, modes=("image->title", "image->image", "text->text"))
     found = {
-        s.id: m for s, m in mine_samples(samples, searcher, here, plan, choose_routes(samples, searcher, here, plan))
+        s.id: m for s, m in mine_samples(samples, searcher, here, plan, choose_modes(samples, searcher, here, plan))
     }
     told = {id: [(d.reason, d.detail) for d in mined.drops if not d.evidence] for id, mined in found.items()}
     assert {id: drops for id, drops in told.items() if drops} == {
@@ -239,7 +241,7 @@ def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
 
 def test_a_number_given_wins(here, capsys, monkeypatch):
     folder = built("ivf-flat")
-    monkeypatch.setattr(Dense, "probes_for", None)  # nothing is measured
+    monkeypatch.setattr(Dense, "nprobe_for", None)  # nothing is measured
     summary, few = mined(capsys, folder, "--probes", "1")
     lists = Searcher(here / folder, StubEncoder(name="stub_encoder:stub")).lists
     assert {p["part"]: (p["probes"], p["k"]) for p in summary["probes"]} == {name: (1, 0) for name in lists}
@@ -254,7 +256,7 @@ def test_a_number_given_wins(here, capsys, monkeypatch):
 
 def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
     folder = built("flat")
-    monkeypatch.setattr(Dense, "probes_for", None)
+    monkeypatch.setattr(Dense, "nprobe_for", None)
     summary, _ = mined(capsys, folder)
     assert summary["probes"] == []
     searcher = Searcher(here / folder, StubEncoder(name="stub_encoder:stub"))
@@ -265,9 +267,9 @@ def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 5003])
 def test_questions_are_drawn_at_equal_steps_over_the_whole(count, monkeypatch):
-    monkeypatch.setattr(routes, "TUNED_ON", 16)
-    monkeypatch.setattr(routes, "TUNED_MOST", 64)
-    spread = routes._Spread()
+    monkeypatch.setattr(choosing, "TUNED_ON", 16)
+    monkeypatch.setattr(choosing, "TUNED_MOST", 64)
+    spread = choosing._Spread()
     for i in range(count):
         spread.add((str(i), None))
     assert spread.seen == count
@@ -301,7 +303,7 @@ def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
     tables = []
     for pages in (1, 5, 25):
         plan = MiningOptions(pages=pages, modes=("image->image",))
-        (choice,) = choose_routes(samples, searcher, here, plan).choices
+        (choice,) = choose_modes(samples, searcher, here, plan).choices
         (row,) = (measures for _, measures in choice.table)
         tables.append({m.name: m.value for m in row if m.name != "recall@25"})
         assert choice.own == 29  # all but the broken one lie in the index
@@ -314,7 +316,7 @@ def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path,
     monkeypatch.chdir(tmp_path / "here")
     folder = built("flat")
     words = ["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--text", "0", "--json"]
-    monkeypatch.setattr(routes, "TRIED", 7)
+    monkeypatch.setattr(choosing, "TRIED", 7)
     images = [Path(f"{number}.png") for number in range(IMAGES)]
     for path in images[60:]:
         path.write_bytes(b"something else")

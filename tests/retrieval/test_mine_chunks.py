@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from stub_encoder import StubEncoder
 
-from demur.curation.mine import mine_text
-from demur.curation.mining_options import MiningOptions
+from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+from demur.core.store import image_ref
+from demur.corpora.lineage import Gold, document_of
+from demur.curation.mining.choose import mine_kind
+from demur.curation.mining.mine import mine_samples
+from demur.curation.mining.modes import choose_modes
+from demur.curation.mining.options import MiningOptions
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
-from demur.lineage import Gold, document_of
-from demur.pipeline.mining import mine_samples
-from demur.pipeline.routes import choose_routes
-from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.retrieval.search import Searcher
-from demur.store import image_ref
 
 N = 12
 
@@ -69,7 +69,7 @@ def test_gold_is_found_by_any_of_its_passages(world):
     assert Gold(samples[0].gold).parts_in(cut) == ["pic0"]
     assert Gold([samples[1].gold[0].model_copy(update={"id": "a99"})]).parts_in(cut) == []
     plan = MiningOptions()
-    whole, cut = (choose_routes(samples, searchers[name], root, plan) for name in ("whole", "cut"))
+    whole, cut = (choose_modes(samples, searchers[name], root, plan) for name in ("whole", "cut"))
     for one, other in zip(whole.choices, cut.choices, strict=True):
         asked = [{m.n for _, row in choice.table for m in row} for choice in (one, other)]
         assert asked == [{N // 2}, {N // 2}] if "pages" in one.source else [{N // 2 - 1}, {N // 2 - 1}]
@@ -87,9 +87,9 @@ def test_nothing_cut_from_gold_is_a_distractor(world, margin):
     root, samples, searchers = world
     searcher = searchers["cut"]
     plan = MiningOptions(text=30, lexical=5, visual=30, pages=N, relative_margin=margin)
-    routes = choose_routes(samples, searcher, root, plan)
+    chosen = choose_modes(samples, searcher, root, plan)
     reasons = set()
-    for sample, mined in mine_samples(samples, searcher, root, plan, routes):
+    for sample, mined in mine_samples(samples, searcher, root, plan, chosen):
         gold = {e.id for e in sample.gold}
         documents = [searcher.documents[e.id] for e in sample.negatives]
         assert documents
@@ -105,7 +105,9 @@ def test_an_article_scores_as_its_best_passage(world):
     _, samples, searchers = world
     ids = ["a1#2", "a2#0", "a3#0", "a1#1"]
     hits = [Hit(document=id, score=1 - n / 10, rank=n + 1, index_id="i", mode="text->text") for n, id in enumerate(ids)]
-    mined = mine_text(samples[1], hits, searchers["cut"].documents, MiningOptions(absolute_margin=0.15), limit=3)
+    mined = mine_kind(
+        "text", samples[1], hits, searchers["cut"].documents, MiningOptions(absolute_margin=0.15), limit=3
+    )
     assert [e.id for e in mined.negatives] == ["a3#0"]
     assert [(d.evidence, d.reason) for d in mined.drops] == [
         ("a1#2", "gold"), ("a2#0", "within the margin of gold"), ("a1#1", "gold"),
@@ -117,6 +119,6 @@ def test_a_passage_of_a_native_negative_is_native(world):
     whole = searchers["whole"].documents["a2"]
     sample = samples[1].model_copy(update={"negatives": (Evidence.of(whole, Role.DISTRACTOR),)})
     hits = [Hit(document=f"a{n}#1", score=0.5, rank=n, index_id="i", mode="lexical") for n in (2, 3)]
-    mined = mine_text(sample, hits, searchers["cut"].documents)
+    mined = mine_kind("text", sample, hits, searchers["cut"].documents)
     assert [e.id for e in mined.negatives] == ["a3#1"]
     assert [d.reason for d in mined.drops] == ["native"]

@@ -5,15 +5,15 @@ import json
 import pytest
 
 from demur.cli import main
+from demur.core.errors import UnknownPart
+from demur.core.progress import QUIET
+from demur.core.records import Sample
+from demur.core.store import Problems, read_records
+from demur.curation.bases import gold_at_the_cut, open_bases
+from demur.curation.context import enough_candidates
+from demur.curation.mining.training import FORMATS
 from demur.curation.recipe import parse_recipe
-from demur.curation.training import FORMATS
-from demur.errors import UnknownPart
-from demur.pipeline.bases import gold_at_the_cut, open_bases
-from demur.pipeline.curate import enough_candidates
-from demur.pipeline.stage_two import mine_pool
-from demur.pipeline.steps import QUIET
-from demur.records import Sample
-from demur.store import Problems, read_records
+from demur.curation.stage_two import mine_pool
 
 QUOTAS = {"text": 3, "lexical": 2, "visual": 2}
 ENCODER = ["--encoder", "curation_world:quick"]

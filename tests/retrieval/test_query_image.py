@@ -8,14 +8,14 @@ from PIL import Image
 from stub_encoder import StubEncoder
 
 from demur.cli import main
-from demur.curation.mine import mine_text
-from demur.curation.mining_options import MiningOptions
-from demur.curation.near import Looks, showing
+from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
+from demur.core.store import image_ref, write_records
+from demur.corpora.near import Looks, showing
+from demur.curation.mining.choose import mine_kind
+from demur.curation.mining.modes import choose_modes
+from demur.curation.mining.options import MiningOptions
 from demur.indexing.build import build_index
-from demur.pipeline.routes import choose_routes
-from demur.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.retrieval.search import Searcher
-from demur.store import image_ref, write_records
 
 
 class Colours(StubEncoder):
@@ -66,7 +66,7 @@ def test_finding_the_query_image_itself_is_no_recall(world):
     build_index(documents, encoder, root / "index", image_root=root)
     searcher = Searcher(root / "index", encoder)
     plan = MiningOptions(text=2, visual=0, pages=1, modes=("image->image", "text->text"))
-    (choice,) = choose_routes(samples, searcher, root, plan).choices
+    (choice,) = choose_modes(samples, searcher, root, plan).choices
     assert (choice.mode, choice.own) == ("image->image", 2)  # the same bytes, and a copy in other bytes
     first = next(m for m in choice.table[0][1] if m.name == "recall@1")
     assert (first.value, first.n) == (0.0, 3)
@@ -81,10 +81,10 @@ def test_a_passage_that_carries_the_query_image_is_no_distractor(world):
         "else": Document(id="else", title="c", text="yet something else", image=documents[3].image),
     }
     hits = [Hit(document=id, score=1.0, rank=n, index_id="i", mode="lexical") for n, id in enumerate(both, 1)]
-    mined = mine_text(samples[0], hits, both, looks=Looks(root))
+    mined = mine_kind("text", samples[0], hits, both, looks=Looks(root))
     assert [e.id for e in mined.negatives] == ["else"]
     assert {d.evidence: d.reason for d in mined.drops} == {"same": "query image", "near": "near-duplicate of query"}
-    by_bytes = mine_text(samples[0], hits, both)
+    by_bytes = mine_kind("text", samples[0], hits, both)
     assert [e.id for e in by_bytes.negatives] == ["near", "else"]
 
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur import plugins
+from demur.core import plugins
+from demur.core.errors import BadInput, StorageError
+from demur.core.records import Modality, Role
+from demur.core.store import Problems, read_image
 from demur.curation.sources.atlas import Atlas
-from demur.errors import BadInput, StorageError
-from demur.records import Modality, Role
 from demur.sample import atlas
-from demur.sample.rebuild.checks import NOTICES, check, holds
-from demur.sample.rebuild.entities import norm
-from demur.sample.rebuild.factbook import fit, plain, without_notes
-from demur.sample.rebuild.flags import colour_name
-from demur.sample.rebuild.passages import currency, urban_areas, without_surnames_in_capitals
-from demur.sample.rebuild.questions import plan
-from demur.store import Problems, read_image
+from tools.atlas.checks import NOTICES, check, holds
+from tools.atlas.entities import norm
+from tools.atlas.factbook import fit, plain, without_notes
+from tools.atlas.flags import colour_name
+from tools.atlas.passages import currency, urban_areas, without_surnames_in_capitals
+from tools.atlas.questions import plan
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,7 @@ def test_counts_and_spot_records(source, samples, documents):
     assert documents["t-do-economy"].title == "Dominican Republic: economy"
 
 
+@pytest.mark.reference
 def test_corpus_holds_what_every_copy_must():
     """Unique ids, gold there, images whole, answers supported and not told, no equal pixels, licences, notices."""
     assert check(atlas()) == []
@@ -237,7 +238,7 @@ def test_the_small_corpus_is_good(corpus):
         ({"gold_text": ["t9"]}, "no document has the gold id t9"),
         ({"gold_text": ["t1", "t1"]}, "evidence appears twice: t1"),
         ({"query_image": "queries/none.jpg"}, "queries/none.jpg"),
-        ({"query_image": "../../etc/passwd"}, "outside the corpus folder"),
+        ({"query_image": "../../etc/passwd"}, "leads out of its folder"),
         ({"licence": ""}, "licence"),
         ({"number": [2, 1]}, "runs backwards"),
         ({"colour": "red"}, "colour"),
@@ -254,11 +255,11 @@ def test_bad_question_is_named_and_left_out(corpus, change, said):
 
 def test_duplicate_ids_keep_the_first(corpus):
     write(corpus, "questions.jsonl", ROW, ROW | {"kind": "other"})
-    assert read(corpus) == (["q1"], ["questions.jsonl:2 (q1): this id stands in an earlier row too"])
+    assert read(corpus) == (["q1"], ["questions.jsonl:2 (q1): this id stands in an earlier row too; the first is kept"])
     image = {"id": "t1", "page": "dz", "title": "Flag", "file": "images/a.png", "source": "s", "licence": "l"}
     write(corpus, "kb_images.jsonl", image)
     left, problems = read(corpus)
-    assert problems[0] == "kb_images.jsonl:1 (t1): this id stands in an earlier row too"
+    assert problems[0] == "kb_images.jsonl:1 (t1): this id stands in an earlier row too; the first is kept"
     assert left == []
 
 
@@ -305,6 +306,7 @@ def test_no_corpus_there(tmp_path):
 # --- what the rebuild does to text ---------------------------------------------------------------
 
 
+@pytest.mark.reference
 def test_checks_find_what_is_planted(tmp_path):
     folder = tmp_path / "atlas"
     shutil.copytree(atlas(), folder)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.errors import DataError, UsageError
+from demur.core.errors import DataError, UsageError
 from demur.scenarios.conditions import ADDONS, STRICTNESS, Condition, Prompts, condition
 
 conditions = st.builds(

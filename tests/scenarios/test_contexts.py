@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import sample, samples
 
-from demur.errors import UsageError
-from demur.records import Evidence, Modality, Role, Scenario
+from demur.core.errors import UsageError
+from demur.core.records import Evidence, Modality, Role, Scenario
 from demur.scenarios.contexts import (
     PICKS,
     SHORTS,
@@ -46,7 +46,7 @@ def test_a_scenario_shows_what_it_is_defined_to_show(s, scenario, seed, k):
     shown = set(made.evidence)
     assert len(shown) == len(made.evidence)
     assert set(made.gold) == shown & gold
-    if scenario is Scenario.PARAMETRIC:
+    if scenario in (Scenario.PARAMETRIC, Scenario.FULL, Scenario.GOLD_REMOVED, Scenario.EMPTY):
         assert not shown
     if scenario is Scenario.ORACLE:
         assert shown == gold
@@ -56,7 +56,9 @@ def test_a_scenario_shows_what_it_is_defined_to_show(s, scenario, seed, k):
     if scenario is Scenario.REALISTIC:
         assert gold <= shown
         assert len(shown - gold) == made.k_used == min(k, len(s.negatives))
-    assert made.expected == ("answer" if scenario in (Scenario.ORACLE, Scenario.REALISTIC) else "deflect")
+    assert made.expected == (
+        "answer" if scenario in (Scenario.ORACLE, Scenario.REALISTIC, Scenario.FULL) else "deflect"
+    )
 
 
 @given(samples(), recipes, st.integers(0, 99))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Images, evidence, sample, samples
 
-from demur.errors import UsageError
-from demur.records import ImagePart, Modality, Role, Scenario
+from demur.core.errors import UsageError
+from demur.core.records import ImagePart, Modality, Role, Scenario
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
 from demur.scenarios.render import Layout, ask, render, tokens

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from strategies import Images, evidence, sample
 
-from demur.errors import BadInput, ItemError, UnknownPart, UsageError
-from demur.records import AnswerSpec, Modality, Response, Role
+from demur.core.errors import BadInput, ItemError, UnknownPart, UsageError
+from demur.core.records import AnswerSpec, Modality, Response, Role
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
 from demur.scenarios.render import Layout, ask
-from demur.scenarios.systems import Kit, open_system
+from demur.scenarios.systems import SystemContext, open_system
 from demur.scenarios.systems.model import ModelSystem, read_reply
 
 PROMPTS = Prompts()
@@ -53,7 +53,7 @@ def atlas_like(question="What is the capital of Freedonia?"):
 
 
 async def test_the_reader_finds_the_field_in_the_right_passage():
-    reader = open_system("reader", Kit(read_image=lambda r: b"", embed=bag))
+    reader = open_system("reader", SystemContext(read_image=lambda r: b"", embed=bag))
     s = atlas_like()
     for scenario in ("oracle", "realistic"):
         assert (await reader.answer(asked(s, scenario))).text == "Fredville"
@@ -62,7 +62,7 @@ async def test_the_reader_finds_the_field_in_the_right_passage():
 
 
 async def test_the_careful_reader_declines_without_support():
-    careful = open_system("reader:min=0.5", Kit(read_image=lambda r: b"", embed=bag))
+    careful = open_system("reader:min=0.5", SystemContext(read_image=lambda r: b"", embed=bag))
     s = atlas_like()
     sure, unsure = await careful.answer(asked(s)), await careful.answer(asked(s, "adversarial"))
     assert sure.text == "Fredville"
@@ -77,7 +77,7 @@ async def test_the_reader_reads_captions_and_colours():
     s = sample("q").model_copy(
         update={"question": "What colour is the top band of the flag of Freedonia?", "gold": (picture,)}
     )
-    reader = open_system("reader", Kit(read_image=images.read, embed=bag))
+    reader = open_system("reader", SystemContext(read_image=images.read, embed=bag))
     assert (await reader.answer(asked(s))).text == "red"
     named = s.model_copy(update={"question": "What is the name of this landmark in Freedonia?"})
     assert (await reader.answer(asked(named))).text == "Freedonia"
@@ -90,9 +90,9 @@ async def test_the_prior_answers_like_its_neighbours_never_by_itself():
         )
         for i, a in enumerate(["oil", "oil", "tea", "oil"])
     ]
-    prior = open_system("prior:k=3", Kit(read_image=lambda r: b"", embed=bag, pool=pool))
+    prior = open_system("prior:k=3", SystemContext(read_image=lambda r: b"", embed=bag, pool=pool))
     assert (await prior.answer(asked(pool[2], "parametric"))).text == "oil"
-    assert prior.takes(asked(sample("other"))) != ""
+    assert prior.skip_reason(asked(sample("other"))) != ""
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ async def test_the_prior_answers_like_its_neighbours_never_by_itself():
 )  # fmt: skip
 def test_wrong_arguments_are_refused_with_the_right_form(name, named):
     with pytest.raises(UsageError, match=named):
-        open_system(name, Kit(read_image=lambda r: b"", embed=bag, pool=[sample()]))
+        open_system(name, SystemContext(read_image=lambda r: b"", embed=bag, pool=[sample()]))
 
 
 def test_an_unknown_system_is_answered_with_those_that_exist():
     with pytest.raises(UnknownPart, match="did you mean 'reader'"):
-        open_system("raeder", Kit(read_image=lambda r: b""))
+        open_system("raeder", SystemContext(read_image=lambda r: b""))
 
 
 async def test_answers_from_a_file(tmp_path):
@@ -118,7 +118,7 @@ async def test_answers_from_a_file(tmp_path):
         {"ask": asked(s, "parametric").id, "answer": ""},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    system = open_system(f"answers:{path}", Kit(read_image=lambda r: b""))
+    system = open_system(f"answers:{path}", SystemContext(read_image=lambda r: b""))
     assert (await system.answer(asked(s))).text == "forty-two"
     assert (await system.answer(asked(s, "parametric"))).error == ""
     assert "no answer for sample q in adversarial (k=2" in (await system.answer(asked(s, "adversarial"))).error
@@ -129,7 +129,7 @@ def test_a_bad_answers_file_is_told_whole(tmp_path):
     path.write_text('{"answer": "x"}\nnot json\n{"ask": "a", "answer": 3}\n{"ask": "a", "answer": "x", "confidence": 7}\n'
                     '{"ask": "b", "answer": "x"}\n{"ask": "b", "answer": "y"}\n')  # fmt: skip
     with pytest.raises(BadInput) as caught:
-        open_system(f"answers:{path}", Kit(read_image=lambda r: b""))
+        open_system(f"answers:{path}", SystemContext(read_image=lambda r: b""))
     assert [line.split(":")[1] for line in caught.value.problems] == ["2", "1", "3", "4", "6"] or len(
         caught.value.problems
     ) == 5
@@ -143,13 +143,13 @@ async def test_a_users_function_may_fail_without_ending_anything(tmp_path, monke
         "def odd(given):\n    return 7\n"
     )
     monkeypatch.chdir(tmp_path)
-    kit = Kit(read_image=lambda r: b"")
+    context = SystemContext(read_image=lambda r: b"")
     s = sample("q")
-    good = await open_system("python:mine_sys:good", kit).answer(asked(s))
+    good = await open_system("python:mine_sys:good", context).answer(asked(s))
     assert (good.text, good.confidence) == ("Title of q-g0", 0.5)
-    assert (await open_system("python:mine_sys:later", kit).answer(asked(s))).text == "x"
-    assert (await open_system("python:mine_sys:bad", kit).answer(asked(s))).error == "ValueError: oh no"
-    assert "returned int" in (await open_system("python:mine_sys:odd", kit).answer(asked(s))).error
+    assert (await open_system("python:mine_sys:later", context).answer(asked(s))).text == "x"
+    assert (await open_system("python:mine_sys:bad", context).answer(asked(s))).error == "ValueError: oh no"
+    assert "returned int" in (await open_system("python:mine_sys:odd", context).answer(asked(s))).error
 
 
 def test_replies_are_taken_apart_where_the_condition_asked_for_it():
@@ -168,7 +168,7 @@ async def test_a_model_system_asks_renders_and_keeps_items_errors_apart(tmp_path
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     system = open_system(
-        "model:python:mine_model:reply", Kit(read_image=lambda r: b"", ledger=tmp_path / "calls.sqlite")
+        "model:python:mine_model:reply", SystemContext(read_image=lambda r: b"", ledger=tmp_path / "calls.sqlite")
     )
     s = sample("q")
     try:
@@ -186,7 +186,7 @@ class Failing:
 
 
 async def test_an_items_failure_is_that_items_alone(monkeypatch):
-    system = ModelSystem("http://127.0.0.1:9/v1#m", Kit(read_image=lambda r: b""))
+    system = ModelSystem("http://127.0.0.1:9/v1#m", SystemContext(read_image=lambda r: b""))
     monkeypatch.setattr(system, "_model", Failing())
     assert "too long" in (await system.answer(asked(sample("q")))).error
 
@@ -194,18 +194,18 @@ async def test_an_items_failure_is_that_items_alone(monkeypatch):
 def test_a_text_only_model_is_not_asked_about_images():
     images = Images()
     flag = images.ref((1, 2, 3))
-    kit = Kit(read_image=images.read, options={"layout": Layout(images="none")})
-    system = ModelSystem("http://127.0.0.1:9/v1#m", kit)
-    assert system.takes(asked(sample("q", images=(flag,)))) == "text-only model"
-    assert system.takes(asked(sample("q"))) == ""
+    context = SystemContext(read_image=images.read, options={"layout": Layout(images="none")})
+    system = ModelSystem("http://127.0.0.1:9/v1#m", context)
+    assert system.skip_reason(asked(sample("q", images=(flag,)))) == "text-only model"
+    assert system.skip_reason(asked(sample("q"))) == ""
 
 
 def test_images_are_scaled_the_same_way_every_time():
     images = Images()
     big = images.ref((10, 200, 30))
-    kit = Kit(read_image=images.read, options={"layout": Layout(max_side=6)})
+    context = SystemContext(read_image=images.read, options={"layout": Layout(max_side=6)})
     one, two = (
-        ModelSystem("http://127.0.0.1:9/v1#m", kit).request(asked(sample("q", images=(big,)))) for _ in range(2)
+        ModelSystem("http://127.0.0.1:9/v1#m", context).request(asked(sample("q", images=(big,)))) for _ in range(2)
     )
     assert one == two
     sent = [p.image for m in one.messages for p in m.parts if p.type == "image"]
@@ -216,19 +216,35 @@ def test_images_are_scaled_the_same_way_every_time():
 async def test_a_model_is_opened_once_however_many_ask_at_once(tmp_path, monkeypatch):
     import asyncio
 
-    import demur.calls
+    import demur.models
 
     (tmp_path / "mine_once.py").write_text("def reply(request):\n    return 'x'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     opened = []
-    real = demur.calls.open_model
+    real = demur.models.open_model
 
     def counted(*args, **more):
         opened.append(args)
         return real(*args, **more)
 
-    monkeypatch.setattr(demur.calls, "open_model", counted)
-    system = open_system("model:python:mine_once:reply", Kit(read_image=lambda r: b""))
+    monkeypatch.setattr(demur.models, "open_model", counted)
+    system = open_system("model:python:mine_once:reply", SystemContext(read_image=lambda r: b""))
     await asyncio.gather(*(system.answer(asked(sample(f"q{i}"))) for i in range(9)))
     await system.close()
     assert len(opened) == 1
+
+
+def test_a_system_with_the_old_name_of_skip_reason_is_refused():
+    class Old:
+        id, note = "old", ""
+
+        def takes(self, ask):
+            return ""
+
+        async def answer(self, ask): ...
+
+        async def close(self): ...
+
+    with pytest.raises(UsageError, match="Old has a method takes") as caught:
+        open_system(Old(), SystemContext(read_image=lambda r: b""))
+    assert "rename" in caught.value.cure

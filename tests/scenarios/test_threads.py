@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from strategies import sample
 
+from demur.core.records import Response
+from demur.evaluation.runner import grade_all, plan
 from demur.judge.rules import RuleJudge
-from demur.pipeline.evaluate import grade_all, plan
-from demur.records import Response
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
 from demur.scenarios.render import ask
-from demur.scenarios.systems import Kit, open_system
+from demur.scenarios.systems import SystemContext, open_system
 
 WAITS_S = 10.0
 """Far beyond what a loop that is free needs, on a machine that is busy too."""
@@ -55,7 +55,7 @@ def asked(scenario="oracle"):
 
 
 OWN = """
-from demur.records import Response
+from demur.core.records import Response
 COMPUTING = None
 
 def plain(given):
@@ -69,10 +69,10 @@ async def later(given):
 class System:
     id, note = "own", ""
 
-    def __init__(self, argument, kit):
+    def __init__(self, argument, context):
         pass
 
-    def takes(self, ask):
+    def skip_reason(self, ask):
         return ""
 
     async def answer(self, ask):
@@ -97,7 +97,7 @@ def computing(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["python:my_computing:plain", "python:my_computing:later", "my_computing:System"])
 async def test_a_system_of_the_user(computing, name):
-    system = open_system(name, Kit(read_image=lambda r: b""))
+    system = open_system(name, SystemContext(read_image=lambda r: b""))
     assert (await beside(computing, system.answer(asked()))).text == "x"
     await system.close()
 
@@ -110,14 +110,14 @@ async def test_a_built_in_system(name):
         computing()
         return np.ones((len(texts), 4), np.float32) / 2
 
-    system = open_system(name, Kit(read_image=lambda r: b"", embed=embed, pool=[sample("q"), sample("p")]))
+    system = open_system(name, SystemContext(read_image=lambda r: b"", embed=embed, pool=[sample("q"), sample("p")]))
     assert (await beside(computing, system.answer(asked()))).text
     await system.close()
 
 
 async def test_a_function_as_a_model(computing, tmp_path):
-    from demur.calls import open_model
-    from demur.records import Message, Request, TextPart
+    from demur.core.records import Message, Request, TextPart
+    from demur.models import open_model
 
     async with open_model("python:my_computing:plain", ledger=tmp_path / "calls.sqlite") as model:
         request = Request(model=model.id, messages=(Message(role="user", parts=(TextPart(text="Yes?"),)),))
@@ -125,28 +125,31 @@ async def test_a_function_as_a_model(computing, tmp_path):
 
 
 async def test_a_ledger_that_another_process_writes_to(tmp_path):
-    """A reply that cannot be kept at once waits by itself; its neighbours come and go."""
+    """A reply that cannot be kept at once waits by itself, and the event loop goes on."""
     import sqlite3
 
-    from demur.calls import open_model
-    from demur.records import Message, Request, TextPart
+    from demur.core.records import Message, Request, TextPart
+    from demur.models import open_model
     from demur.testing import FakeEndpoint
 
     def request(text):
         return Request(model="m", messages=(Message(role="user", parts=(TextPart(text=text),)),))
 
-    async with FakeEndpoint() as server, open_model(server.model("m"), ledger=tmp_path / "calls.sqlite") as model:
+    endpoint = FakeEndpoint(latency_s=0.5)
+    async with endpoint as server, open_model(server.model("m"), ledger=tmp_path / "calls.sqlite") as model:
         await model.complete(request("before"))
         other = sqlite3.connect(tmp_path / "calls.sqlite", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
         task = asyncio.create_task(model.complete(request("meanwhile")))
+        while server.requests < 2:  # it is claimed, and under way
+            await asyncio.sleep(0.002)
+        other.execute("BEGIN IMMEDIATE")
         while not model.ledger.unsaved:
             await asyncio.sleep(0.002)  # the loop goes on, though the reply cannot be written
         assert not task.done()
-        assert (await model.complete(request("before"))).cached
         other.execute("ROLLBACK")
         other.close()
         await task
+        assert (await model.complete(request("before"))).cached
         assert not model.ledger.unsaved
         assert (await model.complete(request("meanwhile"))).cached
 
@@ -162,7 +165,7 @@ async def test_a_judge():
     class Echo:
         id, note, revision = "echo", "", ""
 
-        def takes(self, ask):
+        def skip_reason(self, ask):
             return ""
 
         async def answer(self, ask):
@@ -174,7 +177,7 @@ async def test_a_judge():
 
 
 async def test_a_worker_is_cancelled_and_ends():
-    from demur.worker import Worker
+    from demur.core.worker import Worker
 
     worker, began, cancelled = Worker("test"), threading.Event(), threading.Event()
 

@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import png
+from strategies import examples, png
 
-from demur import formats, store
-from demur.errors import DataError
-from demur.formats import json_streams
-from demur.store import Problems
+from demur.core import store
+from demur.core.errors import DataError
+from demur.core.store import Problems
+from demur.corpora import formats
+from demur.corpora.formats import json_streams
 
 JSON = st.recursive(
     st.none()
@@ -41,7 +42,7 @@ def folder(tmp_path_factory):
     st.sampled_from([None, 1]),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_giant_object_is_read_whole_whatever_the_window(folder, value, block, indent, ascii_only):
     path = folder / "object.json"
     path.write_text(json.dumps(value, indent=indent, ensure_ascii=ascii_only), encoding="utf-8")
@@ -57,7 +58,7 @@ def test_a_giant_object_is_read_whole_whatever_the_window(folder, value, block, 
 
 
 @given(st.lists(JSON, max_size=6), st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_giant_list_is_read_whole_whatever_the_window(folder, value, block):
     path = folder / "list.json"
     path.write_text(json.dumps(value, indent=1), encoding="utf-8")
@@ -71,7 +72,7 @@ def test_a_giant_list_is_read_whole_whatever_the_window(folder, value, block):
 
 
 @given(st.integers(1, 30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_cut_object_is_never_a_silent_end(folder, cut):
     value = {f"k{i}": {"text": "abc" * i, "n": 12345} for i in range(6)}
     text = json.dumps(value)
@@ -104,7 +105,7 @@ def test_a_list_under_a_key_is_streamed_past_the_others(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @given(rows=st.lists(st.none() | st.dictionaries(st.text(max_size=4), JSON, max_size=3), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_json_lines_keep_every_good_row_and_name_every_bad_one(folder, suffix, rows):
     path = folder / f"rows.jsonl{suffix}"
     lines = [b'{"broken": ' if row is None else json.dumps(row).encode() for row in rows]
@@ -151,7 +152,7 @@ FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(st.lists(st.tuples(FIELD, FIELD, FIELD), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_csv_keeps_quoted_commas_and_newlines(folder, rows):
     import csv
 
@@ -312,7 +313,7 @@ def test_a_lookup_keeps_what_was_wanted_and_the_first_of_twins():
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=3000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_seen_is_a_set(keys):
     seen, reference = formats.Seen(), set()
     for key in keys:

@@ -11,14 +11,14 @@ from curation_world import N, folder
 from PIL import Image
 
 from demur.cli import main
-from demur.curation.draw import draw
+from demur.core.errors import BadInput, UsageError
+from demur.core.records import Sample
+from demur.core.store import PROBLEMS_KEPT, Problems, digest, read_image
 from demur.curation.pool import Pool, build
 from demur.curation.recipe import SourceSpec
+from demur.curation.sample_pool import sample_sources
 from demur.curation.sources import open_source
 from demur.curation.sources.check import check
-from demur.errors import BadInput, UsageError
-from demur.records import Sample
-from demur.store import PROBLEMS_KEPT, Problems, digest, read_image
 
 SIX = ("webqa", "mrag", "infoseek", "evqa", "viquae", "mmdocrag")
 
@@ -128,9 +128,9 @@ def test_a_draw_and_a_check_count_all_bad_rows(tmp_path):
     with (towns / "questions.jsonl").open("a") as handle:
         handle.writelines(f'{{"id": "b{n}"}}\n' for n in range(bad))
     spec = SourceSpec(name="generic", path=str(towns))
-    assert draw([spec], tmp_path / "draws", seed=1, skip_bad=True).skipped == bad
+    assert sample_sources([spec], tmp_path / "draws", seed=1, skip_bad=True).skipped == bad
     with pytest.raises(BadInput, match=f"^{bad} problem"):
-        draw([spec], tmp_path / "draws", seed=1)
+        sample_sources([spec], tmp_path / "draws", seed=1)
     checked = check(open_source("generic", towns))
     assert sum(checked.problems.values()) + checked.untold == bad
 
@@ -188,6 +188,7 @@ def test_pool_from_the_command_line(six, tmp_path, capsys):
     assert main(["pool", "show", str(tmp_path)]) == 2
 
 
+@pytest.mark.reference
 def test_the_sample_that_ships_needs_no_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # as an installed user: no checkout in sight
     assert main(["pool", "build", "atlas", "--documents", "--limit", "3", "--out", "pool", "--json"]) == 0
@@ -208,7 +209,7 @@ def test_a_pool_is_json_lines_of_samples(six, tmp_path):
 
 
 def test_a_pool_survives_a_release(six, tmp_path):
-    from demur.curation.release import Release, freeze
+    from demur.release import Release, freeze
 
     build(sources(six), tmp_path / "pool")
     pool = Pool(tmp_path / "pool")

@@ -10,11 +10,11 @@ import mini_sources as mini
 import pytest
 
 from demur.cli import main
+from demur.core.plugins import find, names
+from demur.core.store import Problems
 from demur.curation.sources import open_source
 from demur.curation.sources.cards import Pin, card_of, mismatches, rows_in
 from demur.curation.sources.check import check
-from demur.plugins import find, names
-from demur.store import Problems
 
 
 def checked(name, folder, pins=(), limit=None, **options):
@@ -115,7 +115,7 @@ def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
             return iter(list(open_source("generic", tmp_path, Problems()).samples())[:1])
 
         def documents(self):
-            from demur.records import Document
+            from demur.core.records import Document
 
             yield Document(id="a", title="A", text="A.")
             yield Document(id="a", title="A", text="A.")
@@ -134,8 +134,8 @@ def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
 
 def test_check_asks_what_a_build_asks(tmp_path):
     """What a build refuses is a finding, with the same words, whichever sample it is."""
+    from demur.core.errors import BadInput
     from demur.curation.pool import build
-    from demur.errors import BadInput
 
     folder = tmp_path / "data"
     mini.put(folder / "demur-map.yaml", MAPPED)

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from demur.cli import main
+from demur.core.errors import UsageError
+from demur.core.store import Problems, digest, read_image
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.atlas import Atlas
-from demur.errors import UsageError
 from demur.sample import atlas
-from demur.store import Problems, digest, read_image
 
 ATLAS_MAP = """
 name: atlas
@@ -39,6 +39,7 @@ documents:
 """
 
 
+@pytest.mark.reference
 def test_atlas_survives_the_map_unchanged(tmp_path):
     (tmp_path / "map.yaml").write_text(ATLAS_MAP)
     problems, plain = Problems(), Problems()
@@ -282,8 +283,8 @@ def test_a_field_that_only_late_rows_have_is_no_finding(tmp_path, capsys, monkey
 
 
 def test_a_build_refuses_a_wrong_map_too(tmp_path):
+    from demur.core.errors import BadInput
     from demur.curation.pool import build
-    from demur.errors import BadInput
 
     wrongly_mapped(tmp_path / "data", {"gold": "gold_text", "topic": "kind"})
     with pytest.raises(BadInput, match=r"samples\.fields\.topic: kind: none of the 4 rows"):

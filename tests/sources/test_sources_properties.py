@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
+from demur.core.store import Problems
 from demur.curation.sources import open_source
-from demur.store import Problems
 
 ROWS = st.lists(st.sampled_from(["good", "unreadable", "no answer", "no question", "repeated"]), max_size=10)
 """What each row of a generated file is."""
@@ -113,7 +114,7 @@ def mrag_rows(folder, kinds, ids):
 
 @pytest.mark.parametrize("write", [infoseek_rows, viquae_rows, mmdocrag_rows, generic_rows, mrag_rows])
 @given(kinds=ROWS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_every_row_comes_out_or_is_named(folder, write, kinds):
     shutil.rmtree(folder / "set", ignore_errors=True)
     (folder / "set").mkdir()
@@ -133,7 +134,7 @@ def test_every_row_comes_out_or_is_named(folder, write, kinds):
 
 
 @given(st.lists(st.sampled_from(["good", "wide", "no answer", "no question"]), max_size=10))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_every_csv_row_comes_out_or_is_named(folder, kinds):
     shutil.rmtree(folder / "set", ignore_errors=True)
     mini.evqa(folder / "set")
@@ -158,7 +159,7 @@ def test_every_csv_row_comes_out_or_is_named(folder, kinds):
 
 
 @given(st.lists(st.sampled_from(["good", "broken", "no answer", "no picture"]), max_size=8))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_every_webqa_entry_comes_out_or_is_named(folder, kinds):
     shutil.rmtree(folder / "set", ignore_errors=True)
     rows = {}
@@ -181,7 +182,7 @@ def test_every_webqa_entry_comes_out_or_is_named(folder, kinds):
 
 
 @given(st.binary(max_size=60), st.integers(0, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_no_bytes_in_an_image_store_raise(folder, junk, where):
     shutil.rmtree(folder / "set", ignore_errors=True)
     mini.webqa(folder / "set")

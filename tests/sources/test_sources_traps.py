@@ -6,12 +6,12 @@ import tarfile
 import mini_sources as mini
 import pytest
 
+from demur.core.errors import DataError, UsageError
+from demur.core.records import Modality
+from demur.core.store import Problems, digest, read_image
+from demur.corpora.lineage import document_of, page_of
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.native import literal, unquoted
-from demur.errors import DataError, UsageError
-from demur.lineage import document_of, page_of
-from demur.records import Modality
-from demur.store import Problems, digest, read_image
 
 
 def read(name, folder, **options):
@@ -47,8 +47,8 @@ def test_a_healthy_folder_reads_without_a_word(name, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(mini.BUILDERS))
 def test_samples_survive_their_own_json(name, tmp_path):
-    from demur.records import Sample
-    from demur.store import canonical
+    from demur.core.records import Sample
+    from demur.core.store import canonical
 
     _, samples, _ = read(name, mini.BUILDERS[name](tmp_path))
     for sample in samples.values():
@@ -273,7 +273,7 @@ def test_webqa_negatives_of_both_kinds_and_content_ids(tmp_path):
     # the same snippet has one id under every question; one that repeats the gold, in other case, is no negative
     assert text.negatives[0].id == image.negatives[0].id
     assert len(text.negatives) == 2
-    assert source.notes["facts dropped because the same stands in the sample already"] == 1
+    assert source.notes["evidence dropped because the same stands in the sample already"] == 1
     ids = {d.id for d in source.documents()}
     assert {e.id for s in samples.values() for e in (*s.gold, *s.negatives)} <= ids
 
@@ -465,16 +465,11 @@ def test_mrag_broken_rows(tmp_path):
     ]
     _, samples, problems = read("mrag", mini.mrag(tmp_path, {"test-00000-of-00001.parquet": rows}))
     assert {i: s.attributes.get(DEFECT) for i, s in samples.items()} == {
-        "b": "query image unreadable",
+        "b": "query image unreadable: parquet:data/test-00000-of-00001.parquet#1/image",
         "c": "gold evidence missing: every gold picture is the query itself, or there is none",
     }
-    assert [line.split(": ")[0].partition(":")[2] for line in problems.lines] == [
-        "0 (a)",
-        "1 (b)",
-        "2 (c)",
-        "3 (c)",
-        "4 ()",
-    ]
+    told = [line.split(": ")[0].partition(":")[2] for line in problems.lines]
+    assert told == ["0 (a)", "1 (b)", "2 (c)", "3 (c)", "4 (no id)"]
 
 
 # --- ViQuAE ---

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.judge.measures.intervals import wilson
+from demur.core.stats import wilson
 from demur.suites.vb.audit import audit, counts
 from demur.suites.vb.items import CELLS, HEADLINE, XOR, Category, Family, Label
 from demur.suites.vb.measures import (
@@ -155,6 +155,7 @@ def test_selrank_of_a_perfect_order_tends_to_its_limit_which_is_not_one():
 answered = st.lists(st.tuples(st.booleans(), st.sampled_from([0.5, 0.8, 0.9, 0.95])), min_size=1, max_size=40)
 
 
+@pytest.mark.reference
 @given(answered, st.randoms(use_true_random=False))
 def test_ties_bound_every_order_and_the_expected_value_is_their_mean(pairs, random):
     right, confidence = np.array([r for r, _ in pairs]), np.array([c for _, c in pairs])
@@ -294,6 +295,7 @@ def test_families_with_an_abstain_label_are_scored_apart():
     }
 
 
+@pytest.mark.reference
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     rng = np.random.default_rng(7)
     made, truth, covered = families(60), 0.7, 0
@@ -387,7 +389,7 @@ def test_the_credit_of_an_abstention_can_change_the_ranking():
 
 
 def test_tables_are_audited_by_the_headers_that_are_printed(tmp_path):
-    from demur.store import Problems
+    from demur.core.store import Problems
     from demur.suites import audit_tables
 
     path = tmp_path / "t.csv"

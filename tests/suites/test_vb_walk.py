@@ -11,11 +11,11 @@ import pytest
 
 import demur
 from demur.cli import main
-from demur.errors import BadInput, UsageError
-from demur.store import Problems
+from demur.core.errors import BadInput, UsageError
+from demur.core.store import Problems
 from demur.suites import read_outputs
 from demur.suites.vb.items import CELLS, read
-from demur.testing import check_suite, running
+from demur.testing import running
 
 SHEET_CELLS = ("I0q0", "I0q1", "I1q0", "I1q1")
 GOLD = ("NOT_VISIBLE", "VISIBLE", "VISIBLE", "NOT_VISIBLE")
@@ -186,6 +186,7 @@ def visibility(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.reference
 def test_the_made_set_is_sound_and_the_same_again(visibility, tmp_path):
     again = demur.suite("vb").build(tmp_path / "again")
     files = sorted(p.relative_to(visibility) for p in visibility.rglob("*") if p.is_file())
@@ -196,6 +197,7 @@ def test_the_made_set_is_sound_and_the_same_again(visibility, tmp_path):
     assert all(f.strict and f.licence and f.provenance["image_edit"] for f in families)
 
 
+@pytest.mark.reference
 def test_the_truth_of_the_made_claims_follows_from_their_pixels(visibility):
     """Covered: one colour where the subject was. Cropped: the base is a part of the edited photo. Signs: no strokes left."""
     import numpy as np
@@ -206,15 +208,15 @@ def test_the_truth_of_the_made_claims_follows_from_their_pixels(visibility):
     def grey(name: str) -> np.ndarray:
         return np.asarray(Image.open(visibility / "images" / name).convert("L"), dtype=float)
 
-    for number, subject in enumerate(COVERED, start=1):
+    for number, box in enumerate(COVERED.values(), start=1):
         base = grey(f"OC-{number:02d}-base.jpg")
         height, width = base.shape
-        x0, y0, x1, y1 = subject.box
+        x0, y0, x1, y1 = box
         inside = base[int(y0 * height) + 8 : int(y1 * height) - 8, int(x0 * width) + 8 : int(x1 * width) - 8]
         assert inside.std() < 2
-    for number, subject in enumerate(CROPPED, start=1):
+    for number, box in enumerate(CROPPED.values(), start=1):
         base, edited = grey(f"OF-{number:02d}-base.jpg"), grey(f"OF-{number:02d}-edited.jpg")
-        x0, y0 = round(subject.box[0] * edited.shape[1]), round(subject.box[1] * edited.shape[0])
+        x0, y0 = round(box[0] * edited.shape[1]), round(box[1] * edited.shape[0])
         part = edited[y0 : y0 + base.shape[0], x0 : x0 + base.shape[1]]
         assert np.abs(part - base).mean() < 3
         assert base.size < 0.55 * edited.size
@@ -232,6 +234,7 @@ def photo_says(body: dict) -> str:
     return said("VISIBLY_TRUE" if true else "VISIBLY_FALSE", 0.7)
 
 
+@pytest.mark.integration
 def test_two_systems_are_asked_and_the_page_is_made(visibility, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
     out = tmp_path / "runs"
@@ -372,6 +375,7 @@ def test_options_are_seen_to_before_anybody_is_asked(visibility, tmp_path, capsy
         demur.suite("vb").check_options({"resamples": "many"})
 
 
+@pytest.mark.integration
 def test_a_run_is_scored_after_its_photos_are_gone_and_asked_within_its_limit(visibility, tmp_path, capsys):
     import shutil
 
@@ -417,10 +421,6 @@ def test_outputs_that_are_none_are_named(tmp_path):
     file.write_text("id,output\nGD-01/BASE,x\nGD-01/BASE,y\n")
     with pytest.raises(BadInput, match="earlier line"):
         read_outputs([file])
-
-
-def test_vb_keeps_the_contract_of_suites(visibility):
-    check_suite(demur.suite("vb"), visibility, resamples=20)
 
 
 def test_questions_are_asked_as_one_prompt_in_the_users_turn(visibility):

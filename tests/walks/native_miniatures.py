@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 from stub_encoder import StubEncoder
 
-from demur.records import Response
+from demur.core.records import Response
 
 # --- things ---------------------------------------------------------------------------------------
 
@@ -686,10 +686,10 @@ class TextOnly:
 
     id, note = "text-only", "reads text alone"
 
-    def __init__(self, argument, kit):
+    def __init__(self, argument, context):
         pass
 
-    def takes(self, ask):
+    def skip_reason(self, ask):
         if ask.images or any(piece.image for piece in ask.evidence):
             return "text-only model"
         return ""

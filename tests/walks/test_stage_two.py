@@ -16,11 +16,11 @@ import recount
 import yaml
 
 from demur.cli import main
+from demur.core.errors import UsageError
 from demur.curation.presets import PRESETS
 from demur.curation.recipe import load_recipe, parse_recipe
-from demur.curation.release import Release
-from demur.errors import UsageError
 from demur.indexing.chunk import open_chunker
+from demur.release import Release
 from demur.scenarios.contexts import distractors
 from demur.scenarios.contexts import recipe as context_recipe
 

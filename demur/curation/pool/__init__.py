@@ -4,7 +4,7 @@ A pool folder holds ``samples.jsonl`` (Sample), ``documents.jsonl`` (Document, w
 ``duplicates.jsonl``, ``left-out.jsonl`` and ``pool.json``. It is deterministic: the same sources give the same bytes.
 
 There are two kinds, written by the one `build`. A pool to keep (`demur pool build`) can be moved: its images are copied
-as ``images/ab/<sha256>.png``. A pool to build a release from (`demur.curation.draw`) stays beside its sources: their
+as ``images/ab/<sha256>.png``. A pool to build from (`demur.curation.sample_pool`) stays beside its sources: their
 images are reached through links, what no release may hold is left out of it, and ``looks.jsonl`` keeps what the images
 look like that had to be compared for that.
 """

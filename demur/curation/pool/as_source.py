@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from demur.core.errors import UsageError
+from demur.core.plugins import names
+from demur.core.records import Document, Sample
+from demur.core.store import Problems, read_json, read_records
+from demur.corpora.lineage import unprefixed
 from demur.curation.pool.opened import Pool
 from demur.curation.sources import open_source
-from demur.errors import UsageError
-from demur.lineage import unprefixed
-from demur.records import Document, Sample
-from demur.store import Problems, read_json, read_records
 
 MINED = "mining.json"
 """Of what `demur mine` wrote: what it mined for, and where the images of its samples are."""
@@ -31,6 +32,8 @@ class PoolSource:
         problems: where bad lines are noted.
         source: whose samples; without it those of the only source there is, or of several all as they are, under the
             name ``pool``.
+        base: ``module:Class`` of the source that was mined for, where it is one of your own: no file of a pool chooses
+            what is imported.
 
     Raises:
         UsageError: the folder is neither, or no sample is of that source.
@@ -39,13 +42,13 @@ class PoolSource:
     elsewhere = True
     """What was mined leads to images and documents outside its folder."""
 
-    def __init__(self, folder: Path, problems: Problems | None = None, source: str = "") -> None:
+    def __init__(self, folder: Path, problems: Problems | None = None, source: str = "", base: str = "") -> None:
         self.folder = Path(folder)
         self.problems = Problems() if problems is None else problems
         self._base: Pool | Any = None
         self._file = self.folder / "samples.jsonl"
         if (self.folder / MINED).is_file():
-            self._base = _mined_from(self.folder)
+            self._base = _mined_from(self.folder, base)
         else:
             self._base = Pool(self.folder, self.problems)
         self.root = Path(self._base.root)
@@ -85,12 +88,20 @@ class PoolSource:
         return unprefixed(item, f"{self.name}:")
 
 
-def _mined_from(folder: Path) -> Any:
+def _mined_from(folder: Path, base: str) -> Any:
     said = read_json(folder / MINED)
     told = said.get("from") if isinstance(said, dict) else None
     if not isinstance(told, dict):
         raise UsageError("it does not say what was mined for", item=str(folder / MINED), cure="mine again")
-    place = None if told["folder"] is None else Path(str(told["folder"]))
-    if told["source"]:
-        return open_source(str(told["source"]), place, options=told["options"])
+    place = None if told.get("folder") is None else Path(str(told["folder"]))
+    name, options = str(told.get("source") or ""), told.get("options") or {}
+    if name:
+        if name not in names("sources") and name != base:
+            raise UsageError(
+                f"it was mined for {name!r}, and a file may not choose what is imported", item=str(folder / MINED),
+                cure=f"name it yourself if you trust it: options: {{base: '{name}'}}",
+            )  # fmt: skip
+        if not isinstance(options, dict):
+            raise UsageError("its options are no mapping", item=str(folder / MINED), cure="mine again")
+        return open_source(name, place, options=options)
     return Pool(place or folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from demur.records import Evidence, Modality, Record, Sample
+from demur.core.records import Evidence, Modality, Record, Sample
 
 
 class SourceCounts(Record):

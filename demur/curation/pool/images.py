@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Protocol
 
-from demur.curation.near import Looks
+from demur.core.records import ImageRef
+from demur.core.store import read_image, storage_errors, write_atomic
+from demur.corpora.near import Looks
 from demur.curation.sources import Source
-from demur.records import ImageRef
-from demur.store import read_image, storage_errors, write_atomic
 
 SUFFIX = {"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tif"}
 _SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")

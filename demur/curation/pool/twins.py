@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from demur.answers import normalise
-from demur.curation.near import Look, same_look
-from demur.records import Sample
-from demur.store import digest
+from demur.core.records import Sample
+from demur.core.store import digest
+from demur.corpora.near import Look, same_look
 
 BANDS = 5
 """The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them, those of a
@@ -25,7 +25,7 @@ class Twin(NamedTuple):
 class Twins:
     """Finds samples that ask the same of the same pictures, whichever source they come from.
 
-    Questions are compared normalised, pictures by `demur.curation.near.same_look` (re-encoded copies count as the
+    Questions are compared normalised, pictures by `demur.corpora.near.same_look` (re-encoded copies count as the
     same). Memory: about 1 kB per sample with images.
     """
 

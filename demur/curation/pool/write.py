@@ -11,22 +11,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from demur import __version__
 from demur.answers import normalise
-from demur.curation.leaks import unfit
+from demur.core.errors import BadInput, DataError, StorageError, UsageError
+from demur.core.records import Evidence, Modality, Record, Sample
+from demur.core.store import canonical, file_digest, replacing, storage_errors, write_atomic, write_json, write_records
+from demur.core.version import __version__
+from demur.corpora.formats import Seen
+from demur.corpora.leaks import unfit
+from demur.corpora.lineage import prefixed
 from demur.curation.pool.counts import PoolCounts, SourceCounts, Tally, dominant, mean
 from demur.curation.pool.images import Copied, Images, Linked
 from demur.curation.pool.twins import Twins, accepted
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.native import OnceEach
-from demur.errors import BadInput, DataError, StorageError, UsageError
-from demur.formats import Seen
-from demur.lineage import prefixed
-from demur.records import Evidence, Modality, Record, Sample
-from demur.store import canonical, file_digest, replacing, storage_errors, write_atomic, write_json, write_records
 
 FORMAT = 2
-"""Of a pool's records. 2: evidence names its document and page (`demur.lineage`)."""
+"""Of a pool's records. 2: evidence names its document and page (`demur.corpora.lineage`)."""
 LOOKS = "looks.jsonl"
 """Of a pool for a release: what the images look like that gold evidence and questions were compared by."""
 
@@ -122,7 +122,7 @@ def build(
     left_out = [
         *writer.left_out,
         *(row for name in names if for_release for row in writer.lost_rows(name)),
-        *(LeftOut(source=name, reason=line) for name in names for line in writer.problems[name].told()),
+        *(LeftOut(source=name, reason=line) for name in names for line in writer.problems[name].summary()),
     ]
     write_records(out / "left-out.jsonl", left_out)
     counts = writer.counts(names)

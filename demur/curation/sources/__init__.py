@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from demur.errors import UsageError, did_you_mean
-from demur.plugins import find
-from demur.records import Document, Sample
-from demur.store import Problems
+from demur.core.errors import UsageError, did_you_mean
+from demur.core.plugins import find
+from demur.core.records import Document, Sample
+from demur.core.store import Problems
 
 DEFECT = "defect"
 """Attribute of a sample that is not whole: ``; ``-joined statements such as ``query image missing: a.jpg``.
@@ -25,7 +25,7 @@ A sample with a defect is yielded all the same, so that nothing is dropped unsee
 class Source(Protocol):
     """What an adapter is: constructed as ``Adapter(folder, problems=None, **options)``, options being text.
 
-    Bad rows are noted in the given `demur.store.Problems` with file, line and id, and left out. A missing or
+    Bad rows are noted in the given `demur.core.store.Problems` with file, line and id, and left out. A missing or
     unreadable image is noted too, and recorded in the sample's ``defect`` attribute: never an exception, never a
     placeholder image.
     """

@@ -11,20 +11,19 @@ Layout of the folder (`demur.sample.atlas` is the shipped one):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
-from functools import cached_property, partial
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from demur.errors import DataError, StorageError
-from demur.records import AnswerSpec, Document, Evidence, ImageRef, Record, Role, Sample
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Record, Role, Sample
+from demur.core.store import Problems, read_jsonl
+from demur.corpora.formats import inside
+from demur.curation.sources.native import NativeSource
 from demur.sample import atlas
-from demur.store import Problems, image_ref, read_jsonl, storage_errors, why_invalid
-
-R = TypeVar("R", bound="_Row")
-T = TypeVar("T")
 
 
 class _Row(Record):
@@ -65,7 +64,7 @@ class _Question(_Row):
     ambiguous_with: tuple[str, ...] = ()
 
 
-class Atlas:
+class Atlas(NativeSource):
     """Reads an Atlas folder; rows that cannot be used are noted in ``problems`` and left out.
 
     Every problem names file, line and id: an unreadable line, a duplicate id, a missing or broken image, an empty
@@ -75,18 +74,12 @@ class Atlas:
     Args:
         folder: the corpus; the one shipped with demur when None.
         problems: where problems are gathered; a new one (``self.problems``) when None.
-
-    Attributes:
-        name: ``atlas``.
-        root: the folder that image URIs are relative to.
     """
 
-    name: str = "atlas"
+    name = "atlas"
 
     def __init__(self, folder: Path | None = None, problems: Problems | None = None) -> None:
-        self.root = atlas() if folder is None else Path(folder)
-        self.problems = Problems() if problems is None else problems
-        self._images: dict[str, ImageRef] = {}
+        super().__init__(atlas() if folder is None else folder, problems)
 
     def documents(self) -> Iterator[Document]:
         """Passages, then images, in the order of their files.
@@ -109,62 +102,32 @@ class Atlas:
 
     @cached_property
     def _documents(self) -> dict[str, Document]:
-        found: dict[str, Document] = {}
-        for place, passage, _ in self._rows("kb_text.jsonl", _Passage, found):
-            self._keep(found, place, passage.id, partial(Document, **passage.model_dump()))
-        for place, picture, _ in self._rows("kb_images.jsonl", _Picture, found):
-            self._keep(found, place, picture.id, partial(self._picture, picture))
-        return found
+        def rows() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
+            yield from self._rows("kb_text.jsonl", _Passage)
+            yield from self._rows("kb_images.jsonl", _Picture)
+
+        return {document.id: document for document in self.records(rows(), self._document)}
 
     @cached_property
     def _samples(self) -> tuple[Sample, ...]:
-        found: dict[str, Sample] = {}
-        for place, question, native in self._rows("questions.jsonl", _Question, found):
-            self._keep(found, place, question.id, partial(self._sample, question, place, native))
-        return tuple(found.values())
+        return tuple(self.records(self._rows("questions.jsonl", _Question), self._sample))
 
-    def _rows(self, file: str, kind: type[R], found: Container[str]) -> Iterator[tuple[str, R, dict[str, Any]]]:
-        """Valid rows of a file whose id is new: (``file:line``, the row, the row as read)."""
+    def _rows(self, file: str, kind: type[_Row]) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
         for place, native in read_jsonl(self.root / file, self.problems):
-            item = f"{place} ({native.get('id', 'no id')})"
-            try:
-                row = kind.model_validate(native)
-            except ValidationError as error:
-                self.problems.add(item, why_invalid(error))
-                continue
-            if row.id in found:
-                self.problems.add(item, "this id stands in an earlier row too")
-            else:
-                yield place, row, native
+            yield place, str(native.get("id") or ""), (kind, native)
 
-    def _keep(self, found: dict[str, T], place: str, id_: str, make: Callable[[], T]) -> None:
-        """Make a record and keep it, or note why it cannot be made."""
-        try:
-            found[id_] = make()
-        except ValidationError as error:
-            self.problems.add(f"{place} ({id_})", why_invalid(error))
-        except (DataError, StorageError) as error:
-            self.problems.add(f"{place} ({id_})", str(error))
+    def _document(self, place: str, id_: str, kind: type[_Row], native: dict[str, Any]) -> Document:
+        fields = kind.model_validate(native).model_dump()
+        if (author := fields.pop("author", "")) != "":
+            fields["attributes"] = {"author": author}
+        return Document(**({"image": self._image(fields.pop("file"))} if "file" in fields else {}), **fields)
 
-    def _picture(self, row: _Picture) -> Document:
-        return Document(
-            id=row.id,
-            title=row.title,
-            image=self._image(row.file),
-            page=row.page,
-            source=row.source,
-            licence=row.licence,
-            attributes={"author": row.author} if row.author else {},
-        )
-
-    def _sample(self, row: _Question, place: str, native: dict[str, Any]) -> Sample:
+    def _sample(self, place: str, id_: str, kind: type[_Question], native: dict[str, Any]) -> Sample:
+        row = kind.model_validate(native)
         wanted = (*row.gold_text, *row.gold_images)
-        unknown = [name for name in wanted if name not in self._documents]
-        if unknown:
+        if unknown := [name for name in wanted if name not in self._documents]:
             raise DataError(f"no document has the gold id {', '.join(unknown)}", cure="mend the id or the document")
-        attributes = {"style": row.style}
-        if row.ambiguous_with:
-            attributes["ambiguous_with"] = ",".join(row.ambiguous_with)
+        twins = {"ambiguous_with": ",".join(row.ambiguous_with)} if row.ambiguous_with else {}
         return Sample(
             id=row.id,
             source=self.name,
@@ -180,24 +143,20 @@ class Atlas:
             split="all",
             topic=row.kind,
             cluster=row.entity,
-            attributes=attributes,
+            attributes={"style": row.style, **twins},
             licence=row.licence,
             native=native,
             source_ref=place,
         )
 
     def _image(self, file: str) -> ImageRef:
-        """The checked image of that name below the folder; read once, however many rows show it.
+        """The checked image of that name below the folder.
 
         Raises:
-            StorageError: it cannot be read.
-            DataError: it lies outside the folder, or is not a whole image.
+            DataError: it is missing, lies outside the folder, or is not a whole image.
         """
-        if file not in self._images:
-            path = self.root / file
-            if not path.resolve().is_relative_to(self.root.resolve()):
-                raise DataError("the image lies outside the corpus folder", item=file, cure="keep images inside it")
-            with storage_errors(path):
-                data = path.read_bytes()
-            self._images[file] = image_ref(data, file)
-        return self._images[file]
+        found = self.images.file(file)
+        if found.ref is None:
+            inside(self.root, file)  # tells a path that leads out
+            raise DataError(f"image {found.status}", item=file, cure="fetch the corpus again, or leave the row out")
+        return found.ref

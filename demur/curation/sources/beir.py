@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from demur.curation.sources.native import NativeSource, distinct
-from demur.errors import DataError
-from demur.formats import Lookup, first_that_is, json_lines, open_bytes
-from demur.knowledge_bases import beir_content, beir_id
-from demur.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.store import Problems
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.core.store import Problems
+from demur.corpora.formats import Lookup, first_that_is, json_lines, open_bytes
+from demur.corpora.rows import beir_content, beir_id
+from demur.curation.sources.native import NativeSource, pick
 
 
 class Beir(NativeSource):
@@ -49,12 +49,9 @@ class Beir(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """The corpus in the order of its file."""
-        for place, id_, row in self.unique(self._corpus()):
-            document = self.make(place, id_, partial(self._document, id_, row))
-            if document is not None:
-                yield document
+        yield from self.records(((place, id_, (row,)) for place, id_, row in self._corpus()), self._document)
 
-    def _document(self, id_: str, row: dict[str, Any]) -> Document:
+    def _document(self, place: str, id_: str, row: dict[str, Any]) -> Document:
         if not id_:
             raise DataError("no _id", cure="mend the row")
         image = self.images.file(str(row["image"])) if row.get("image") else None
@@ -69,20 +66,19 @@ class Beir(NativeSource):
         for query, document, score in self._qrels():
             judged.setdefault(query, {})[document] = score
         wanted = {d for scores in judged.values() for d, score in scores.items() if score > 0}
-        rows = ((place, beir_id(row), row) for place, row in json_lines(self.need("queries.jsonl"), self.problems))
-        with Lookup(((id_, row) for _, id_, row in self._corpus()), wanted) as corpus:
-            for place, id_, row in self.unique(rows):
-                if id_ not in judged:
+
+        def asked() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
+            for place, row in json_lines(self.need("queries.jsonl"), self.problems):
+                if (id_ := beir_id(row)) in judged:
+                    yield place, id_, (row, judged[id_], corpus)
+                else:
                     self.notes["queries without a judgement, which BEIR leaves out"] += 1
-                    continue
-                sample = self.make(place, id_, partial(self._sample, place, id_, row, judged[id_], corpus))
-                if sample is not None:
-                    yield sample
+
+        with Lookup(((id_, row) for _, id_, row in self._corpus()), wanted) as corpus:
+            yield from self.records(asked(), self._sample)
 
     def _sample(self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup) -> Sample:
-        answers: Any = row
-        for step in self.answers.split("."):
-            answers = answers.get(step) if isinstance(answers, dict) else None
+        answers = pick(row, self.answers)
         if answers is None:
             raise DataError(
                 f"no answer under {self.answers!r}: BEIR judges documents, not answers",
@@ -97,23 +93,19 @@ class Beir(NativeSource):
                 lacks.append(f"gold document missing: {document_id}")
                 continue
             try:
-                gold.append(Evidence.of(self._document(document_id, found), Role.GOLD))
+                gold.append(Evidence.of(self._document(place, document_id, found), Role.GOLD))
             except (DataError, ValueError) as error:
                 lacks.append(f"gold document {document_id}: {error}")
-        image = self.images.file(str(row["image"])) if row.get("image") else None
-        if image is not None and image.ref is None:
-            lacks.append(f"query image {image.status}: {image.name}")
-        return Sample(
-            id=id_,
-            source=self.name,
+        return self.sample(
+            place,
+            id_,
+            row,
             question=str(row.get("text") or ""),
             answers=AnswerSpec(accepted=tuple((str(form),) for form in forms)),
-            images=(image.ref,) if image and image.ref else (),
-            gold=tuple(distinct(gold, ())[0]),
+            images=[self.images.file(str(row["image"]))] if row.get("image") else (),
+            gold=gold,
+            lacks=lacks,
             split=self.split,
-            attributes=self.defect(place, id_, lacks),
-            native=row,
-            source_ref=place,
         )
 
     def _qrels(self) -> Iterator[tuple[str, str, int]]:

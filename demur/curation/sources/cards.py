@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from demur.errors import DataError, UsageError
-from demur.formats import csv_rows, in_numeric_order, json_elements, json_items, open_bytes
-from demur.records import Record
-from demur.store import Problems, file_digest, parsed_yaml, read_text, storage_errors, why_invalid
+from demur.core.errors import DataError, UsageError
+from demur.core.records import Record
+from demur.core.store import Problems, file_digest, lines_of, parsed_yaml, read_text, storage_errors, why_invalid
+from demur.corpora.formats import csv_rows, in_numeric_order, json_elements, json_items, open_bytes
 
 
 class CardFile(Record):
@@ -80,6 +80,8 @@ def card_of(factory: Any) -> Card | None:
         return None
     try:
         return Card.model_validate(parsed_yaml(file.read_text(encoding="utf-8"), str(file), "mend the card"))
+    except UnicodeDecodeError as error:
+        raise DataError(f"not a text in UTF-8: {error}", item=str(file), cure="mend the card") from error
     except ValidationError as error:
         raise DataError(why_invalid(error), item=str(file), cure="mend the card") from error
 
@@ -131,6 +133,6 @@ def rows_in(path: Path) -> int:
         return sum(1 for _ in csv_rows(path, quiet, delimiter="\t" if kind == "tsv" else ","))
     with open_bytes(path) as handle:
         if kind != "json":
-            return sum(1 for line in handle if line.strip())
+            return sum(1 for line in lines_of(handle) if line is None or line.strip())
         start = handle.read(4096).lstrip()[:1]
     return sum(1 for _ in (json_elements if start == b"[" else json_items)(path, quiet))

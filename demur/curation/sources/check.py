@@ -10,15 +10,15 @@ from itertools import islice
 from pathlib import Path
 
 from demur.answers import normalise
-from demur.curation.leaks import unfit
-from demur.curation.near import REMEMBERED, Looks
+from demur.core.records import Document, Evidence, ImageRef, Modality, Record, Sample
+from demur.core.store import digest
+from demur.corpora.formats import Seen
+from demur.corpora.leaks import unfit
+from demur.corpora.lineage import document_of
+from demur.corpora.near import REMEMBERED, Looks
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.cards import Pin, mismatches
 from demur.curation.sources.field_map import MAP
-from demur.formats import Seen
-from demur.lineage import document_of
-from demur.records import Document, Evidence, ImageRef, Modality, Record, Sample
-from demur.store import digest
 
 KINDS = (
     ("refused by a build", r"a build refuses it"),
@@ -94,7 +94,7 @@ class Checked(Record):
 
 
 def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) -> Checked:
-    """Read a source once and say what is in it, what a build would refuse included (`demur.curation.leaks.unfit`).
+    """Read a source once and say what is in it, what a build would refuse included (`demur.corpora.leaks.unfit`).
 
     Args:
         source: an adapter over a folder.

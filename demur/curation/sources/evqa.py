@@ -10,19 +10,29 @@ landmark photographs as ``landmarks/{train,index,test}/0/0/a/00ab12cd34ef5678.jp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from demur.curation.sources.native import WIKIMEDIA_FILE, WIKIPEDIA_TEXT, Found, NativeSource, chosen, distinct, text_of
-from demur.errors import DataError, UsageError
-from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_elements, json_items, json_lines
-from demur.knowledge_bases import evqa_pictures, evqa_sections, picture_id, section_id
-from demur.lineage import quotation_id
-from demur.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Role, Sample
-from demur.store import Problems, digest
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.core.store import Problems, digest
+from demur.corpora.formats import Lookup, csv_rows, first_that_is, json_elements, json_items, json_lines
+from demur.corpora.lineage import quotation_id
+from demur.corpora.rows import evqa_pictures, evqa_sections, picture_id, section_id
+from demur.curation.sources.native import (
+    WIKIMEDIA_FILE,
+    WIKIPEDIA_TEXT,
+    Found,
+    NativeSource,
+    chosen,
+    first_there,
+    one_of,
+    shown,
+    text_of,
+)
 
 REQUIRED = (
     "question", "answer", "dataset_image_ids", "dataset_name", "question_type", "wikipedia_url", "evidence_section_id",
@@ -47,6 +57,7 @@ class EncyclopedicVQA(NativeSource):
     """
 
     name = "evqa"
+    licence = "unstated (questions); CC-BY-SA (Wikipedia text); photographs keep their own licences"
 
     def __init__(
         self,
@@ -57,11 +68,9 @@ class EncyclopedicVQA(NativeSource):
         types: str = "all",
     ) -> None:
         super().__init__(folder, problems)
-        if images not in ("first", "each"):
-            raise UsageError(f"evqa: images is {images!r}, expected first or each", cure="choose one of them")
         self.splits = chosen(self.name, split, ("test", "val", "train"))
         self.types = chosen(self.name, types, ("templated", "automatic", "multi_answer", "2_hop"))
-        self.each = images == "each"
+        self.each = one_of(self.name, "images", images, "first", "each") == "each"
 
     # --- knowledge base ---
 
@@ -77,31 +86,20 @@ class EncyclopedicVQA(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
-        seen = Seen()
         pictures = self._pictures()
-        for place, url, row in self._pages():
-            if not seen.add(url):
-                self.notes["knowledge base: a URL that stood earlier"] += 1
-                continue
-            yield from self.make(place, url, partial(self._documents_of, url, row, pictures)) or ()
+        rows = ((place, url, (row, pictures)) for place, url, row in self._pages())
+        for found in self.records(rows, self._documents_of, repeated="knowledge base: a URL that stood earlier"):
+            yield from found
 
-    def _documents_of(self, url: str, row: dict[str, Any], pictures: dict[str, str]) -> list[Document]:
+    def _documents_of(self, place: str, url: str, row: dict[str, Any], pictures: dict[str, str]) -> list[Document]:
         found = []
+        about = {"page": url, "source": self.name}
         shown = list(evqa_pictures(row))
         for number, title, text in evqa_sections(row):
             if text.strip():
                 attributes = {"section": str(number), **({"image_url": shown[0].url} if number == 0 and shown else {})}
-                found.append(
-                    Document(
-                        id=section_id(url, number),
-                        title=title,
-                        text=text,
-                        page=url,
-                        source=self.name,
-                        licence=WIKIPEDIA_TEXT,
-                        attributes=attributes,
-                    )
-                )
+                says = {"id": section_id(url, number), "title": title, "text": text}
+                found.append(Document(**about, **says, attributes=attributes, licence=WIKIPEDIA_TEXT))
         for number, picture, caption in shown:
             if picture not in pictures:
                 self.notes["knowledge base: pictures that were not downloaded"] += 1
@@ -110,16 +108,8 @@ class EncyclopedicVQA(NativeSource):
             if image.ref is None:
                 self.notes[f"knowledge base: pictures {image.status}"] += 1
                 continue
-            found.append(
-                Document(
-                    id=picture_id(url, number),
-                    title=caption,
-                    image=image.ref,
-                    page=url,
-                    source=self.name,
-                    licence=WIKIMEDIA_FILE,
-                )
-            )
+            shows = {"id": picture_id(url, number), "title": caption}
+            found.append(Document(**about, **shows, image=image.ref, licence=WIKIMEDIA_FILE))
         if not found:
             raise DataError("the page has neither text nor a picture", cure="leave it out")
         return found
@@ -164,51 +154,43 @@ class EncyclopedicVQA(NativeSource):
         answers = answer_spec(row)
         if not all(_EMPTY.sub("", form[0]).strip() for form in answers.accepted):
             self.notes["questions with a reference that the official scorer refuses (nothing but articles)"] += 1
-        question = text_of(row, "question").strip()
         gold, lacks = self._gold(row, pages)
         ids = image_ids(row)
         if not ids:
             raise DataError("no image id", cure="mend the row or leave it out")
         found = [(image_id, self._image(row["dataset_name"], image_id, names)) for image_id in ids]
 
-        def sample(sample_id: str, image_id: str, ref: ImageRef | None, lacks: list[str], **more: str) -> Sample:
-            return Sample(
-                id=sample_id,
-                source=self.name,
-                question=question,
+        def sample(sample_id: str, image_id: str, pictures: list[Found], **more: str) -> Sample:
+            return self.sample(
+                place,
+                sample_id,
+                row,
+                question=text_of(row, "question"),
                 answers=answers,
-                images=(ref,) if ref else (),
-                gold=tuple(gold),
+                images=pictures,
+                gold=gold,
+                lacks=lacks,
                 split=row.get("encyclopedic_vqa_split") or split,
                 topic=row["question_type"],
                 cluster=row["wikipedia_url"],
                 attributes={
-                    "dataset_name": row["dataset_name"],
-                    "category": row.get("dataset_category_id", ""),
-                    "url_seen_in_train": row.get("wikipedia_url_used_in_train", ""),
+                    **shown(row, "dataset_name", category="dataset_category_id"),
+                    **shown(row, url_seen_in_train="wikipedia_url_used_in_train"),
                     "image_id": image_id,
                     **more,
-                    **self.defect(place, sample_id, lacks),
                 },
-                licence="unstated (questions); CC-BY-SA (Wikipedia text); photographs keep their own licences",
-                native=dict(row),
-                source_ref=place,
             )
 
         if self.each:
-            return [
-                sample(f"{id_}:{i}", i, f.ref, lacks + ([] if f.ref else [f"query image {f.status}: {f.name}"]))
-                for i, f in found
-            ]
+            return [sample(f"{id_}:{image_id}", image_id, [picture]) for image_id, picture in found]
         image_id, first = next(((i, f) for i, f in found if f.ref), found[0])
         more = {"image_alternatives": "|".join(ids)} if len(ids) > 1 else {}
-        passed = [f"{i} {f.status}" for i, f in found[: ids.index(image_id)]]
         if first.ref is None:
-            lacks = [*lacks, "; ".join(f"query image {f.status}: {f.name}" for _, f in found)]
-        elif passed:
+            return [sample(id_, image_id, [picture for _, picture in found], **more)]
+        if passed := [f"{i} {f.status}" for i, f in found[: ids.index(image_id)]]:
             more["images_passed_over"] = ", ".join(passed)
             self.notes["questions shown with a later image because the first cannot be read"] += 1
-        return [sample(id_, image_id, first.ref, lacks, **more)]
+        return [sample(id_, image_id, [first], **more)]
 
     def _gold(self, row: dict[str, str], pages: Lookup) -> tuple[list[Evidence], list[str]]:
         """The evidence section of each hop (or the evidence text, or the whole article), and what is lacking."""
@@ -241,7 +223,7 @@ class EncyclopedicVQA(NativeSource):
                 gold.append(_evidence(section_id(url, number), url, *texts[number][1:], "section"))
         if not urls:
             lacks.append("gold page missing: no URL")
-        return distinct(gold, ())[0], lacks
+        return gold, lacks
 
     # --- images ---
 
@@ -263,30 +245,20 @@ class EncyclopedicVQA(NativeSource):
         if dataset == "landmarks":
             below = "/".join((*image_id[:3], image_id))
             roots = [f"{top}/{part}" for top in ("landmarks", "google-landmark") for part in ("train", "index", "test")]
-            tries: Iterable[str] = [f"{root}/{below}" for root in (*roots, "landmarks", "google-landmark")]
-            return next(
-                (f for f in map(self.images.stem, tries) if f.status != "missing"), Found(image_id, None, "missing")
-            )
+            places = [f"{root}/{below}" for root in (*roots, "landmarks", "google-landmark")]
+            return first_there(map(self.images.stem, places), image_id)
         if dataset != "inaturalist":
             raise DataError(f"dataset_name is {dataset!r}, expected inaturalist or landmarks", cure="mend the row")
         name = names.get(image_id)
         if name is None:
             return Found(f"{image_id} (no file name in any id map)", None, "missing")
-        tries = [f"{top}{name}" for top in ("inaturalist/", "inat/", "inaturalist/val/", "inat/val/", "")]
-        return next((f for f in map(self.images.file, tries) if f.status != "missing"), Found(name, None, "missing"))
+        tops = ("inaturalist/", "inat/", "inaturalist/val/", "inat/val/", "")
+        return first_there((self.images.file(f"{top}{name}") for top in tops), name)
 
 
 def _evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
-    return Evidence(
-        id=id_,
-        page=url,
-        modality=Modality.TEXT,
-        title=title,
-        text=text,
-        licence=WIKIPEDIA_TEXT,
-        role=Role.GOLD,
-        level=level,
-    )
+    document = Document(id=id_, page=url, title=title, text=text, licence=WIKIPEDIA_TEXT)
+    return Evidence.of(document, Role.GOLD, level=level)
 
 
 def _parts(field: str) -> list[str]:

@@ -13,9 +13,10 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from demur.errors import UsageError, did_you_mean
-from demur.records import Record
-from demur.store import parsed_yaml, read_text
+from demur.core.errors import UsageError, did_you_mean
+from demur.core.records import Record
+from demur.core.store import parsed_yaml, read_text
+from demur.curation.sources.native import pick
 
 MAP = "demur-map.yaml"
 
@@ -198,11 +199,10 @@ def _complaint(error: Any, root: Any) -> tuple[str, str]:
     at = f"line {line}: "
     kind = error["type"]
     if kind == "extra_forbidden":
-        within = _shown(steps[:-1])
-        known = sorted(_keys(steps[:-1]))
-        near = did_you_mean(str(steps[-1]), known)
-        hint = near or f"it knows {', '.join(known)}"
-        return place, f"{at}{within or 'the map'} has no key {steps[-1]!r}; {hint}"
+        key, above = str(error["loc"][-1]), steps[:-1] if steps and steps[-1] == error["loc"][-1] else steps
+        known = sorted(_keys(above))
+        hint = did_you_mean(key, known) or f"it knows {', '.join(known)}"
+        return place, f"{at}{_shown(above) or 'the map'} has no key {key!r}; {hint}"
     if kind == "missing":
         return place, f"{at}{_shown(list(error['loc'])[:-1]) or 'the map'} lacks the key {error['loc'][-1]!r}"
     if kind == "value_error":
@@ -270,6 +270,7 @@ def _kind(value: Any) -> str:
 
 _REQUIRED = ("id", "question", "answers")
 _SHOWN = 12
+_ABSENT = object()
 
 
 class Used:
@@ -297,7 +298,9 @@ class Used:
         if not self._keys.keys() >= row.keys() and len(self._keys) < 1000:
             self._keys.update(dict.fromkeys(map(str, row)))
         if self._missing:
-            self._missing = {said: each for said, each in self._missing.items() if not has(row, each[1])}
+            self._missing = {
+                said: each for said, each in self._missing.items() if pick(row, each[1], _ABSENT) is _ABSENT
+            }
 
     @property
     def complete(self) -> bool:
@@ -318,15 +321,3 @@ class Used:
         """Fields of the rows that the map does not use."""
         steps = {name.split(".")[0] for name in self._mapped} | self._mapped
         return [key for key in self._keys if key not in steps]
-
-
-def has(row: dict[str, Any], name: str) -> bool:
-    """Whether a row has a field of this name or path, whatever it holds."""
-    if name in row:
-        return True
-    value: Any = row
-    for step in name.split("."):
-        if not isinstance(value, dict) or step not in value:
-            return False
-        value = value[step]
-    return True

@@ -23,12 +23,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+from demur.core.errors import DataError, MissingExtra
+from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
+from demur.core.store import Problems, digest, write_atomic
+from demur.corpora.formats import Lookup, in_numeric_order, inside, table_rows
 from demur.curation.sources.field_map import MAP, DocumentsPart, Repository, Rows, Used, read_map
-from demur.curation.sources.native import Found, NativeSource, distinct, literal
-from demur.errors import DataError, MissingExtra, UsageError
-from demur.formats import Lookup, csv_rows, in_numeric_order, inside, json_rows, parquet_rows
-from demur.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
-from demur.store import Problems, digest, write_atomic
+from demur.curation.sources.native import Found, NativeSource, listed, literal, pick
 
 _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t", "answerable"})
 _FALSE = frozenset({"false", "0", "0.0", "no", "n", "f", "unanswerable"})
@@ -81,28 +81,18 @@ class Generic(NativeSource):
         if origin.dataset is not None:
             yield from self._repository(origin.dataset)
         for pattern in origin.files:
-            paths = in_numeric_order(self.root.glob(pattern)) if "*" in pattern else [inside(self.root, pattern)]
+            inside(self.root, pattern)  # a star stands for no folder above, and glob takes no absolute pattern
+            paths = in_numeric_order(self.root.glob(pattern)) if "*" in pattern else [self.root / pattern]
             if not paths or not paths[0].is_file():
                 self.need(pattern)
             for path in paths:
                 yield from self._file(path, problems)
 
     def _file(self, path: Path, problems: Problems) -> Iterator[_Row]:
-        kind = path.name.removesuffix(".gz").rpartition(".")[2]
-        if kind in ("jsonl", "json"):
-            for place, value in json_rows(path, problems):
-                yield _Row(place, value, None)
-        elif kind in ("csv", "tsv"):
-            for place, fields in csv_rows(path, problems, delimiter="\t" if kind == "tsv" else ","):
-                yield _Row(place, dict(fields), None)
-        elif kind == "parquet":
-            shown = path.relative_to(self.root).as_posix()
-            for place, number, value in parquet_rows(path, problems):
-                yield _Row(place, value, partial("parquet:{}#{}/{}".format, shown, number))
-        else:
-            raise UsageError(
-                f"{path.name}: no reader for {kind!r}; known: jsonl, json, csv, tsv, parquet", cure="convert the file"
-            )
+        below = path.relative_to(self.root).as_posix()
+        for place, number, value in table_rows(path, problems):
+            in_cell = partial("parquet:{}#{}/{}".format, below, number) if path.suffix == ".parquet" else None
+            yield _Row(place, value, in_cell)
 
     def _repository(self, repository: Repository) -> Iterator[_Row]:
         try:
@@ -128,10 +118,7 @@ class Generic(NativeSource):
         used = [Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)]
         self._foretell()
         with self._telling(used):
-            for place, id_, (part, row) in self.unique(self._document_rows(self.problems, used)):
-                document = self.make(place, id_, partial(self._document, id_, part, row))
-                if document is not None:
-                    yield document
+            yield from self.records(self._document_rows(self.problems, used), self._document)
 
     def _foretell(self) -> None:
         """Note fields that the map names and no row has, before the first of the many rows that they spoil.
@@ -181,7 +168,7 @@ class Generic(NativeSource):
                     used[number].saw(row.value)
                 yield row.place, _text(row, part.fields.id), (part, row)
 
-    def _document(self, id_: str, part: DocumentsPart, row: _Row) -> Document:
+    def _document(self, place: str, id_: str, part: DocumentsPart, row: _Row) -> Document:
         fields = part.fields
         if not id_:
             raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
@@ -214,17 +201,15 @@ class Generic(NativeSource):
         used = Used(self.map.samples, "samples")
         words = Counter[bool]()
 
-        def read() -> Iterator[tuple[str, str, _Row]]:
+        def read() -> Iterator[tuple[str, str, tuple[_Row, Lookup]]]:
             for row in self._rows(self.map.samples, self.problems):
                 used.saw(row.value)
-                yield row.place, _text(row, fields.id), row
+                yield row.place, _text(row, fields.id), (row, documents)
 
         with self._telling([used]), Lookup(self._found(wanted), wanted) as documents:
-            for place, id_, row in self.unique(read()):
-                sample = self.make(place, id_, partial(self._sample, place, id_, row, documents))
-                if sample is not None:
-                    words.update(not _LIKE_AN_ID.fullmatch(e.text) for e in sample.gold if e.text)
-                    yield sample
+            for sample in self.records(read(), self._sample):
+                words.update(not _LIKE_AN_ID.fullmatch(e.text) for e in sample.gold if e.text)
+                yield sample
         if not self.map.documents and words[False] and not words[True]:
             self.problems.note(
                 f"{MAP}: all {words[False]:,} gold texts of {', '.join(fields.gold)} look like ids, and the map has "
@@ -232,48 +217,36 @@ class Generic(NativeSource):
             )
 
     def _found(self, wanted: set[str]) -> Iterator[tuple[str, Any]]:
-        """The wanted documents as JSON, for `demur.formats.Lookup`."""
+        """The wanted documents as JSON, for `demur.corpora.formats.Lookup`."""
         if wanted:
             for place, id_, (part, row) in self._document_rows(self.problems):
                 if id_ in wanted:
-                    document = self.make(place, id_, partial(self._document, id_, part, row))
+                    document = self.make(place, id_, partial(self._document, place, id_, part, row))
                     if document is not None:
                         yield id_, document.model_dump(mode="json")
 
     def _sample(self, place: str, id_: str, row: _Row, documents: Lookup) -> Sample:
         part, fields = self.map.samples, self.map.samples.fields
-        if not id_:
-            raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
-        images = [found for name in _names(fields.images) for found in self._images(row, name)]
-        lacks = [f"query image {found.status}: {found.name}" for found in images if found.ref is None]
-        gold = self._evidence(row, fields.gold, Role.GOLD, documents, lacks)
+        lacks: list[str] = []
         missing: list[str] = []
-        negatives = self._evidence(row, fields.negatives, Role.DISTRACTOR, documents, missing)
-        for what in missing:
-            self.problems.add(f"{place} ({id_})", what)
-        gold, negatives, dropped = distinct(gold, negatives)
-        if dropped:
-            self.notes["evidence dropped because the same stands in the sample already"] += len(dropped)
-        return Sample(
-            id=id_,
-            source=self.name,
+        return self.sample(
+            place,
+            id_,
+            row.value,
             question=_text(row, fields.question),
             answers=self._answers(row),
-            images=tuple(found.ref for found in images if found.ref),
+            images=[found for name in _names(fields.images) for found in self._images(row, name)],
             answerable=self._answerable(row),
-            gold=tuple(gold),
-            negatives=tuple(negatives),
+            gold=self._evidence(row, fields.gold, Role.GOLD, documents, lacks),
+            negatives=self._evidence(row, fields.negatives, Role.DISTRACTOR, documents, missing),
+            lacks=lacks,
+            missing=missing,
             split=_text(row, fields.split) or part.split,
             topic=_text(row, fields.topic),
             cluster=_text(row, fields.cluster),
-            attributes={
-                **_attributes(row, fields.attributes),
-                **({"missing_negatives": "; ".join(missing)} if missing else {}),
-                **self.defect(place, id_, lacks),
-            },
+            attributes=_attributes(row, fields.attributes),
             licence=_text(row, fields.licence) or part.licence,
             native=_without_bytes(row.value),
-            source_ref=place,
         )
 
     def _answerable(self, row: _Row) -> bool:
@@ -291,19 +264,18 @@ class Generic(NativeSource):
 
     def _answers(self, row: _Row) -> AnswerSpec:
         fields, how = self.map.samples.fields, self.map.samples.answers
-        value = literal(_pick(row.value, fields.answers))
-        items = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+        items = listed(pick(row.value, fields.answers))
         if how.any:
             items = [piece for item in items for piece in str(item).split(how.any)]
         forms = [
             tuple(str(part).strip() for part in (item if isinstance(item, list) else _split(str(item), how.all)))
             for item in items
         ]
-        span = _pick(row.value, fields.number) if fields.number else None
+        span = pick(row.value, fields.number) if fields.number else None
         if isinstance(span, int | float):
             span = (span, span)
         kind: Any = _text(row, fields.answer_kind) if fields.answer_kind else ""
-        choices = _pick(row.value, fields.choices) if fields.choices else None
+        choices = pick(row.value, fields.choices) if fields.choices else None
         choices = literal(choices)
         if isinstance(choices, dict):
             shown = tuple((str(label), str(text)) for label, text in choices.items())
@@ -367,7 +339,7 @@ class Generic(NativeSource):
 
     def _images(self, row: _Row, name: str) -> list[Found]:
         """Images of a field: a path, a struct of bytes and path, or a list of either."""
-        value = _pick(row.value, name) if name else None
+        value = pick(row.value, name) if name else None
         cells = value if isinstance(value, list) else [value]
         listed = isinstance(value, list)
         return [self._image(row, f"{name}/{i}" if listed else name, c) for i, c in enumerate(cells) if c is not None]
@@ -394,26 +366,13 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) and names else tuple(names)
 
 
-def _pick(value: Any, name: str) -> Any:
-    """A field by its name; a name that is no field is a path through objects (``output.answer``)."""
-    if isinstance(value, dict) and name in value:
-        return value[name]
-    for step in name.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
-
-
 def _text(row: _Row, name: str) -> str:
-    value = _pick(row.value, name) if name else None
+    value = pick(row.value, name) if name else None
     return "" if value is None else str(value)
 
 
 def _several(row: _Row, names: tuple[str, ...]) -> list[Any]:
-    found: list[Any] = []
-    for name in names:
-        value = literal(_pick(row.value, name))
-        found += value if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
-    return found
+    return [item for name in names for item in listed(pick(row.value, name))]
 
 
 def _is_id(value: Any) -> bool:
@@ -425,7 +384,7 @@ def _split(text: str, mark: str) -> list[str]:
 
 
 def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:
-    found = {name: _pick(row.value, name) for name in names}
+    found = {name: pick(row.value, name) for name in names}
     return {
         name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
         for name, value in found.items()

@@ -12,19 +12,17 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from demur.curation.sources.native import WIKIPEDIA_TEXT, Found, NativeSource, chosen, text_of
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, Sample
+from demur.core.store import Problems
+from demur.corpora.formats import Lookup, csv_rows, first_that_is, json_lines
+from demur.corpora.rows import wiki6m_article
+from demur.curation.sources.native import WIKIPEDIA_TEXT, Found, NativeSource, chosen, first_there, text_of
 from demur.curation.sources.passages import gold_of, paragraphs
-from demur.errors import DataError
-from demur.formats import Lookup, Seen, csv_rows, first_that_is, json_lines
-from demur.knowledge_bases import wiki6m_article
-from demur.records import AnswerSpec, Document, Evidence, Sample
-from demur.store import Problems
-
-LICENCE = "Apache-2.0 (questions); CC-BY-SA (Wikipedia text); images keep the licences of their source sets"
 
 
 class InfoSeek(NativeSource):
@@ -40,6 +38,7 @@ class InfoSeek(NativeSource):
     """
 
     name = "infoseek"
+    licence = "Apache-2.0 (questions); CC-BY-SA (Wikipedia text); images keep the licences of their source sets"
 
     def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
         super().__init__(folder, problems)
@@ -53,18 +52,13 @@ class InfoSeek(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """Wiki6M, one document per article; later rows of the same entity are counted in ``notes``."""
-        if self._wiki is None:
-            return
-        seen = Seen()
-        for place, row in json_lines(self._wiki, self.problems):
-            qid = str(row.get("wikidata_id") or "")
-            if qid in seen:
-                self.notes["knowledge base: later rows of an entity already read"] += 1
-                continue
-            document = self.make(place, qid or "no wikidata_id", partial(self._document, row))
-            if document is not None:
-                seen.add(qid)
-                yield document
+        if self._wiki is not None:
+            rows = json_lines(self._wiki, self.problems)
+            yield from self.records(
+                ((place, str(row.get("wikidata_id") or ""), (row,)) for place, row in rows),
+                lambda place, qid, row: self._document(row),
+                repeated="knowledge base: later rows of an entity already read",
+            )
 
     def _document(self, row: dict[str, Any]) -> Document:
         article = wiki6m_article(row)
@@ -89,15 +83,12 @@ class InfoSeek(NativeSource):
             self._join(split, entities, kinds)
         with self._articles({qid for qid, _ in entities.values()}) as articles:
             rows = (
-                (place, str(row.get("data_id", "no data_id")), (split, row))
+                (place, id_, (split, row, entities.get(id_), kinds.get(id_), articles))
                 for split in self.splits
                 for place, row in json_lines(self.need(f"infoseek_{split}.jsonl"), self.problems)
+                for id_ in [str(row.get("data_id") or "")]
             )
-            for place, id_, (split, row) in self.unique(rows):
-                entity, kind = entities.get(id_), kinds.get(id_)
-                sample = self.make(place, id_, partial(self._sample, place, id_, split, row, entity, kind, articles))
-                if sample is not None:
-                    yield sample
+            yield from self.records(rows, self._sample)
 
     def _join(self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]) -> None:
         withkb = self.root / f"infoseek_{split}_withkb.jsonl"
@@ -136,8 +127,7 @@ class InfoSeek(NativeSource):
     ) -> Sample:
         answers = answer_spec(row, kind)
         image = self._image(text_of(row, "image_id"))
-        question = text_of(row, "question").strip()
-        lacks = [] if image.ref else [f"query image {image.status}: {image.name}"]
+        lacks: list[str] = []
         gold: list[Evidence] = []
         article = articles.get(entity[0]) if entity else None
         try:
@@ -145,24 +135,22 @@ class InfoSeek(NativeSource):
             gold = gold_of(document, paragraphs(document.text or ""), answers)
         except DataError:
             lacks.append(f"gold article missing: {entity[0] if entity else 'no entity in the withkb file'}")
-        return Sample(
-            id=data_id,
-            source=self.name,
-            question=question,
+        return self.sample(
+            place,
+            data_id,
+            row,
+            question=text_of(row, "question"),
             answers=answers,
-            images=(image.ref,) if image.ref else (),
-            gold=tuple(gold),
+            images=[image],
+            gold=gold,
+            lacks=lacks,
             split=str(row.get("data_split") or file),
             topic=kind or {"number": "numerical", "date": "time"}.get(answers.kind, "string"),
             cluster=entity[0] if entity else str(row["image_id"]),
             attributes={
                 **({"entity": entity[0], "entity_title": entity[1]} if entity else {}),
                 "image_id": str(row["image_id"]),
-                **self.defect(place, data_id, lacks),
             },
-            licence=LICENCE,
-            native=row,
-            source_ref=place,
         )
 
     # --- images ---
@@ -191,19 +179,13 @@ class InfoSeek(NativeSource):
         }
 
     def _image(self, image_id: str) -> Found:
-        number = image_id.removeprefix("oven_")
-        for place in (f"oven_images/{number[:2]}/{image_id}", f"oven_images/{image_id}"):
-            found = self.images.stem(place)
-            if found.status != "missing":
-                return found
-        if image_id in self._paths:
-            for path in (self._paths[image_id], f"oven_images/{self._paths[image_id]}"):
-                found = self.images.file(path)
-                if found.status != "missing":
-                    return found
-        if image_id in self._packed:
-            return self.images.at(self._packed[image_id], image_id)
-        return Found(image_id, None, "missing")
+        places = (f"oven_images/{image_id.removeprefix('oven_')[:2]}/{image_id}", f"oven_images/{image_id}")
+        found = first_there(map(self.images.stem, places), image_id)
+        if found.status == "missing" and (path := self._paths.get(image_id)):
+            found = first_there(map(self.images.file, (path, f"oven_images/{path}")), image_id)
+        if found.status == "missing" and image_id in self._packed:
+            found = self.images.at(self._packed[image_id], image_id)
+        return found
 
 
 def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:

@@ -11,13 +11,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from demur.curation.sources.native import Found, NativeSource, chosen, distinct, literal, text_of
-from demur.errors import DataError, UsageError
-from demur.formats import json_lines
-from demur.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.store import Problems, digest
-
-LICENCE = "CC-BY-NC-4.0 (the dataset card says Apache-2.0, the repository CC-BY-NC-4.0: the stricter is taken)"
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.core.store import Problems, digest
+from demur.corpora.formats import json_lines
+from demur.curation.sources.native import Found, NativeSource, chosen, literal, one_of, shown, text_of
 
 
 class MMDocRAG(NativeSource):
@@ -35,6 +33,7 @@ class MMDocRAG(NativeSource):
     """
 
     name = "mmdocrag"
+    licence = "CC-BY-NC-4.0 (the dataset card says Apache-2.0, the repository CC-BY-NC-4.0: the stricter is taken)"
 
     def __init__(
         self,
@@ -45,10 +44,9 @@ class MMDocRAG(NativeSource):
         captions: str = "no",
     ) -> None:
         super().__init__(folder, problems)
-        if quotes not in ("15", "20") or captions not in ("yes", "no"):
-            raise UsageError("mmdocrag: quotes is 15 or 20, captions is yes or no", cure="choose one of them")
-        self.splits = [f"{part}_{quotes}" for part in chosen(self.name, split, ("dev", "evaluation"))]
-        self.captions = captions == "yes"
+        number = one_of(self.name, "quotes", quotes, "15", "20")
+        self.splits = [f"{part}_{number}" for part in chosen(self.name, split, ("dev", "evaluation"))]
+        self.captions = one_of(self.name, "captions", captions, "yes", "no") == "yes"
 
     def documents(self) -> Iterator[Document]:
         """Every distinct quote of the chosen files; ``page`` is the document it is from."""
@@ -61,10 +59,7 @@ class MMDocRAG(NativeSource):
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; topic = domain, cluster = document."""
-        for place, id_, row in self.unique(self._rows()):
-            sample = self.make(place, id_, partial(self._sample, place, id_, row))
-            if sample is not None:
-                yield sample
+        yield from self.records(((place, id_, (row,)) for place, id_, row in self._rows()), self._sample)
 
     def _rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for split in self.splits:
@@ -81,7 +76,7 @@ class MMDocRAG(NativeSource):
         missing: list[str] = []
         named: set[str] = set()
         for document, what in self._quotes(row):
-            quote_id, _, wrong = what.partition(" ")
+            quote_id = what.partition(" ")[0]
             named.add(quote_id)
             is_gold = quote_id in gold_ids
             if document is None:
@@ -90,37 +85,24 @@ class MMDocRAG(NativeSource):
                 role = Role.GOLD if is_gold else Role.DISTRACTOR
                 (gold if is_gold else others).append(Evidence.of(document, role, level="quote"))
         lacks += [f"gold quote {quote} missing: no such quote in the row" for quote in sorted(gold_ids - named)]
-        gold, others, dropped = distinct(gold, others)
-        if dropped:
-            self.notes["quotes dropped because the same stands in the sample already"] += len(dropped)
         if not gold_ids:
             lacks.append("gold evidence missing: gold_quotes is empty")
-        for wrong in missing:
-            self.problems.add(f"{place} ({id_})", wrong)
-        split = id_.rpartition("_")[0]
         if str(row["q_id"]) != str(int(place.rpartition(":")[2]) - 1):
             self.notes["q_id differs from the 0-based line number that the official scorer relies on"] += 1
-        kinds = row.get("evidence_modality_type") or []
-        return Sample(
-            id=id_,
-            source=self.name,
-            question=text_of(row, "question").strip(),
+        return self.sample(
+            place,
+            id_,
+            row,
+            question=text_of(row, "question"),
             answers=answer_spec(row["answer_short"]),
-            gold=tuple(gold),
-            negatives=tuple(others),
-            split=split,
+            gold=gold,
+            negatives=others,
+            lacks=lacks,
+            missing=missing,
+            split=id_.rpartition("_")[0],
             topic=str(row.get("domain") or ""),
             cluster=text_of(row, "doc_name"),
-            attributes={
-                "question_type": str(row.get("question_type") or ""),
-                "evidence_modality": ",".join(map(str, kinds if isinstance(kinds, list) else [kinds])),
-                "document": row["doc_name"],
-                **({"missing_negatives": "; ".join(missing)} if missing else {}),
-                **self.defect(place, id_, lacks),
-            },
-            licence=LICENCE,
-            native=row,
-            source_ref=place,
+            attributes=shown(row, "question_type", evidence_modality="evidence_modality_type", document="doc_name"),
         )
 
     def _quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
@@ -148,14 +130,8 @@ class MMDocRAG(NativeSource):
         return found
 
     def _document(self, name: str, content: str, title: str, **what: Any) -> Document:
-        return Document(
-            id=f"{name}:{digest([content, title], 12)}",
-            title=title,
-            page=name,
-            source=self.name,
-            licence=LICENCE,
-            **what,
-        )
+        id_ = f"{name}:{digest([content, title], 12)}"
+        return Document(id=id_, title=title, page=name, source=self.name, licence=self.licence, **what)
 
     @cached_property
     def _packed(self) -> dict[str, str]:

@@ -14,15 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from demur.curation.sources.native import NativeSource, literal, text_of
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.core.store import Problems
+from demur.corpora.formats import inside, json_rows
+from demur.curation.sources.native import NativeSource, literal, one_of, shown, text_of
 from demur.curation.sources.pdf_pages import Rendered
-from demur.errors import UsageError
-from demur.formats import inside, json_rows
-from demur.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.store import Problems
 
 UNANSWERABLE = "Not answerable"
-LICENCE = "CC-BY-NC-4.0 (LICENSE.md says Apache-2.0, the README CC-BY-NC-4.0 for the data: the stricter is taken)"
 
 
 class MMLongBenchDoc(NativeSource):
@@ -38,14 +36,13 @@ class MMLongBenchDoc(NativeSource):
     """
 
     name = "mmlongbench"
+    licence = "CC-BY-NC-4.0 (LICENSE.md says Apache-2.0, the README CC-BY-NC-4.0 for the data: the stricter is taken)"
 
     def __init__(
         self, folder: Path, problems: Problems | None = None, render: str = "", distractors: str = "none"
     ) -> None:
         super().__init__(folder, problems)
-        if distractors not in ("none", "document"):
-            raise UsageError(f"distractors={distractors}", item=self.name, cure="write document or none")
-        self._distractors = distractors
+        self._distractors = one_of(self.name, "distractors", distractors, "none", "document")
         places = (self.root / "data" / "documents", self.root / "documents")
         self._pdfs = next((p for p in places if p.is_dir()), None) if render else None
         self._pages = Rendered(Path(render)) if render else None
@@ -81,7 +78,7 @@ class MMLongBenchDoc(NativeSource):
             image=found.ref,
             page=document,
             source=self.name,
-            licence=LICENCE,
+            licence=self.licence,
         )
 
     def documents(self) -> Iterator[Document]:
@@ -106,16 +103,15 @@ class MMLongBenchDoc(NativeSource):
             if key in asked:
                 self.notes["a question asked twice of one document"] += 1
             asked.add(key)
-            sample = self.make(place, f"row {number}", partial(self._sample, place, number, row))
+            sample = self.make(place, f"row {number}", partial(self._sample, place, str(number), row))
             if sample is not None:
                 yield sample
 
-    def _sample(self, place: str, number: int, row: dict[str, Any]) -> Sample:
+    def _sample(self, place: str, number: str, row: dict[str, Any]) -> Sample:
         document = text_of(row, "doc_id")
         answers, answerable = answer_spec(row)
         pages = literal(row.get("evidence_pages"))
         pages = pages if isinstance(pages, list) else []
-        sources = literal(row.get("evidence_sources"))
         lacks: list[str] = []
         gold: list[Evidence] = []
         negatives: list[Evidence] = []
@@ -130,35 +126,28 @@ class MMLongBenchDoc(NativeSource):
         if not self._has_pages:
             self.notes["gold pages not shown: there are neither page pictures nor PDFs to render"] += 1
         elif self._distractors == "document":
-            shown = {e.id for e in gold}
+            named = {e.id for e in gold}
             others = (
                 self._page(document, n) for n in self._all_pages(document) if n not in (pages if answerable else ())
             )
             negatives = [
                 Evidence.of(page, Role.DISTRACTOR, level="page", rank=rank)
-                for rank, page in enumerate((p for p in others if p is not None and p.id not in shown), start=1)
+                for rank, page in enumerate((p for p in others if p is not None and p.id not in named), start=1)
             ]
-        return Sample(
-            id=str(number),
-            source=self.name,
-            question=text_of(row, "question").strip(),
+        return self.sample(
+            place,
+            number,
+            row,
+            question=text_of(row, "question"),
             answers=answers,
             answerable=answerable,
-            gold=tuple(gold),
-            negatives=tuple(negatives),
+            gold=gold,
+            negatives=negatives,
+            lacks=lacks,
             split="test",
             topic=str(row.get("doc_type") or ""),
             cluster=document,
-            attributes={
-                "document": document,
-                "evidence_pages": ",".join(map(str, pages)),
-                "evidence_sources": ",".join(map(str, sources)) if isinstance(sources, list) else "",
-                "answer_format": str(row.get("answer_format") or ""),
-                **self.defect(place, str(number), lacks),
-            },
-            licence=LICENCE,
-            native=row,
-            source_ref=place,
+            attributes=shown(row, "evidence_pages", "evidence_sources", "answer_format", document="doc_id"),
         )
 
 

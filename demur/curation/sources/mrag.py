@@ -7,19 +7,18 @@ Layout of the folder: ``data/test-*.parquet`` (or the Parquet files directly in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from demur.curation.sources.native import SUFFIXES, Found, NativeSource, text_of
-from demur.errors import DataError, UsageError
-from demur.formats import in_numeric_order, parquet_columns, parquet_rows
-from demur.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
-from demur.store import Problems, digest
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
+from demur.core.store import Problems, digest
+from demur.corpora.formats import in_numeric_order, parquet_columns, parquet_rows
+from demur.curation.sources.native import SUFFIXES, Found, NativeSource, one_of, shown, text_of
 
 LETTERS = "ABCD"
-LICENCE = "CC-BY-4.0"
 
 
 class MRAGBench(NativeSource):
@@ -39,12 +38,11 @@ class MRAGBench(NativeSource):
     """
 
     name = "mrag"
+    licence = "CC-BY-4.0"
 
     def __init__(self, folder: Path, problems: Problems | None = None, form: str = "open") -> None:
         super().__init__(folder, problems)
-        if form not in ("open", "choice"):
-            raise UsageError(f"mrag: form is {form!r}, expected open or choice", cure="choose one of them")
-        self.form = form
+        self.form = one_of(self.name, "form", form, "open", "choice")
 
     def _shards(self) -> list[Path]:
         shards = in_numeric_order([*self.root.glob("data/test-*.parquet"), *self.root.glob("*.parquet")])
@@ -52,20 +50,20 @@ class MRAGBench(NativeSource):
             self.need("data/test-00000-of-00001.parquet")
         return shards
 
-    def _rows(self) -> Iterator[tuple[str, str, tuple[str, int, dict[str, Any]]]]:
+    def _rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
         for shard in self._shards():
             missing = sorted({"id", "question", "answer", "image", "gt_images", *LETTERS} - set(parquet_columns(shard)))
             if missing:
                 raise DataError(f"column(s) {', '.join(missing)} missing", item=shard.name, cure="check the file")
-            shown = shard.relative_to(self.root).as_posix()
+            below = shard.relative_to(self.root).as_posix()
             for place, number, row in parquet_rows(shard, self.problems, batch=8):
-                yield place, str(row.get("id")), (shown, number, row)
+                yield place, str(row.get("id") or ""), (f"parquet:{below}#{number}", row)
 
     @cached_property
     def _things(self) -> dict[str, str]:
         """SHA-256 of every gold picture -> the page of what it shows: one for each answer."""
         pages: dict[str, str] = {}
-        for _, _, (_, _, row) in self._rows():
+        for _, _, (_, row) in self._rows():
             for cell in row.get("gt_images") or []:
                 data = cell.get("bytes") if isinstance(cell, dict) else cell
                 if isinstance(data, bytes):
@@ -78,8 +76,8 @@ class MRAGBench(NativeSource):
         Query pictures (named ``input``, or equal to a query by hash) are never part of it.
         """
         queries: set[str] = set()
-        for _, _, (shown, number, row) in self._rows():
-            query = self._image(row.get("image"), f"parquet:{shown}#{number}/image")
+        for _, _, (uri, row) in self._rows():
+            query = self.images.cell(row.get("image"), f"{uri}/image")
             if query.ref:
                 queries.add(query.ref.sha256)
         seen = set(queries)
@@ -100,68 +98,54 @@ class MRAGBench(NativeSource):
                     seen.add(found.ref.sha256)
                     yield self._document(found.ref)
             return
-        for _, _, (shown, number, row) in self._rows():
+        for _, _, (uri, row) in self._rows():
             for field in ("gt_images", "retrieved_images"):
-                for found in self._list(row, field, shown, number):
+                for found in self._list(row, field, uri):
                     if found.ref and found.ref.sha256 not in seen:
                         seen.add(found.ref.sha256)
                         yield self._document(found.ref)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their shards; topic = scenario."""
-        for place, id_, (shown, number, row) in self.unique(self._rows()):
-            sample = self.make(place, id_, partial(self._sample, place, id_, shown, number, row))
-            if sample is not None:
-                yield sample
+        yield from self.records(self._rows(), self._sample)
 
-    def _sample(self, place: str, id_: str, shown: str, number: int, row: dict[str, Any]) -> Sample:
-        if not row.get("id"):
-            raise DataError("no id", cure="mend the row or leave it out")
+    def _sample(self, place: str, id_: str, uri: str, row: dict[str, Any]) -> Sample:
         scenario = str(row.get("scenario") or "")
-        query = self._image(row.get("image"), f"parquet:{shown}#{number}/image")
-        lacks = [] if query.ref else [f"query image {query.status}"]
+        query = self.images.cell(row.get("image"), f"{uri}/image")
         most = 1 if scenario == "Incomplete" else None
-        golds = self._list(row, "gt_images", shown, number)[:most]
-        offered = self._list(row, "retrieved_images", shown, number)[:most]
-        lacks += [f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None]
-        seen = {query.ref.sha256} if query.ref else set()
+        golds = self._list(row, "gt_images", uri)[:most]
+        offered = self._list(row, "retrieved_images", uri)[:most]
+        lacks = [f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None]
         nearest = [f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing(row)]
         if len(nearest) < len(offered):
             self.notes["retrieved pictures that show what gold shows"] += len(offered) - len(nearest)
+        seen = {query.ref.sha256} if query.ref else set()
         gold = self._fresh(golds, Role.GOLD, seen, "gold pictures equal to the query or to one another")
         negatives = self._fresh(
             nearest, Role.DISTRACTOR, seen, "retrieved pictures equal to the query or to one another"
         )
         if not gold and not lacks:
             lacks.append("gold evidence missing: every gold picture is the query itself, or there is none")
-        missing = [found.name for found in nearest if found.ref is None]
-        for name in missing:
-            self.problems.add(f"{place} ({id_})", f"negative picture unreadable: {name}")
-        native = {key: value for key, value in row.items() if key not in ("image", "gt_images", "retrieved_images")}
         options = {letter: text_of(row, letter) for letter in LETTERS}
-        return Sample(
-            id=id_,
-            source=self.name,
-            question=text_of(row, "question").strip(),
+        return self.sample(
+            place,
+            id_,
+            row,
+            question=text_of(row, "question"),
             answers=self._answers(row, options),
-            images=(query.ref,) if query.ref else (),
-            gold=tuple(gold),
-            negatives=tuple(negatives),
+            images=[query],
+            gold=gold,
+            negatives=negatives,
+            lacks=lacks,
+            missing=[f"negative picture unreadable: {found.name}" for found in nearest if found.ref is None],
             split="test",
             topic=scenario,
             cluster=text_of(row, "answer"),
             attributes={
-                "aspect": str(row.get("aspect") or ""),
-                "image_type": str(row.get("image_type") or ""),
-                "origin": str(row.get("source") or ""),
-                "answer_choice": str(row.get("answer_choice") or ""),
+                **shown(row, "aspect", "image_type", "answer_choice", origin="source"),
                 **{f"option_{letter}": text for letter, text in options.items()},
-                **({"missing_negatives": "; ".join(missing)} if missing else {}),
-                **self.defect(place, id_, lacks),
             },
-            licence=LICENCE,
-            native=native,
-            source_ref=place,
+            native={key: value for key, value in row.items() if key not in ("image", "gt_images", "retrieved_images")},
         )
 
     def _answers(self, row: dict[str, Any], options: dict[str, str]) -> AnswerSpec:
@@ -186,17 +170,12 @@ class MRAGBench(NativeSource):
             fresh.append(Evidence.of(self._document(item.ref), role))
         return fresh
 
-    def _list(self, row: dict[str, Any], field: str, shown: str, number: int) -> list[Found]:
-        cells = row.get(field) or []
-        return [self._image(cell, f"parquet:{shown}#{number}/{field}/{i}") for i, cell in enumerate(cells)]
-
-    def _image(self, cell: Any, uri: str) -> Found:
-        data = cell.get("bytes") if isinstance(cell, dict) else cell
-        return self.images.given(data if isinstance(data, bytes) else None, uri)
+    def _list(self, row: dict[str, Any], field: str, uri: str) -> list[Found]:
+        return [self.images.cell(cell, f"{uri}/{field}/{i}") for i, cell in enumerate(row.get(field) or [])]
 
     def _document(self, ref: ImageRef) -> Document:
         page = self._things.get(ref.sha256, "")
-        return Document(id=picture_id(ref), title="", image=ref, page=page, source=self.name, licence=LICENCE)
+        return Document(id=picture_id(ref), title="", image=ref, page=page, source=self.name, licence=self.licence)
 
 
 def picture_id(ref: ImageRef) -> str:

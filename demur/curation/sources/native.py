@@ -1,6 +1,6 @@
 """What the adapters of published datasets share: images with a status, bad rows noted, ids kept unique.
 
-Images are described when they are first asked for (`demur.store.image_ref` decodes them whole), so that a sample
+Images are described when they are first asked for (`demur.core.store.image_ref` decodes them whole), so that a sample
 never refers to bytes that nobody has seen.
 """
 
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import ast
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
+from demur.core.store import Problems, image_ref, read_uri, why_invalid
+from demur.corpora.formats import Seen, archive_uris, inside
 from demur.curation.sources import DEFECT
-from demur.errors import DataError, StorageError, UsageError
-from demur.formats import Seen, archive_uris, inside
-from demur.records import Evidence, ImageRef, Modality
-from demur.store import Problems, image_ref, read_uri, why_invalid
 
 T = TypeVar("T")
 
@@ -52,9 +53,11 @@ class Images:
         self.root = root
         self._keep = keep
         self._known: OrderedDict[str, Found] = OrderedDict()
+        self._inside: set[str] = set()
+        """Paths below the root that were seen to stay there."""
 
     def at(self, uri: str, name: str = "") -> Found:
-        """The image behind a uri that `demur.store.read_image` reads."""
+        """The image behind a uri that `demur.core.store.read_image` reads."""
         if uri in self._known:
             self._known.move_to_end(uri)
             return self._known[uri]
@@ -80,21 +83,32 @@ class Images:
 
     def file(self, relative: str) -> Found:
         """The image at a path below the root; one that leads out of it counts as missing."""
+        if relative in self._inside and relative in self._known:
+            return self.at(relative)
         try:
             path = inside(self.root, relative)
         except DataError:
             return Found(relative, None, "missing")
         if not path.is_file():
             return Found(relative, None, "missing")
-        return self.at(path.relative_to(self.root).as_posix(), relative)
+        uri = path.relative_to(self.root).as_posix()
+        if uri == relative and len(self._inside) < self._keep:
+            self._inside.add(relative)
+        return self.at(uri, relative)
 
     def stem(self, relative: str) -> Found:
         """The image at a path without its extension."""
-        for suffix in SUFFIXES:
-            found = self.file(relative + suffix)
-            if found.status != "missing":
-                return found
-        return Found(relative, None, "missing")
+        return first_there((self.file(relative + suffix) for suffix in SUFFIXES), relative)
+
+    def cell(self, cell: Any, uri: str) -> Found:
+        """The image in a cell of a table: its bytes, or the struct ``{bytes, path}`` of `datasets`."""
+        data = cell.get("bytes") if isinstance(cell, dict) else cell
+        return self.given(data if isinstance(data, bytes) else None, uri)
+
+
+def first_there(tries: Iterable[Found], name: str) -> Found:
+    """The first that is not missing, tried in their order; else ``name``, missing."""
+    return next((found for found in tries if found.status != "missing"), Found(name, None, "missing"))
 
 
 class OnceEach(Problems):
@@ -121,6 +135,8 @@ class NativeSource:
     """
 
     name: ClassVar[str]
+    licence: ClassVar[str] = ""
+    """Of the questions, where the rows do not say."""
 
     def __init__(self, folder: Path, problems: Problems | None = None) -> None:
         self.root = Path(folder)
@@ -141,17 +157,36 @@ class NativeSource:
             reason = f"field {error} is missing"
         except (ValueError, TypeError, AttributeError, IndexError) as error:
             reason = f"{type(error).__name__}: {error}"
-        self.problems.add(f"{place} ({id_})", reason)
+        self.problems.add(f"{place} ({id_ or 'no id'})", reason)
         return None
 
-    def unique(self, rows: Iterable[tuple[str, str, T]]) -> Iterator[tuple[str, str, T]]:
-        """Rows (place, id, value) whose id is new; later ones of the same id are noted and left out."""
+    def records(
+        self, rows: Iterable[tuple[str, str, tuple[Any, ...]]], maker: Callable[..., T], *, repeated: str = ""
+    ) -> Iterator[T]:
+        """What ``maker(place, id, *values)`` makes of rows (place, id, values); what it cannot make is noted.
+
+        Args:
+            rows: as read, with ids that may repeat: the first is kept, the others are noted and left out.
+            maker: raises `DataError` and the like where a row cannot be used.
+            repeated: the note that later rows of an id are counted under, where they are no problem.
+        """
         seen = Seen()
-        for place, id_, value in rows:
-            if seen.add(id_):
-                yield place, id_, value
-            else:
-                self.problems.add(f"{place} ({id_})", "this id stands in an earlier row too; the first is kept")
+        for place, id_, values in rows:
+            if id_ and id_ in seen:
+                if repeated:
+                    self.notes[repeated] += 1
+                else:
+                    self.problems.add(f"{place} ({id_})", "this id stands in an earlier row too; the first is kept")
+                continue
+            made = self.make(place, id_, partial(maker, place, id_, *values))
+            if id_ and (made is not None or not repeated):
+                seen.add(id_)
+            if made is not None:
+                yield made
+
+    def documents(self) -> Iterator[Document]:
+        """None, where a source has no knowledge base."""
+        yield from ()
 
     def members(self, archive: Path) -> dict[str, str]:
         """Member name -> uri of an archive in this folder, listed once; empty (and noted) when it is broken."""
@@ -163,11 +198,81 @@ class NativeSource:
                 self._archives[archive] = {}
         return self._archives[archive]
 
-    def defect(self, place: str, id_: str, statements: Sequence[str]) -> dict[str, str]:
-        """Attributes that record what a sample lacks; each statement is noted as a problem too."""
-        for statement in statements:
+    def sample(
+        self,
+        place: str,
+        id_: str,
+        row: Mapping[str, Any],
+        *,
+        question: str,
+        answers: AnswerSpec,
+        images: Iterable[Found] = (),
+        gold: Iterable[Evidence] = (),
+        negatives: Iterable[Evidence] = (),
+        lacks: Iterable[str] = (),
+        missing: Iterable[str] = (),
+        attributes: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Sample:
+        """A sample of this source, with what it lacks in its attributes and among the problems.
+
+        Args:
+            place: of its row.
+            id_: of the row; it may not be empty.
+            row: as read; kept as ``native``, unless ``fields`` has another.
+            question: without blanks around it in the sample.
+            answers: what counts as right.
+            images: of the question; those that cannot be had make the sample defective.
+            gold: without repeats in the sample, as are the negatives.
+            negatives: the source's own; what is gold too is dropped, and counted in ``notes``.
+            lacks: what else makes the sample defective: gold that cannot be shown.
+            missing: negatives that cannot be shown.
+            attributes: what a reader may break results down by.
+            fields: the rest of `demur.core.records.Sample`.
+
+        Raises:
+            DataError: the row has no id.
+        """
+        if not id_:
+            raise DataError("no id", cure="mend the row or leave it out")
+        pictures, kept, others = list(images), *self._distinct(gold, negatives)
+        lacking = [f"query image {image.status}: {image.name}" for image in pictures if image.ref is None]
+        lacking += lacks
+        told = list(missing)
+        for statement in (*told, *lacking):
             self.problems.add(f"{place} ({id_})", statement)
-        return {DEFECT: "; ".join(statements)} if statements else {}
+        more = {"missing_negatives": "; ".join(told), DEFECT: "; ".join(lacking)}
+        return Sample(
+            **{"native": dict(row), "licence": self.licence, **fields},
+            id=id_,
+            source=self.name,
+            question=question.strip(),
+            answers=answers,
+            images=tuple(image.ref for image in pictures if image.ref),
+            gold=tuple(kept),
+            negatives=tuple(others),
+            attributes={**(attributes or {}), **{name: text for name, text in more.items() if text}},
+            source_ref=place,
+        )
+
+    def _distinct(self, gold: Iterable[Evidence], others: Iterable[Evidence]) -> tuple[list[Evidence], list[Evidence]]:
+        """Gold and negatives without repeats, by id or by content; what is dropped is counted."""
+        seen: set[str] = set()
+
+        def fresh(items: Iterable[Evidence]) -> Iterator[Evidence]:
+            for item in items:
+                if item.image is not None and item.modality is Modality.IMAGE:
+                    content = item.image.sha256
+                else:
+                    content = " ".join((item.text or "").casefold().split()) or item.id
+                keys = {item.id, content}
+                if keys & seen:
+                    self.notes["evidence dropped because the same stands in the sample already"] += 1
+                else:
+                    seen.update(keys)
+                    yield item
+
+        return list(fresh(gold)), list(fresh(others))
 
     def need(self, *names: str) -> Path:
         """The first of these files that is in the folder.
@@ -202,30 +307,27 @@ def chosen(source: str, asked: str, known: Sequence[str], unlabelled: Sequence[s
     return names
 
 
-def distinct(gold: Iterable[Evidence], others: Iterable[Evidence]) -> tuple[list[Evidence], list[Evidence], list[str]]:
-    """Gold and negatives without repeats: a negative that is also gold, by id or by content, is dropped and told.
+def one_of(source: str, option: str, value: str, *known: str) -> str:
+    """The value of an option that takes one of a few words.
 
-    Returns:
-        (gold, negatives, ids dropped).
+    Raises:
+        UsageError: it is none of them.
     """
-    dropped: list[str] = []
+    if value not in known:
+        raise UsageError(f"{source}: {option} is {value!r}", cure=f"give {' or '.join(known)}")
+    return value
 
-    def content(evidence: Evidence) -> str:
-        if evidence.modality is Modality.IMAGE and evidence.image is not None:
-            return evidence.image.sha256
-        return " ".join((evidence.text or "").casefold().split()) or evidence.id
 
-    def fresh(items: Iterable[Evidence]) -> Iterator[Evidence]:
-        for item in items:
-            keys = {item.id, content(item)}
-            if keys & seen:
-                dropped.append(item.id)
-            else:
-                seen.update(keys)
-                yield item
+def shown(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]:
+    """Fields of a row as attributes: "" where it has none, a list with commas; ``new=old`` gives another name.
 
-    seen: set[str] = set()
-    return list(fresh(gold)), list(fresh(others)), dropped
+    >>> shown({"aspect": "angle", "kinds": ["a", "b"], "source": None}, "aspect", "kinds", origin="source")
+    {'aspect': 'angle', 'kinds': 'a,b', 'origin': ''}
+    """
+    found = {}
+    for new, old in (*zip(names, names, strict=True), *renamed.items()):
+        found[new] = ",".join(map(str, listed(row.get(old))))
+    return found
 
 
 def literal(text: Any) -> Any:
@@ -236,6 +338,23 @@ def literal(text: Any) -> Any:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
+
+
+def listed(value: Any) -> list[Any]:
+    """The items of a list, written out or as text; what is no list is one item, and nothing is none."""
+    value = literal(value)
+    return list(value) if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
+
+
+def pick(value: Any, name: str, absent: Any = None) -> Any:
+    """A field by its name; a name that is no field is a path through objects (``output.answer``)."""
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    for step in name.split("."):
+        if not isinstance(value, dict) or step not in value:
+            return absent
+        value = value[step]
+    return value
 
 
 def unquoted(text: str) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from demur.answers import holds
-from demur.lineage import document_of, page_of, passage_id
-from demur.records import AnswerSpec, Document, Evidence, Modality, Role
+from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role
+from demur.corpora.lineage import document_of, page_of, passage_id
 
 
 def paragraphs(text: str) -> list[str]:

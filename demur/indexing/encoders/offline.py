@@ -11,7 +11,6 @@ features of EfficientNet-Lite0.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,11 +21,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import UsageError
+from demur.core.errors import UsageError
+from demur.core.store import digest
+from demur.core.system import cores
 from demur.indexing.encoders import Option, Role, minilm, named, space_of
 from demur.indexing.encoders import efficientnet_lite0 as lite0
 from demur.indexing.encoders.weights import Pin, cached, pinned
-from demur.store import digest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -89,7 +89,7 @@ class OfflineEncoder:
         self.name = "offline" if precision == "int8" else f"offline:?precision={precision}"
         self.dims: Mapping[str, int] = {"joint": minilm.DIMENSIONS, "text": minilm.DIMENSIONS, "look": lite0.FEATURES}
         self._precision = precision
-        self._threads = int(options["threads"]) if "threads" in options else _cores()
+        self._threads = int(options["threads"]) if "threads" in options else cores()
         minilm.tokenizer()  # what it misses is said when the encoder is opened
         self._sentences = minilm.MiniLM.open(precision)
         self._network = lite0.EfficientNetLite0.open()
@@ -169,11 +169,6 @@ class OfflineEncoder:
         if len(items) < 2 or self._threads == 1:
             return [work(item) for item in items]
         return list(self._pool.map(work, items))
-
-
-def _cores() -> int:
-    """Cores that this process may use; where the system does not tell, all there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _unit(rows: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:

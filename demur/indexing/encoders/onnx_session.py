@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from demur.errors import MissingExtra
+from demur.core.errors import MissingExtra
 from demur.indexing.encoders.weights import cached
 
 

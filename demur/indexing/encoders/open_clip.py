@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import DataError, MissingExtra, UnknownPart, UsageError
+from demur.core.errors import DataError, MissingExtra, UnknownPart, UsageError
+from demur.core.images import check_resized
+from demur.core.store import digest
+from demur.core.vision_ops import ensure_torchvision
 from demur.indexing.encoders import Option, named
 from demur.indexing.encoders.torch_models import (
     BATCH,
@@ -32,9 +35,6 @@ from demur.indexing.encoders.torch_models import (
     unit,
     weights_digest,
 )
-from demur.indexing.pixels import check_resized
-from demur.store import digest
-from demur.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import DataError, MissingExtra, UsageError
+from demur.core.errors import DataError, MissingExtra, UsageError
+from demur.core.store import digest
+from demur.core.vision_ops import ensure_torchvision
 from demur.indexing.encoders import Option, Role, named, space_of
 from demur.indexing.encoders.torch_models import (
     BATCH,
@@ -37,8 +39,6 @@ from demur.indexing.encoders.torch_models import (
     together,
     weights_digest,
 )
-from demur.store import digest
-from demur.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import DataError
+from demur.core.errors import DataError
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _PROTOCOL = 1001

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.errors import MissingExtra, UsageError
+from demur.core.errors import MissingExtra, UsageError
 from demur.indexing.encoders import Option, Role, space_of
 
 if TYPE_CHECKING:

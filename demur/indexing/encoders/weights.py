@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.errors import MissingExtra, StorageError, UsageError
-from demur.store import digest, file_digest, storage_errors, write_atomic
+from demur.core.errors import MissingExtra, StorageError, UsageError
+from demur.core.store import digest, file_digest, storage_errors, write_atomic
 
 
 class Pin(NamedTuple):

@@ -1,7 +1,7 @@
 """Numbers from verdicts: one concept per file, pure functions over arrays.
 
-    table       rows -> columns (the only place that knows `demur.records.Row`)
-    draws       several draws of an item -> one item
+    table       rows -> columns (the only place that knows `demur.core.records.Row`)
+    repeats     several repeats of an item -> one item
     intervals   wilson(0.95), cluster-bootstrap(0.95,2000,seed=7)
     rates       accuracy, deflection, hallucination
     totals      sample-weighted and macro, both named

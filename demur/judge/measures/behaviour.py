@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from demur.core.records import Measure, Row
 from demur.judge.measures.intervals import Interval
 from demur.judge.measures.rates import share
 from demur.judge.measures.table import CORRECT, DEFLECTED, Table, table
 from demur.judge.measures.totals import macro
-from demur.records import Measure, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa

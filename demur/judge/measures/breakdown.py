@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from demur.core.records import Measure, Row
+from demur.core.stats import Codes
 from demur.judge.measures.intervals import Interval
 from demur.judge.measures.rates import Rates, rates_where
-from demur.judge.measures.table import Codes, Table, table
+from demur.judge.measures.table import Table, table
 from demur.judge.measures.totals import macro_total, weighted_total
-from demur.records import Measure, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa

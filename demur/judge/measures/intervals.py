@@ -4,9 +4,10 @@
 samples share: an entity, an image), because items of one cluster are right or wrong together. ``auto(0.95)`` is
 the first when no two items share a cluster and the second when some do; a `Measure` names the one that was used.
 
-An item is one item however often it was asked: it counts with the mean over its draws (`demur.judge.measures.draws`).
+An item is one item however often it was asked: it counts with the mean over its repeats (`repeats.py`).
 Wilson's interval takes the variance of an item to be p(1-p), the most that a mean within [0, 1] can have, so that it
-is never too narrow for means over draws; the bootstrap resamples the means themselves and gains from what draws settle.
+is never too narrow for means over repeats; the bootstrap resamples the means themselves and gains from what repeats
+settle.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from demur.errors import UsageError
-from demur.judge.measures.table import Codes, Floats
+from demur.core.errors import UsageError
+from demur.core.stats import Codes, Floats, cluster_sums, is_point, percentile, resampled, wilson
 
 
 def _number(level: float) -> str:
@@ -113,73 +113,6 @@ def interval(text: str | Interval) -> Interval:
     return made
 
 
-def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float] | None:
-    """Wilson's interval: centre (p + z²/2n) / (1 + z²/n), half width z·sqrt(p(1-p)/n + z²/4n²) / (1 + z²/n).
-
-    Returns:
-        (low, high) in [0, 1], exactly 0 below no success and exactly 1 above nothing but successes; None when n is 0.
-
-    >>> tuple(round(v, 4) for v in wilson(20, 21))
-    (0.7733, 0.9915)
-    """
-    if n == 0:
-        return None
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    p = successes / n
-    middle, width = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
-    scale = 1 + z * z / n
-    low = 0.0 if successes <= 0 else max(0.0, (middle - width) / scale)  # not the 6e-18 that rounding leaves of it
-    return low, 1.0 if successes >= n else min(1.0, (middle + width) / scale)
-
-
-def cluster_sums(cluster: Codes, *values: Floats) -> Floats:
-    """float64 [clusters, values]: each value summed within its cluster; clusters without items are left out.
-
-    Sums are rounded to 1e-9: thirds of an item must not add up to another sum in another order.
-    """
-    used, dense = np.unique(cluster, return_inverse=True)
-    sums: Floats = np.stack([np.bincount(dense, weights=v, minlength=len(used)) for v in values], axis=1)
-    return sums.round(9)
-
-
-def resampled(sums: Floats, draws: int, seed: int) -> Floats:
-    """float64 [draws, values]: totals of ``draws`` resamples of the clusters, drawn with replacement.
-
-    Clusters with equal sums are interchangeable, so a resample is one multinomial draw over the *distinct* rows of
-    ``sums``: exactly the cluster bootstrap, at a cost that does not grow with a million clusters of one item.
-    """
-    if not len(sums):
-        return np.zeros((draws, sums.shape[1]))
-    distinct, counts = _distinct(sums)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    total = np.zeros((draws, sums.shape[1]))
-    block = max(1, 4_000_000 // len(distinct))  # 32 MB of counts at a time
-    shares = counts / counts.sum()
-    for start in range(0, draws, block):
-        picked = rng.multinomial(int(counts.sum()), shares, size=min(block, draws - start))
-        total[start : start + block] = picked @ distinct
-    return total
-
-
-def _distinct(sums: Floats) -> tuple[Floats, Codes]:
-    """Distinct rows and how often each occurs (`numpy.unique` by rows, without its slow comparison of records)."""
-    joint = np.zeros(len(sums), dtype=np.int64)
-    for column in sums.T:
-        values, codes = np.unique(column, return_inverse=True)
-        joint = np.unique(joint * len(values) + codes, return_inverse=True)[1]  # dense: no overflow
-    _, first, counts = np.unique(joint, return_index=True, return_counts=True)
-    return sums[first], counts.astype(np.int64)
-
-
-def percentile(values: Floats, level: float) -> tuple[float, float] | None:
-    """The middle ``level`` of resampled values; NaN (an empty resample) is left out, None when nothing remains."""
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return None
-    low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2])
-    return float(low), float(high)
-
-
 class Ends(NamedTuple):
     """An interval and the canonical text of the method that it came from."""
 
@@ -224,11 +157,6 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
         else:
             found.append(_ends(ends, str(method)))
     return found
-
-
-def is_point(low: float, high: float) -> bool:
-    """Whether an interval has no width but that of rounding: its resamples did not spread."""
-    return high - low < 1e-9
 
 
 def _ends(pair: tuple[float, float] | None, method: str) -> Ends:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from demur.errors import DataError
-from demur.judge.measures.table import Floats
+from demur.core.errors import DataError
+from demur.core.stats import Floats
 
 
 class Agreement(NamedTuple):
@@ -35,7 +35,7 @@ def cohen(
         first: labels of one rater.
         second: labels of the other, as many.
         labels: their order; by default those that occur, sorted.
-        weight: what each pair counts, as 1 / (labelled draws) of its item where items were asked several times; ``n``
+        weight: what each pair counts, as 1 / (labelled repeats) of its item where items were asked several times; ``n``
             is then their sum, the number of items. 1 each by default.
 
     Raises:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-from demur.errors import DataError
-from demur.judge.measures.draws import gather
-from demur.judge.measures.intervals import (
-    ClusterBootstrap,
-    cluster_sums,
-    interval,
-    is_point,
-    percentile,
-    resampled,
-)
-from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Codes, Flags, Floats, Table
+from demur.core.errors import DataError
+from demur.core.stats import Codes, Floats, cluster_sums, is_point, percentile, resampled, z_of
+from demur.judge.measures.intervals import ClusterBootstrap, interval
+from demur.judge.measures.repeats import gather
+from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags, Table
 
 OUTCOMES = {"accuracy": CORRECT, "deflection": DEFLECTED, "hallucination": INCORRECT}
 
@@ -57,23 +50,23 @@ def compare(
     key: Sequence[str] = ("sample",),
     method: str = "cluster-bootstrap(0.95,2000,seed=0)",
 ) -> Paired:
-    """Compare two sets of rows item by item; draws of an item are one pair, with their mean on either side.
+    """Compare two sets of rows item by item; repeats of an item are one pair, with their mean on either side.
 
     Args:
         first: rows of one system under one condition.
         second: rows of the other.
         measure: ``accuracy``, ``deflection`` or ``hallucination``.
         key: columns that make two rows the same item (``("sample", "scenario")`` when scenarios are pooled);
-            ``draw`` is not one of them: draws would then count as items.
+            ``repeat`` is not one of them: repeats would then count as items.
         method: a ``cluster-bootstrap(...)``; clusters are taken from the first rows.
 
     Raises:
-        DataError: a key names two items of one side, or is the draw; or no such measure.
+        DataError: a key names two items of one side, or is the repeat; or no such measure.
     """
     if measure not in OUTCOMES:
         raise DataError(f"no measure named {measure!r}", cure=f"one of: {', '.join(OUTCOMES)}")
-    if "draw" in key:
-        raise DataError("draws of an item are no items of their own", item="draw", cure="leave it out of the key")
+    if "repeat" in key:
+        raise DataError("repeats of an item are no items of their own", item="repeat", cure="leave it out of the key")
     left, right = _items(first, second, key)
     one, other = (gather(t.item if t.item is None else k, t.graded) for t, k in ((first, left), (second, right)))
     mine, theirs = left[first.graded][one.first], right[second.graded][other.first]
@@ -93,7 +86,7 @@ def _items(first: Table, second: Table, key: Sequence[str]) -> tuple[Codes, Code
     """int64 [rows] of each side: equal numbers for equal keys.
 
     Raises:
-        DataError: a key occurs twice on one side, other than in draws of one item.
+        DataError: a key occurs twice on one side, other than in repeats of one item.
     """
     joint = np.zeros(len(first) + len(second), dtype=np.int64)
     for name in key:
@@ -125,9 +118,9 @@ def of_means(
     unpaired: int = 0,
     method: str = "cluster-bootstrap(0.95,2000,seed=0)",
 ) -> Paired:
-    """The comparison from flags, or, where an item was asked several times, from the shares of its draws.
+    """The comparison from flags, or, where an item was asked several times, from the shares of its repeats.
 
-    A pair is one item however many draws it had. With one draw each the p-values are McNemar's; with more they come
+    A pair is one item however many repeats it had. With one each the p-values are McNemar's; with more they come
     from `sign_flip`, and ``only_first`` and ``only_second`` count the pairs where one side is ahead.
 
     Two systems that never differ, or always by as much, leave the bootstrap nothing to spread: its interval would be a
@@ -185,7 +178,7 @@ def tango(b: float, c: float, n: int, level: float = 0.95) -> tuple[float, float
     >>> [round(end, 4) for end in tango(0, 0, 100)]
     [-0.037, 0.037]
     """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = z_of(level)
 
     def inside(delta: float) -> bool:
         """Whether the test does not reject ``delta``: the share of b is its most likely one under that hypothesis."""
@@ -208,7 +201,7 @@ def sign_flip(gap: Floats, draws: int = 9999, seed: int = 0) -> float | None:
     """Two-sided p of the sign-flip test of paired differences: how often chance signs sum to as much.
 
     Under the hypothesis that neither side is better each difference might as well have the other sign. With
-    differences of -1, 0 and 1 alone this is McNemar's exact test; here they are shares of several draws. Monte Carlo,
+    differences of -1, 0 and 1 alone this is McNemar's exact test; here they are shares of several repeats. Monte Carlo,
     with the data themselves as one of the draws, so that p is never 0 (Phipson and Smyth 2010).
 
     Args:

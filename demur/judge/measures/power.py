@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, sqrt
 from statistics import NormalDist
 
-from demur.errors import UsageError
+from demur.core.errors import UsageError
 
 
 def unpaired(first: float, second: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:

@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from demur.judge.measures.draws import Items, gather
+from demur.core.records import Measure, Row
+from demur.core.stats import Floats, wilson
 from demur.judge.measures.intervals import Ends, Interval, Wilson, interval, of_shares
-from demur.judge.measures.table import (
-    CORRECT,
-    DEFLECTED,
-    FAILED,
-    INCORRECT,
-    UNGRADED,
-    Flags,
-    Floats,
-    Table,
-    table,
-)
-from demur.records import Measure, Row
+from demur.judge.measures.repeats import Items, gather
+from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNGRADED, Flags, Table, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,9 +28,9 @@ class Rates(NamedTuple):
 def rates(rows: Table | pa.Table | Iterable[Row], method: str | Interval = "auto") -> Rates:
     """Shares of correct, deflected and incorrect among the graded items.
 
-    Ungraded and failed answers leave the denominator and are counted beside it. Several draws of one item (a context
-    set under a condition) weigh as one: a rate is the mean over items of the mean over their graded draws, ``n`` counts
-    items and ``draws`` what was graded of them, while what was not graded is counted by draws.
+    Ungraded and failed answers leave the denominator and are counted beside it. Several repeats of one item (a context
+    set under a condition) weigh as one: a rate is the mean over items of the mean over their graded repeats, ``n``
+    counts items and ``repeats`` what was graded of them, while what was not graded is counted by repeats.
 
     Args:
         rows: any number of rows, as columns or records.
@@ -74,13 +65,24 @@ def _measure(name: str, hits: Floats, items: Items, ungraded: int, failed: int, 
         name=name,
         value=float(hits.sum()) / items.n if items.n else None,
         n=items.n,
-        draws=items.draws,
+        repeats=items.repeats,
         ungraded=ungraded,
         failed=failed,
         low=ends.low,
         high=ends.high,
         interval=ends.method,
     )
+
+
+def share_of(name: str, hits: int, n: int, level: float = 0.95) -> Measure:
+    """A share of whole, independent items with Wilson's interval; undefined (None) of none.
+
+    >>> share_of("x", 0, 0).value is None, share_of("x", 1, 4).value
+    (True, 0.25)
+    """
+    low, high = wilson(hits, n, level) or (None, None)
+    interval = str(Wilson(level)) if n else ""
+    return Measure(name=name, value=hits / n if n else None, n=n, low=low, high=high, interval=interval)
 
 
 def share(name: str, hit: Flags, among: Flags, found: Table, method: str | Interval = "auto") -> Measure:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from demur.judge.measures.draws import gather
-from demur.judge.measures.table import CORRECT, Flags, Floats, Table, table
-from demur.records import Row
+from demur.core.records import Row
+from demur.core.stats import Floats
+from demur.judge.measures.repeats import gather
+from demur.judge.measures.table import CORRECT, Flags, Table, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 class RiskCoverage(NamedTuple):
     """A risk-coverage curve, one point per distinct confidence.
 
-    An item that was asked several times counts once: each of its draws, with the confidence that it stated, carries
-    an equal part of the item. The curve is then what is to be expected when one draw of each item is taken.
+    An item that was asked several times counts once: each of its repeats, with the confidence that it stated, carries
+    an equal part of the item. The curve is then what is to be expected when one repeat of each item is taken.
     """
 
     threshold: Floats
@@ -36,8 +37,8 @@ class RiskCoverage(NamedTuple):
     """Items with a graded answer that states a confidence."""
     without_confidence: int
     """Graded rows that state no confidence; they are in no number here."""
-    draws: int = 0
-    """Graded draws that state a confidence; 0 where each item was asked once."""
+    repeats: int = 0
+    """Graded repeats that state a confidence; 0 where each item was asked once."""
 
 
 def risk_coverage(rows: Table | pa.Table | Iterable[Row]) -> RiskCoverage:
@@ -49,7 +50,7 @@ def risk_coverage(rows: Table | pa.Table | Iterable[Row]) -> RiskCoverage:
     one = of_arrays(
         confidence[kept], found.result[kept] == CORRECT, int((found.graded & ~kept).sum()), weight=items.weight()
     )
-    return one._replace(draws=items.draws)
+    return one._replace(repeats=items.repeats)
 
 
 def of_arrays(confidence: Floats, correct: Flags, without: int = 0, *, weight: Floats | None = None) -> RiskCoverage:

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from demur.errors import DataError
-from demur.records import Outcome, Row, Status
-from demur.store import storage_errors
+from demur.core.errors import DataError
+from demur.core.records import Outcome, Row, Status
+from demur.core.stats import Codes, Floats
+from demur.core.store import storage_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Codes = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 
 CORRECT, INCORRECT, DEFLECTED, UNGRADED, FAILED = range(5)
 _CODES = {
@@ -141,11 +140,11 @@ class Table:
 
     @cached_property
     def item(self) -> Codes | None:
-        """int64 [rows]: rows with one number are draws of one item, a context set under a condition.
+        """int64 [rows]: rows with one number are repeats of one item, a context set under a condition.
 
-        None where nothing was asked twice, and every row is an item; see `demur.judge.measures.draws`.
+        None where nothing was asked twice, and every row is an item; see `demur.judge.measures.repeats`.
         """
-        if not self.has_draws:
+        if not self.has_repeats:
             return None
         return self.asked
 
@@ -156,16 +155,16 @@ class Table:
         return context * max(1, count) + condition
 
     @cached_property
-    def draws(self) -> int:
+    def repeats(self) -> int:
         """How often anything was asked, at most."""
-        if self._arrow is not None and "draw" not in self._arrow.column_names:
+        if self._arrow is not None and "repeat" not in self._arrow.column_names:
             return 1
-        return 1 + int(np.nan_to_num(self.numbers("draw")).max(initial=0.0))
+        return 1 + int(np.nan_to_num(self.numbers("repeat")).max(initial=0.0))
 
     @property
-    def has_draws(self) -> bool:
+    def has_repeats(self) -> bool:
         """Whether anything was asked more than once."""
-        return self.draws > 1
+        return self.repeats > 1
 
     @cached_property
     def should_deflect(self) -> Flags:
@@ -225,6 +224,15 @@ class Table:
         if self._arrow is None:
             return [self._rows[i] for i in places]
         return [Row.model_validate(values) for values in self._arrow.take(places).to_pylist()]
+
+    @property
+    def arrow(self) -> pa.Table:
+        """The columns as a pyarrow table."""
+        if self._arrow is None:
+            import pyarrow as pa
+
+            return pa.Table.from_pylist([r.model_dump(mode="json") for r in self._rows])
+        return self._arrow
 
     def where(self, keep: Flags) -> Table:
         """The rows where ``keep`` (bool [rows]) is true."""

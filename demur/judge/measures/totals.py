@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from demur.records import Measure
+from demur.core.records import Measure
 
 
 def weighted(parts: Sequence[tuple[float | None, float]]) -> float | None:
@@ -44,7 +44,7 @@ def _total(kind: str, parts: Sequence[Measure], value: float | None) -> Measure:
         name=f"{kind}({names})",
         value=value,
         n=sum(m.n for m in parts),
-        draws=sum(m.draws for m in parts),
+        repeats=sum(m.repeats for m in parts),
         ungraded=sum(m.ungraded for m in parts),
         failed=sum(m.failed for m in parts),
     )

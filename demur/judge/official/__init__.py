@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from demur.errors import UnknownPart
-from demur.records import AnswerSpec
+from demur.core.errors import UnknownPart
+from demur.core.records import AnswerSpec
 
 Metric = Callable[[AnswerSpec, str], float | None]
 

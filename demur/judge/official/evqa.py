@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import string
 
-from demur.errors import DataError
-from demur.records import AnswerSpec
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec
 
 _DROP = str.maketrans("", "", string.punctuation + "\u2018\u2019\u201c\u201d\u00b4`_")
 _WORDS = {

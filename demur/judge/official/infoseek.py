@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 _DROP = str.maketrans("", "", string.punctuation)

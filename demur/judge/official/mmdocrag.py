@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from demur.answers import matches
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 
 class Citations(NamedTuple):

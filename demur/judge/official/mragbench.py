@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 
 def choice(prediction: str, choices: tuple[tuple[str, str], ...]) -> str:

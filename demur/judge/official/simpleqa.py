@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from demur.records import Outcome
+from demur.core.records import Outcome
 
 
 class SimpleQA(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections import Counter
 
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 _DROP = str.maketrans("", "", string.punctuation)
 

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 
 from demur.answers.numbers import SMALL
-from demur.records import AnswerSpec
+from demur.core.records import AnswerSpec
 
 _COLOURS = (
     "aqua beige black blonde blue bronze brown chrome gold golden gray green grey ivory maroon orange "

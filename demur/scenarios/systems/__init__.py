@@ -2,7 +2,7 @@
 
 A system is named by text that parses back: ``reader``, ``reader:min=0.6``, ``model:openai/gpt-4o``,
 ``answers:FILE``, ``python:module:function`` or ``module:Class`` for a user's own. Its file has a factory
-``(argument, kit) -> System``.
+``(argument, context) -> System``.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from demur import __version__, plugins
-from demur.code import code_digest
-from demur.records import Ask, ImageRef, Response, Sample
+from demur.core import plugins
+from demur.core.code import code_digest
+from demur.core.errors import UsageError
+from demur.core.records import Ask, ImageRef, Response, Sample
+from demur.core.store import canonical, digest
+from demur.core.version import __version__
+from demur.core.worker import Worker
 from demur.scenarios.conditions import Prompts
-from demur.store import canonical, digest
-from demur.worker import Worker
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from demur.calls import Budget
+    from demur.models import Budget
 
 
 class System(Protocol):
@@ -39,11 +41,11 @@ class System(Protocol):
         """What its answers depend on beside its name and what it is shown: its code, its file, its weights, its pool.
 
         They are kept under id and revision together: an edited system is another system. A class of a user need not
-        have it; its code and all that its `Kit` holds are taken.
+        have it; its code and all that its `SystemContext` holds are taken.
         """
         ...
 
-    def takes(self, ask: Ask) -> str:
+    def skip_reason(self, ask: Ask) -> str:
         """Why the system cannot be asked this (``text-only model`` ...); empty when it can."""
         ...
 
@@ -59,18 +61,23 @@ class System(Protocol):
         """Let go of connections and models."""
         ...
 
-    # Optional, beside ``revision``: ``aside = False`` says that it only waits for others and computes next to nothing.
+    # Optional, beside ``revision``:
+    # ``own_thread = False``: it only waits for others and computes next to nothing. Else it is asked on a thread of its
+    # own (`ThreadedSystem`): what computes on the common loop holds up every connection.
     # ``reads_prompt``: whether it is shown the words of the condition; False lets reports mark its rows where prompts
     # are compared, and without it nothing is said of that.
-    # Else it is asked on a thread of its own (`Aside`): what computes on the common loop holds up every connection.
     #
     # Optional: ``async def ready(asks: Sequence[Ask]) -> list[str]`` is called before anybody is asked anything, and
     # before anything long is computed. It raises a DemurError where the system cannot answer, and returns what is
     # worth a warning. ``asks`` is all that it will be asked; empty where that is not known yet.
 
 
+SystemLike = str | System | Callable[..., Any]
+"""Who is asked: a system by name, a function, or an object that answers."""
+
+
 @dataclass
-class Kit:
+class SystemContext:
     """What a system may need from its surroundings, given by the pipeline so that rooms stay apart."""
 
     read_image: Callable[[ImageRef], bytes]
@@ -104,7 +111,7 @@ class Kit:
         return digest([self.of_encoder(), pool], 16)
 
 
-class Aside:
+class ThreadedSystem:
     """A system on a thread of its own: what it computes holds up nobody else's connections and time-outs.
 
     It is asked many things at once all the same; its answers alternate wherever it awaits.
@@ -123,9 +130,9 @@ class Aside:
         self._worker = Worker(f"demur {inner.id}")
         self._closed = False
 
-    def takes(self, ask: Ask) -> str:
+    def skip_reason(self, ask: Ask) -> str:
         """As the system itself says."""
-        return str(self.inner.takes(ask))
+        return str(self.inner.skip_reason(ask))
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
         """As the system itself says, if it says anything."""
@@ -148,32 +155,70 @@ class Aside:
             await self._worker.close()
 
 
-def open_system(text: str, kit: Kit) -> System:
-    """The system that a name stands for.
+def name_of(system: SystemLike) -> str:
+    """What a system is called before it is opened: its name, its id, or ``python:module:function``.
+
+    Raises:
+        UsageError: it is nothing that can be asked.
+    """
+    from demur.scenarios.systems.function import Function
+
+    if isinstance(system, str):
+        return system
+    _refuse_old_method(system)
+    if hasattr(system, "skip_reason") and hasattr(system, "answer"):
+        at_hand: Any = system
+        return str(at_hand.id)
+    if callable(system):
+        return Function.name_of(system)
+    raise UsageError(f"{type(system).__name__} is no system", cure="give a name, a function, or an object with answer")
+
+
+def open_system(system: SystemLike, context: SystemContext) -> System:
+    """The system that a name stands for, or one at hand: an object with its methods, or a function.
+
+    A function is called by ``name`` of the context's options, where that is given.
 
     Raises:
         UnknownPart: no system has that name; lists those that exist.
         UsageError: it cannot be opened like this.
     """
-    factory, argument = plugins.find("systems", text)
-    return beside(factory(argument, kit), kit, code_digest(factory))
+    from demur.scenarios.systems.function import Function
+
+    if isinstance(system, str):
+        factory, argument = plugins.find("systems", system)
+        return _as_asked(factory(argument, context), context, code_digest(factory))
+    name_of(system)  # says what is no system
+    if hasattr(system, "skip_reason") and hasattr(system, "answer"):
+        return _as_asked(system, context)
+    return Function(system, context, name=str(context.options.get("name", "")))
 
 
-def beside(system: Any, kit: Kit, code: str = "") -> System:
+def _as_asked(system: Any, context: SystemContext, code: str = "") -> System:
     """A system as it is asked: on a thread of its own where it computes, with a revision where it has none.
 
     Args:
         system: of a user, or demur's own.
-        kit: what it was made with.
+        context: what it was made with.
         code: digest of what made it; of its class when empty.
     """
     from demur.scenarios.systems.function import Function
     from demur.scenarios.systems.model import ModelSystem
 
-    if isinstance(system, ModelSystem | Function | Aside):  # these see to their threads themselves
+    _refuse_old_method(system)
+    if isinstance(system, ModelSystem | Function | ThreadedSystem):  # these see to their threads themselves
         return system
     revision = getattr(system, "revision", None)
     if revision is None:
-        options = canonical({k: repr(v) for k, v in kit.options.items()})
-        return Aside(system, digest([code or code_digest(system), options, kit.of_pool()], 16))
-    return Aside(system, revision) if getattr(system, "aside", True) else system
+        options = canonical({k: repr(v) for k, v in context.options.items()})
+        return ThreadedSystem(system, digest([code or code_digest(system), options, context.of_pool()], 16))
+    return ThreadedSystem(system, revision) if getattr(system, "own_thread", True) else system
+
+
+def _refuse_old_method(system: Any) -> None:
+    """Raise for a system written before ``takes`` was called ``skip_reason``."""
+    if hasattr(system, "takes") and hasattr(system, "answer") and not hasattr(system, "skip_reason"):
+        raise UsageError(
+            f"{type(system).__name__} has a method takes(), which is called skip_reason() now",
+            item=str(getattr(system, "id", "")), cure="rename the method; what it returns stays the same",
+        )  # fmt: skip

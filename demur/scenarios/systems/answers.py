@@ -2,7 +2,7 @@
 
 JSONL or CSV, one row per question. `demur asks` writes the questions; a row of its file with an ``answer`` added is a
 row of this one. A row names its question by ``ask``, or by ``sample`` and ``scenario`` with as many of ``k``,
-``recipe``, ``condition`` and ``draw`` as tell the questions of that sample and scenario apart.
+``recipe``, ``condition`` and ``repeat`` as tell the questions of that sample and scenario apart.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.errors import StorageError, UsageError
-from demur.records import Ask, Response, Scenario
+from demur.core.errors import StorageError, UsageError
+from demur.core.records import Ask, Response, Scenario
+from demur.core.store import Problems, file_digest, read_jsonl
 from demur.scenarios.contexts import recipe
-from demur.store import Problems, file_digest, read_jsonl
 
 if TYPE_CHECKING:
-    from demur.scenarios.systems import Kit
+    from demur.scenarios.systems import SystemContext
 
-APART = ("k", "recipe", "condition", "draw")
-"""What tells the questions of a sample in a scenario apart."""
+APART = ("k", "recipe", "condition", "repeat")
+"""What tells the questions of a sample in a scenario apart; a file may call ``repeat`` by its former name ``draw``."""
 NAMED = 3
 """Rows and questions that a message names; the others it counts."""
 
@@ -55,7 +55,7 @@ class AnswersFile:
         StorageError: the file cannot be read.
     """
 
-    def __init__(self, argument: str, kit: Kit) -> None:
+    def __init__(self, argument: str, context: SystemContext) -> None:
         if not argument:
             raise UsageError("no file named", item="answers:", cure="write answers:my-answers.jsonl")
         path = Path(argument)
@@ -87,7 +87,7 @@ class AnswersFile:
                 others.append(made)
         problems.settle()
 
-    def takes(self, ask: Ask) -> str:
+    def skip_reason(self, ask: Ask) -> str:
         """Anything: a question without a row is a failure of the system, not a skipped item."""
         return ""
 
@@ -120,8 +120,8 @@ class AnswersFile:
         if missing:
             notes.append(f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_shown, missing))}")
         if unused:
-            told = _first(f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused)
-            notes.append(f"{len(unused):,} of {self.rows:,} rows answer nothing that is asked here: {told}")
+            names = _first(f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused)
+            notes.append(f"{len(unused):,} of {self.rows:,} rows answer nothing that is asked here: {names}")
         if not used:
             raise UsageError(
                 "; ".join(notes), item=str(self.path),
@@ -151,18 +151,18 @@ class AnswersFile:
 
 
 def _shown(ask: Ask) -> str:
-    draw = f", draw {ask.draw}" if ask.draw else ""
-    return f"sample {ask.sample} in {ask.scenario.value} (k={ask.k}, {ask.condition}{draw})"
+    repeat = f", repeat {ask.repeat}" if ask.repeat else ""
+    return f"sample {ask.sample} in {ask.scenario.value} (k={ask.k}, {ask.condition}{repeat})"
 
 
 def _first(names: Any) -> str:
-    told = list(names)
-    return ", ".join(told[:NAMED]) + (f" and {len(told) - NAMED:,} more" if len(told) > NAMED else "")
+    names = list(names)
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
 
 
 def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of a JSONL, CSV or TSV file with their places; an empty cell of a CSV is one that is not given."""
-    from demur.formats import csv_rows
+    from demur.corpora.formats import csv_rows
 
     if path.suffix.lower() in (".csv", ".tsv"):
         tab = path.suffix.lower() == ".tsv"
@@ -195,10 +195,10 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
             problems.add(place, f"confidence is {row['confidence']!r}, not a number from 0 to 1")
     apart: list[tuple[str, str | int]] = []
     for name in APART if ask is None else ():
-        value = row.get(name)
+        value = row.get(name, row.get("draw") if name == "repeat" else None)
         if value is None:
             continue
-        if name in ("k", "draw"):
+        if name in ("k", "repeat"):
             if isinstance(value, bool) or not str(value).isdecimal():
                 problems.add(place, f"{name} is {value!r}, not a whole number")
                 continue

@@ -1,4 +1,4 @@
-"""A model behind any of `demur.calls`' model strings as a system under test: ``model:openai/gpt-4o``.
+"""A model behind any of `demur.models`' model strings as a system under test: ``model:openai/gpt-4o``.
 
 The ask is rendered, sent, and the reply read: a "Final answer:" line and a "Confidence:" line are taken apart
 where the condition asked for them. What the renderer had to cut is kept with the response.
@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from demur.errors import ItemError, TransientError, UsageError
-from demur.records import Ask, ImagePart, ImageRef, Message, Modality, Request, Response, TextPart
+from demur.core.errors import ItemError, TransientError, UsageError
+from demur.core.records import Ask, ImagePart, ImageRef, Message, Modality, Request, Response, TextPart
 from demur.scenarios.conditions import condition
 from demur.scenarios.render import Layout, Rendered, render
 from demur.scenarios.scale import Scaler
 
 if TYPE_CHECKING:
-    from demur.calls import Counts, Model
-    from demur.scenarios.systems import Kit
+    from demur.models import Counts, Model
+    from demur.scenarios.systems import SystemContext
 
 _FINAL = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)final answer\W*?:\s*+(?P<said>.*)", re.IGNORECASE)
 _CONFIDENCE = re.compile(
@@ -36,16 +36,16 @@ class ModelSystem:
     """An endpoint or local model asked through the ledger, so that no answer is paid for twice.
 
     Args:
-        argument: a model string of `demur.calls`, or several of one model joined by commas.
-        kit: ``options`` may hold sampling (temperature, max_tokens ...) and layout (images, captions, max_tokens).
+        argument: a model string of `demur.models`, or several of one model joined by commas.
+        context: ``options`` may hold sampling (temperature, max_tokens ...) and layout (images, captions, max_tokens).
     """
 
-    def __init__(self, argument: str, kit: Kit) -> None:
+    def __init__(self, argument: str, context: SystemContext) -> None:
         if not argument:
             raise UsageError(
                 "no model named", item="model:", cure="write model:openai/gpt-4o or model:http://host/v1#name"
             )
-        options: dict[str, Any] = dict(kit.options)
+        options: dict[str, Any] = dict(context.options)
         self.layout: Layout = options.pop("layout", None) or Layout()
         self.note = str(options.pop("note", ""))
         name = str(options.pop("name", ""))
@@ -57,13 +57,13 @@ class ModelSystem:
         self.sampling = options
         # Several addresses of one model, joined by commas, are a fleet.
         self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
-        self._kit = kit
-        self._images = Scaler(kit.read_image, self.layout.max_side)
+        self._context = context
+        self._images = Scaler(context.read_image, self.layout.max_side)
         self._model: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
         # The identity leaves the address out: the same model behind another port is the same system.
-        from demur.calls import parse_model
+        from demur.models import parse_model
 
         for address in self.addresses:  # before anything is written: a mistyped one may hold a password
             parse_model(address)
@@ -75,11 +75,11 @@ class ModelSystem:
     @cached_property
     def revision(self) -> str:
         """Of weights in a folder, of a function its code; "" where nobody can tell (an endpoint)."""
-        from demur.calls.models import revision_of
+        from demur.models.names import revision_of
 
         return revision_of(self.addresses[0])
 
-    def takes(self, ask: Ask) -> str:
+    def skip_reason(self, ask: Ask) -> str:
         """A text-only model is not asked about an image that it cannot see, nor shown visual evidence."""
         if self.layout.images == "none":
             if ask.images:
@@ -94,12 +94,12 @@ class ModelSystem:
 
     def _rendered(self, ask: Ask) -> Rendered:
         how = condition(ask.condition)
-        return render(ask, how, self._kit.prompts, self.layout, scale=self._images.scale)
+        return render(ask, how, self._context.prompts, self.layout, scale=self._images.scale)
 
     def _request(self, ask: Ask, rendered: Rendered) -> Request:
-        from demur.calls import model_id
+        from demur.models import model_id
 
-        options = {"draw": ask.draw, **self.sampling}
+        options = {"draw": ask.repeat, **self.sampling}
         return Request(model=model_id(self.addresses[0]), messages=rendered.messages, item=ask.id, **options)
 
     @property
@@ -108,26 +108,26 @@ class ModelSystem:
         return getattr(self._model, "counts", None)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The same in words; "" before the first."""
-        from demur.calls.progress import told
+        from demur.models.client import summary
 
-        return "" if self.counts is None else told(self.counts)
+        return "" if self.counts is None else summary([self.counts])
 
     async def _opened(self) -> Model:
         async with self._opening:  # many asks begin at once; one of them opens the model
             if self._model is None:
-                from demur.calls import open_model
-                from demur.calls.ping import ping
+                from demur.models import open_model
+                from demur.models.ping import ping
 
                 await ping(self.addresses, lists=False)  # one that dies later is waited for; one that never was is not
                 self._closing = open_model(
                     self.addresses,
-                    ledger=self._kit.ledger,
-                    concurrency=self._kit.concurrency,
+                    ledger=self._context.ledger,
+                    concurrency=self._context.concurrency,
                     read_image=self._images.read,
-                    budget=self._kit.budget,
-                    prices=self._kit.prices,
+                    budget=self._context.budget,
+                    prices=self._context.prices,
                 )
                 self._model = await self._closing.__aenter__()
             return self._model
@@ -139,7 +139,7 @@ class ModelSystem:
             UsageError: there is no such function, or no key.
             PermanentError: nobody answers at any of the addresses, or the key is refused.
         """
-        from demur.calls.ping import ping
+        from demur.models.ping import ping
 
         return await ping(self.addresses)
 
@@ -165,7 +165,7 @@ class ModelSystem:
             item: what it is about, for errors.
             draw: which of several independent replies.
         """
-        from demur.calls import model_id
+        from demur.models import model_id
 
         message = Message(
             role="user",

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from demur.errors import UsageError
-from demur.records import Ask, Response, Sample
+from demur.core.errors import UsageError
+from demur.core.records import Ask, Response, Sample
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from demur.scenarios.systems import Kit
+    from demur.scenarios.systems import SystemContext
 
 
 class Prior:
@@ -27,31 +27,31 @@ class Prior:
 
     Args:
         argument: ``k=N`` neighbours; 15 when empty.
-        kit: must bring ``embed`` and a ``pool`` of questions with answers.
+        context: must bring ``embed`` and a ``pool`` of questions with answers.
     """
 
     reads_prompt = False
 
-    def __init__(self, argument: str, kit: Kit) -> None:
+    def __init__(self, argument: str, context: SystemContext) -> None:
         name, _, value = argument.partition("=")
         if argument and (name != "k" or not value.isdigit() or int(value) < 1):
             raise UsageError(f"prior:{argument}", cure="write prior or prior:k=15")
-        if kit.embed is None or not kit.pool:
+        if context.embed is None or not context.pool:
             raise UsageError("the prior needs an encoder and a pool of questions", item="prior")
         self.k = int(value) if value else 15
         self.id = f"prior:k={self.k}"
         self.note = f"question-only prior: the answers of the {self.k} most similar other questions, leave-one-out"
-        self._place = {sample.id: i for i, sample in enumerate(kit.pool)}
-        self._pool: Sequence[Sample] = kit.pool
-        self._embed = kit.embed
-        self.revision = kit.of_pool()
+        self._place = {sample.id: i for i, sample in enumerate(context.pool)}
+        self._pool: Sequence[Sample] = context.pool
+        self._embed = context.embed
+        self.revision = context.of_pool()
 
     @cached_property
     def _vectors(self) -> npt.NDArray[np.float32]:
         """(questions, d); made with the first answer, on the thread that answers."""
         return self._embed([s.question for s in self._pool])
 
-    def takes(self, ask: Ask) -> str:
+    def skip_reason(self, ask: Ask) -> str:
         """Any question of the pool."""
         return "" if ask.sample in self._place else "the question is not in the prior's pool"
 

@@ -3,7 +3,7 @@
 It embeds the question and every field or sentence of the evidence, takes the one that fits best, and cuts the
 answer out of it by the type that the question asks for (a year, a length, a count, a colour, a name). It reads
 image evidence too, in two ways only: the caption as a name, and the colours of bands and fields as pixels.
-What a query image shows it is told by ``kit.recognise`` (nearest images of the knowledge base), its stand-in
+What a query image shows it is told by ``context.recognise`` (nearest images of the knowledge base), its stand-in
 for what a vision-language model has learnt to recognise.
 
 Its confidence is the fit of the passage times the fit of the field. ``reader`` always answers;
@@ -16,13 +16,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from demur.errors import UsageError
-from demur.records import Ask, ImageRef, Modality, Response, Shown
+from demur.core.errors import UsageError
+from demur.core.records import Ask, ImageRef, Modality, Response, Shown
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from demur.scenarios.systems import Kit
+    from demur.scenarios.systems import SystemContext
 
 _FIELD = re.compile(r"(?:(?<=\. )|^)([A-Z][A-Za-z' /-]{2,45}): ")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9\"'])")
@@ -62,13 +62,13 @@ class Reader:
 
     Args:
         argument: empty, or ``min=C`` with C in [0, 1]: decline below that confidence.
-        kit: must bring ``embed``; ``recognise`` when questions have images.
+        context: must bring ``embed``; ``recognise`` when questions have images.
     """
 
     reads_prompt = False
     DECLINES = "I cannot answer this from the evidence."
 
-    def __init__(self, argument: str, kit: Kit) -> None:
+    def __init__(self, argument: str, context: SystemContext) -> None:
         name, _, value = argument.partition("=")
         try:
             self.least = float(value) if argument else 0.0
@@ -76,19 +76,19 @@ class Reader:
             self.least = -1.0
         if (argument and name != "min") or not 0.0 <= self.least <= 1.0:
             raise UsageError(f"reader:{argument}", cure="write reader or reader:min=0.5")
-        if kit.embed is None:
+        if context.embed is None:
             raise UsageError("the reader needs a sentence encoder", item="reader")
         self.id = f"reader:min={value}" if argument else "reader"
         self.note = "built-in extractive reader: sentence similarity and answer types, no language model" + (
             f"; declines below confidence {value}" if argument else "; always answers"
         )
-        self.revision = kit.of_encoder()
-        self._embed = kit.embed
-        self._recognise = kit.recognise
-        self._read_image = kit.read_image
+        self.revision = context.of_encoder()
+        self._embed = context.embed
+        self._recognise = context.recognise
+        self._read_image = context.read_image
         self._seen: dict[str, str] = {}
 
-    def takes(self, ask: Ask) -> str:
+    def skip_reason(self, ask: Ask) -> str:
         """Anything."""
         return ""
 

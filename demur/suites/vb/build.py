@@ -15,11 +15,20 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from demur.records import ImageRef
+from demur.core.records import ImageRef
+from demur.core.store import (
+    Problems,
+    canonical,
+    image_ref,
+    read_jsonl,
+    seed_of,
+    storage_errors,
+    write_atomic,
+    write_json,
+)
 from demur.sample import atlas
-from demur.store import image_ref, seed_of, storage_errors, write_atomic, write_json
 from demur.suites.vb.items import Category, Family, line_of
 
 if TYPE_CHECKING:
@@ -34,43 +43,33 @@ DARK = 0.08
 JPEG = 88
 
 
-class Subject(NamedTuple):
-    """What a photo shows, and the box around it as shares of width and height (x0, y0, x1, y1)."""
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 as shares of width and height."""
 
-    photo: str
-    words: str
-    box: tuple[float, float, float, float]
-
-
-COVERED = (
-    Subject("polar-bear", "the polar bear", (0.07, 0.17, 0.84, 0.84)),
-    Subject("koala", "the koala", (0.06, 0.12, 0.94, 0.90)),
-    Subject("hedgehog", "the hedgehog", (0.02, 0.05, 0.88, 0.84)),
-    Subject("chameleon", "the lizard", (0.03, 0.02, 0.85, 0.70)),
-    Subject("dome-rock", "the golden dome", (0.19, 0.12, 0.65, 0.50)),
-    Subject("sydney-opera", "the white roof", (0.05, 0.18, 0.99, 0.76)),
-    Subject("us-capitol", "the dome of the building", (0.28, 0.02, 0.70, 0.56)),
-    Subject("christ-redeemer", "the statue", (0.15, 0.02, 0.60, 0.60)),
-    Subject("puffer", "the fish", (0.00, 0.10, 0.74, 0.84)),
-    Subject("mont-st-michel", "the abbey on the island", (0.30, 0.06, 0.95, 0.64)),
-    Subject("owl", "the owl", (0.42, 0.06, 0.82, 0.99)),
-    Subject("giraffe", "a giraffe", (0.34, 0.04, 0.95, 0.99)),
-)
-CROPPED = (
-    Subject("puffer", "the fish", (0.75, 0.00, 1.00, 1.00)),
-    Subject("christ-redeemer", "the statue", (0.61, 0.00, 1.00, 1.00)),
-    Subject("liberty", "the statue", (0.00, 0.00, 0.35, 1.00)),
-    Subject("eiffel-tower", "the tower", (0.00, 0.00, 0.36, 1.00)),
-    Subject("owl", "the owl", (0.00, 0.00, 0.41, 1.00)),
-    Subject("giraffe", "a giraffe", (0.00, 0.00, 0.33, 1.00)),
-    Subject("pisa", "the leaning tower", (0.63, 0.00, 1.00, 1.00)),
-    Subject("mont-st-michel", "the abbey on the island", (0.00, 0.00, 0.27, 1.00)),
-    Subject("bayterek", "the tower", (0.71, 0.00, 1.00, 1.00)),
-    Subject("dome-rock", "the golden dome", (0.00, 0.52, 1.00, 1.00)),
-    Subject("sydney-opera", "the white roof", (0.00, 0.79, 1.00, 1.00)),
-    Subject("us-capitol", "the dome of the building", (0.72, 0.00, 1.00, 1.00)),
-)
-"""Here the box is what is left of the photo: no part of the subject lies in it."""
+SUBJECTS = {
+    "polar-bear": "the polar bear", "koala": "the koala", "hedgehog": "the hedgehog", "chameleon": "the lizard",
+    "dome-rock": "the golden dome", "sydney-opera": "the white roof", "us-capitol": "the dome of the building",
+    "christ-redeemer": "the statue", "puffer": "the fish", "mont-st-michel": "the abbey on the island",
+    "owl": "the owl", "giraffe": "a giraffe", "liberty": "the statue", "eiffel-tower": "the tower",
+    "pisa": "the leaning tower", "bayterek": "the tower",
+}  # fmt: skip
+"""Photo -> what it shows, in words."""
+COVERED: dict[str, Box] = {
+    "polar-bear": (0.07, 0.17, 0.84, 0.84), "koala": (0.06, 0.12, 0.94, 0.90), "hedgehog": (0.02, 0.05, 0.88, 0.84),
+    "chameleon": (0.03, 0.02, 0.85, 0.70), "dome-rock": (0.19, 0.12, 0.65, 0.50),
+    "sydney-opera": (0.05, 0.18, 0.99, 0.76), "us-capitol": (0.28, 0.02, 0.70, 0.56),
+    "christ-redeemer": (0.15, 0.02, 0.60, 0.60), "puffer": (0.00, 0.10, 0.74, 0.84),
+    "mont-st-michel": (0.30, 0.06, 0.95, 0.64), "owl": (0.42, 0.06, 0.82, 0.99), "giraffe": (0.34, 0.04, 0.95, 0.99),
+}  # fmt: skip
+"""Photo -> the box around its subject."""
+CROPPED: dict[str, Box] = {
+    "puffer": (0.75, 0.00, 1.00, 1.00), "christ-redeemer": (0.61, 0.00, 1.00, 1.00),
+    "liberty": (0.00, 0.00, 0.35, 1.00), "eiffel-tower": (0.00, 0.00, 0.36, 1.00), "owl": (0.00, 0.00, 0.41, 1.00),
+    "giraffe": (0.00, 0.00, 0.33, 1.00), "pisa": (0.63, 0.00, 1.00, 1.00), "mont-st-michel": (0.00, 0.00, 0.27, 1.00),
+    "bayterek": (0.71, 0.00, 1.00, 1.00), "dome-rock": (0.00, 0.52, 1.00, 1.00),
+    "sydney-opera": (0.00, 0.79, 1.00, 1.00), "us-capitol": (0.72, 0.00, 1.00, 1.00),
+}  # fmt: skip
+"""Photo -> a part of it in which nothing of its subject lies."""
 DARKENED = (
     "parthenon", "petra", "colosseum", "arles", "brandenburg-gate", "reims", "schwerin", "winter-palace", "louvre",
     "carcassonne", "chambord", "chenonceau",
@@ -103,20 +102,15 @@ def build(out: Path, *, seed: int = 0) -> Path:
 
     words = sorted(WORDS, key=lambda w: seed_of(seed, "word", w))
     lines = []
-    for number, subject in enumerate(COVERED, start=1):
-        photo = _photo(subject.photo)
-        lines.append(_family(
-            out, f"OC-{number:02d}", Category.OCCLUSION, _cover(photo, subject.box), photo,
-            (f"Is {subject.words} visible in this photo?", f"Is it impossible to see {subject.words} in this photo?"),
-            subject.photo, f"an opaque panel over the box {subject.box} was lifted",
-        ))  # fmt: skip
-    for number, subject in enumerate(CROPPED, start=1):
-        photo = _photo(subject.photo)
-        lines.append(_family(
-            out, f"OF-{number:02d}", Category.OUT_OF_FRAME, _crop(photo, subject.box), photo,
-            (f"Is {subject.words} visible in this photo?", f"Is it impossible to see {subject.words} in this photo?"),
-            subject.photo, f"the crop to {subject.box} was widened to the whole photo",
-        ))  # fmt: skip
+    for kind, category, boxes in (("OC", Category.OCCLUSION, COVERED), ("OF", Category.OUT_OF_FRAME, CROPPED)):
+        for number, (name, box) in enumerate(boxes.items(), start=1):
+            photo, subject = _photo(name), SUBJECTS[name]
+            if category is Category.OCCLUSION:
+                base, edit = _cover(photo, box), f"an opaque panel over the box {box} was lifted"
+            else:
+                base, edit = _crop(photo, box), f"the crop to {box} was widened to the whole photo"
+            asked = (f"Is {subject} visible in this photo?", f"Is it impossible to see {subject} in this photo?")
+            lines.append(_family(out, f"{kind}-{number:02d}", category, base, photo, asked, name, edit))
     for number, name in enumerate((*DARKENED, *FAR), start=1):
         photo, word = _photo(name), words[number - 1]
         near = _sign(photo, word, LETTERS["near"], seed)
@@ -132,8 +126,6 @@ def build(out: Path, *, seed: int = 0) -> Path:
              "Is it impossible to read the word on the white sign in this photo?"),
             name, edit, {"word": word},
         ))  # fmt: skip
-    from demur.store import canonical
-
     write_atomic(out / "families.jsonl", "".join(canonical(line) + "\n" for line in lines))
     write_json(out / "manifest.json", {"suite": "vb", "seed": seed, "families": len(lines), "pillow": pillow})
     return out
@@ -165,13 +157,8 @@ def _family(
 
 
 def _licence(photo: str) -> str:
-    import json
-
-    for line in (atlas() / "kb_images.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        if row["file"] == f"images/photos/{photo}.jpg":
-            return str(row["licence"])
-    return ""
+    rows = read_jsonl(atlas() / "kb_images.jsonl", Problems())
+    return next((str(row["licence"]) for _, row in rows if row["file"] == f"images/photos/{photo}.jpg"), "")
 
 
 def _photo(name: str) -> Image:
@@ -184,12 +171,12 @@ def _photo(name: str) -> Image:
     return photo.resize((round(photo.width * share), round(photo.height * share)), images.Resampling.LANCZOS)
 
 
-def _pixels(photo: Image, box: tuple[float, float, float, float]) -> tuple[int, int, int, int]:
+def _pixels(photo: Image, box: Box) -> tuple[int, int, int, int]:
     x0, y0, x1, y1 = box
     return round(x0 * photo.width), round(y0 * photo.height), round(x1 * photo.width), round(y1 * photo.height)
 
 
-def _cover(photo: Image, box: tuple[float, float, float, float]) -> Image:
+def _cover(photo: Image, box: Box) -> Image:
     from PIL import ImageDraw
 
     made = photo.copy()
@@ -197,7 +184,7 @@ def _cover(photo: Image, box: tuple[float, float, float, float]) -> Image:
     return made
 
 
-def _crop(photo: Image, box: tuple[float, float, float, float]) -> Image:
+def _crop(photo: Image, box: Box) -> Image:
     return photo.crop(_pixels(photo, box))
 
 

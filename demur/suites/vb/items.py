@@ -21,10 +21,10 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from demur.errors import DataError, StorageError, UsageError
-from demur.formats import csv_rows, inside, json_lines
-from demur.records import ImageRef, Record
-from demur.store import Problems, image_ref, read_uri, storage_errors, why_invalid
+from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.records import ImageRef, Record
+from demur.core.store import Problems, image_ref, read_uri, storage_errors, why_invalid
+from demur.corpora.formats import csv_rows, inside, json_lines
 
 
 class Label(StrEnum):

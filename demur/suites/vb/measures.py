@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from demur.judge.measures.intervals import percentile, wilson
-from demur.records import Measure
+from demur.core.records import Measure
+from demur.core.stats import percentile, wilson
 from demur.suites.vb.items import CELLS, HEADLINE, Cell, Family, Label
 from demur.suites.vb.replies import NOT_ASKED, PROBLEMS, Parser, Reply, breaks_rules
 
@@ -78,6 +78,13 @@ class Cells:
         return Cells(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
+def kept(reply: Reply, mode: Mode) -> bool:
+    """Whether a reply stays in denominators about labels; see the module's table."""
+    if mode == "paper":
+        return reply.problem == "invalid label" or (reply.label is not None and reply.confidence is not None)
+    return reply.problem not in ("no output", "not asked")
+
+
 def cells_of(families: Sequence[Family], replies: Mapping[str, Reply], mode: Mode = "measured") -> Cells:
     """The arrays of the strict families among ``families``.
 
@@ -89,15 +96,10 @@ def cells_of(families: Sequence[Family], replies: Mapping[str, Reply], mode: Mod
     strict = [f for f in families if f.strict]
     grid = [[replies.get(f.cell_id(cell), NOT_ASKED) for cell in CELLS] for f in strict]
 
-    def kept(reply: Reply) -> bool:
-        if mode == "paper":
-            return reply.problem == "invalid label" or (reply.label is not None and reply.confidence is not None)
-        return reply.problem not in ("no output", "not asked")
-
     def array(of: object) -> Bools:
         return np.array(of, dtype=bool).reshape(len(strict), 4)
 
-    keep = array([[kept(r) for r in line] for line in grid])
+    keep = array([[kept(r, mode) for r in line] for line in grid])
     gold = [f.gold for f in strict]
     right = array(
         [[r.label is g for r, g in zip(line, golds, strict=True)] for line, golds in zip(grid, gold, strict=True)]
@@ -446,19 +448,15 @@ def score(
     )
 
 
-def _by_category(strict: Sequence[Family], said: object, mode: Mode) -> dict[str, tuple[int, int, int]]:
-    assert callable(said)
+def _by_category(
+    strict: Sequence[Family], said: Callable[[Family, Cell], Reply], mode: Mode
+) -> dict[str, tuple[int, int, int]]:
     table: dict[str, list[int]] = {}
     for family in strict:
         line = table.setdefault(family.category.value, [0, 0, 0])
         for place, cell in enumerate(HEADLINE):
-            reply: Reply = said(family, cell)
-            dropped = reply.problem in ("no output", "not asked") or (
-                mode == "paper"
-                and reply.problem != "invalid label"
-                and (reply.label is None or reply.confidence is None)
-            )
-            if not dropped:
+            reply = said(family, cell)
+            if kept(reply, mode):
                 line[0] += reply.label is family.gold[place]
                 line[1] += 1
                 line[2] += reply.label is Label.ABSTAIN

@@ -14,7 +14,7 @@ import math
 import re
 from typing import Any, Literal, NamedTuple
 
-from demur.records import Response
+from demur.core.records import Response
 from demur.suites.vb.items import Category, Label
 
 Problem = Literal["", "not asked", "no output", "unparsable", "invalid label", "no confidence"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.errors import UsageError
-from demur.records import AnswerSpec, Outcome, Response, Sample, Status
-from demur.store import Problems
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.core.store import Problems
 from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.vb.audit import COLUMNS, audit
 from demur.suites.vb.items import CELLS, Family, Label, read
@@ -16,10 +16,10 @@ from demur.suites.vb.measures import ALPHA, Score, score
 from demur.suites.vb.replies import read_reply, reply_of
 
 if TYPE_CHECKING:
+    from demur.evaluation.run_folder import Task
     from demur.judge.audit import Finding
-    from demur.pipeline.evaluate import Task
-    from demur.report.gallery import Card
-    from demur.report.tables import Table
+    from demur.reports.gallery import Card
+    from demur.reports.tables import Table
 
 
 class VB(Suite[Family, Score]):

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from demur.records import ImageRef, Measure, Response
-from demur.report.gallery import Card, Glyph, Row, Said
-from demur.report.gallery import Cell as Shown
-from demur.report.tables import Cell, Column, Table
-from demur.store import read_image
+from demur.core.records import ImageRef, Measure, Response
+from demur.core.store import read_image
+from demur.reports.gallery import Card, Glyph, Row
+from demur.reports.gallery import Cell as Shown
+from demur.reports.gallery import Reply as ShownReply
+from demur.reports.tables import Cell, Column, Table
 from demur.suites.vb.items import CELLS, WHAT_IT_TESTS, Category, Family, statistics
 from demur.suites.vb.measures import ALPHAS, WEIGHTS, Score, sensitivity
 from demur.suites.vb.replies import Parser, Reply, reply_of
@@ -326,7 +327,7 @@ def cards(
                     id = family.cell_id(cell)
                     if id in answers:
                         reply = reply_of(answers[id], parser)
-                        said.append(Said(model, _glyph(reply, gold.value), _words(reply)))
+                        said.append(ShownReply(model, _glyph(reply, gold.value), _words(reply)))
                 cells.append(Shown(cell.value, family.question(cell), f"gold: {gold.value}", tuple(said)))
             rows.append(Row(photo, name, tuple(cells)))
         tags = (family.category.value, "strict" if family.strict else "with ABSTAIN: not in the headline")

@@ -1,0 +1,169 @@
+"""An accepted form in other words: a surname, a name without its middle, parts in another order, words run together.
+
+Asked only of a candidate answer in which no accepted form is stated as it stands. Each rule has a name, under which its
+precision is measured (``demur judge bench``).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from demur.answers.assertion import denied, final_part, rival, withdrawn
+from demur.answers.dates import dates, whole_date
+from demur.answers.numbers import quantities, whole_quantity
+from demur.answers.spans import Span, spans
+from demur.answers.text import Word, normalise, readable, words
+from demur.core.records import AnswerSpec
+
+_WHO = re.compile(r"\b(?:who|whose|whom|which (?:\w+ )?(?:person|actor|actress|singer|author|player|artist))\b", re.I)
+_NOT_PERSON = re.compile(
+    r"\b(?:the|of|and|in|for|at|company|band|team|university|united|inc|army|party|empire|church)\b", re.I
+)
+_TITLES = frozenset({
+    "mr", "mrs", "ms", "miss", "dr", "prof", "professor", "sir", "dame", "lord", "lady", "king", "queen", "prince",
+    "princess", "president", "pope", "saint", "st", "general", "captain", "colonel", "justice", "judge", "chief",
+    "senator", "emperor", "actor", "actress", "singer", "director", "author", "writer", "coach", "chef", "executive",
+    "jr", "sr", "ii", "iii", "iv",
+})  # fmt: skip
+_ASIDE = re.compile(r"\[[^\]]{0,60}\]|\([^)]{0,60}\)|[\"\u201c\u201d][^\"\u201c\u201d]{0,30}[\"\u201c\u201d]")
+_LEADING = re.compile(
+    r"^(?:(?:located|estimated|based|found|situated)\s+)?(?:by|at|in|on|from|to|into|near|of|around|about|as|with)\s+"
+    r"(?:the\s+|a\s+|an\s+)?",
+    re.I,
+)
+_GLUE = re.compile(r"(?<=[a-z]{2})(?=[A-Z])|(?<=[a-z]{3})(?=\d)")
+_WHAT_YEAR = re.compile(r"\b(?:what|which) year\b", re.I)
+_HOW_MANY = re.compile(r"\bhow many\b", re.I)
+
+
+def alike(spec: AnswerSpec, answer: str, question: str) -> tuple[str, str, str]:
+    """(rule, accepted form, why) of the first rule that finds an accepted form in other words; empty texts for none."""
+    if spec.kind in ("choice", "box") or spec.number is not None:
+        return "", "", ""
+    text = final_part(answer)
+    single = [form[0] for form in spec.accepted if len(form) == 1]
+    apart = _GLUE.sub(" ", re.sub("[\u00b9\u00b2\u00b3\u2070-\u2079]+", " ", text))
+    for form in single:
+        for rule, found in (
+            ("run together", _stated(spec, form, apart) if apart != text else None),
+            ("less around it", _less_around(spec, form, text)),
+            ("parts in any order", _parts(spec, form, text)),
+            ("number of how many", _count(form, text) if _HOW_MANY.search(question) else None),
+            ("year of what year", _year(form, text) if _WHAT_YEAR.search(question) else None),
+            ("name without its middle", _person(form, text)),
+            ("surname", _surname(form, text, question)),
+        ):
+            if found is not None:
+                seen = apart if rule == "run together" else text
+                if not denied(seen, found) and not withdrawn(seen, found):
+                    other = rival(seen, found, lambda said: False)
+                    if not other:
+                        return rule, form, f"states {form!r} in other words ({rule})"
+    return "", "", ""
+
+
+def _stated(spec: AnswerSpec, form: str, text: str) -> Span | None:
+    return next(iter(spans(spec, form, text, bare=True)), None) if normalise(form) else None
+
+
+def _less_around(spec: AnswerSpec, form: str, text: str) -> Span | None:
+    """The form without what stands in brackets, and without the preposition that leads it."""
+    less = _LEADING.sub("", " ".join(_ASIDE.sub(" ", form).split()))
+    if less == form or not normalise(less) or (len(normalise(less)) < 4 and not whole_date(less)):
+        return None
+    if whole_quantity(less) or whole_date(less):
+        return None
+    return _stated(spec, less, text)
+
+
+def _parts(spec: AnswerSpec, form: str, text: str) -> Span | None:
+    """Every part of "red and blue", near one another, in another order."""
+    parts = [p for p in re.split(r",?\s+(?:and|&)\s+|\s*[,;/&]\s*", form) if normalise(p)]
+    if not 2 <= len(parts) <= 4 or any(len(words(p)) > 3 for p in parts) or whole_quantity(form) or whole_date(form):
+        return None
+    found = [_stated(spec, part, text) for part in parts]
+    if any(f is None or denied(text, f) for f in found):
+        return None
+    starts, ends = [f[0] for f in found if f], [f[1] for f in found if f]
+    return (min(starts), max(ends)) if max(ends) - min(starts) <= 40 + sum(map(len, parts)) else None
+
+
+def _count(form: str, text: str) -> Span | None:
+    """The number that leads a form ("two" of "two four-year terms"), as the only number of a short answer."""
+    own = quantities(form)
+    if not own or own[0].start > 0 or len(words(form)) > 5:
+        return None
+    said = quantities(text)
+    if len(said) != 1 or said[0].low != own[0].low or said[0].is_range or len(words(text)) > 12:
+        return None
+    return said[0].start, said[0].end
+
+
+def _year(form: str, text: str) -> Span | None:
+    day = whole_date(form)
+    said = dates(text)
+    if day is None or not day.year or len({d.year for d in said}) != 1 or said[0].year != day.year:
+        return None
+    return said[0].start, said[0].end
+
+
+@lru_cache(maxsize=16384)
+def _name(form: str) -> tuple[Word, ...]:
+    """The words of a person's name without titles, or none where the form does not look like one."""
+    plain = " ".join(_ASIDE.sub(" ", form).split())
+    if _NOT_PERSON.search(plain) or any(c.isdigit() for c in plain) or not 2 <= len(words(plain)) <= 6:
+        return ()
+    found = tuple(w for w in words(plain) if w.norm not in _TITLES)
+    if len(found) < 2 or any(not w.raw[:1].isupper() for w in found) or len(found[-1].norm) < 3:
+        return ()
+    return found
+
+
+def _person(form: str, text: str) -> Span | None:
+    """First and last name, where the form or the text has more between them."""
+    name = _name(form)
+    if not name or len(name[0].norm) < 2:
+        return None
+    said = words(text)
+    for i, word in enumerate(said):
+        if word.norm != name[0].norm:
+            continue
+        for j in range(i + 1, min(i + 4, len(said))):
+            between = said[i + 1 : j]
+            if said[j].norm != name[-1].norm or not all(w.raw[:1].isupper() for w in (said[j], *between)):
+                continue
+            middle = {w.norm[0] for w in name[1:-1]}
+            if (len(name) > 2 or between) and (not middle or all(w.norm[0] in middle for w in between)):
+                return word.start, said[j].end
+    return None
+
+
+def _surname(form: str, text: str, question: str) -> Span | None:
+    """The last name alone, as a person is called: no other first name before it."""
+    name = _name(form)
+    if not name or not _WHO.search(question):
+        return None
+    last = name[-1]
+    if len(last.norm) < 4 or last.norm in {w.norm for w in words(question)}:
+        return None
+    said = words(text)
+    plain = readable(text)
+    for i, word in enumerate(said):
+        if word.norm != last.norm or not word.raw[:1].isupper():
+            continue
+        before = said[i - 1] if i else None
+        after = said[i + 1] if i + 1 < len(said) else None
+        if before is not None and before.raw[:1].isupper() and before.norm not in _TITLES:
+            if not (plain[before.end : word.start].strip() or _begins(plain, before.start)):
+                return None  # another first name, or a family of that name
+            if not plain[before.end : word.start].strip():
+                return None
+        if after is not None and after.raw[:1].isupper() and not plain[word.end : after.start].strip():
+            return None  # it is somebody's first name here
+        return word.start, word.end
+    return None
+
+
+def _begins(text: str, start: int) -> bool:
+    return not text[:start].strip(" \"'") or text[:start].rstrip()[-1:] in ".!?:"

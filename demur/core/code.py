@@ -1,0 +1,209 @@
+"""Functions and classes of a user by name, and the identity of their code.
+
+What a function answered holds for the code that answered it. `code_digest` tells one state of the code from another:
+it covers the file of the function and, as far as import statements tell, every file of the same project that it
+imports. Installed packages, data files and services are not covered: for these there is the revision of a name,
+``module:function@REVISION``, which is any text.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import UsageError
+from demur.core.store import digest, file_digest
+from demur.core.version import __version__
+
+SHORT = 16
+"""Hex digits of a revision: told apart among all that one project will ever have."""
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_SUFFIXES = (".py", *(s for s in (sysconfig.get_config_var("EXT_SUFFIX"), ".so") if s))
+
+
+def named(text: str, form: str = "python:module:function") -> tuple[Callable[..., Any], str]:
+    """The function or class that ``module:name`` stands for, and the revision that may follow after ``@``.
+
+    The current folder is searched too, as by ``python -m``.
+
+    Args:
+        text: ``module:name``, ``module:name.of.attribute`` or either with ``@REVISION``.
+        form: how the whole name is written, for messages.
+
+    Returns:
+        (callable, revision); the revision is "" when none was given.
+
+    Raises:
+        UsageError: there is no such module or name, the module cannot be imported, or it is nothing to be called.
+    """
+    place, _, revision = text.partition("@")
+    module, _, name = place.partition(":")
+    item = form.partition(":")[0] + ":" + text if form.startswith("python:") else text
+    if not module or not name:
+        raise UsageError("names no function", item=item, cure=f"write {form}")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = import_module(module)
+    except Exception as error:  # a stranger's module may raise anything while it is imported
+        missing = isinstance(error, ModuleNotFoundError) and error.name and (module + ".").startswith(error.name + ".")
+        told = f"there is no module {module!r}" if missing else f"{module} cannot be imported: {_told(error)}"
+        cure = "check the name, the current folder and PYTHONPATH" if missing else "mend the module"
+        raise UsageError(told, item=item, cure=cure) from error
+    try:
+        for step in name.split("."):
+            found = getattr(found, step)
+    except AttributeError as error:
+        there = [n for n, v in vars(import_module(module)).items() if callable(v) and not n.startswith("_")]
+        raise UsageError(
+            f"module {module!r} has no {name!r}",
+            item=item,
+            cure=f"it has {', '.join(sorted(there)[:8]) or 'no function'}",
+        ) from error
+    if not callable(found):
+        raise UsageError(f"{name!r} in {module!r} is not a function", item=item, cure="name a function")
+    return found, revision
+
+
+def _told(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def code_digest(thing: object, revision: str = "") -> str:
+    """Which code a function, class or instance is: equal for equal code on every machine.
+
+    Args:
+        thing: function, class, instance, bound method or `functools.partial`.
+        revision: what the user says beside it; enters the digest.
+
+    Returns:
+        `SHORT` hex digits.
+    """
+    parts: list[object] = [revision]
+    while isinstance(thing, partial):
+        parts += [_value(v) for v in (*thing.args, *sorted(thing.keywords.items()))]
+        thing = thing.func
+    thing = inspect.unwrap(thing) if inspect.isfunction(thing) else thing
+    if inspect.isfunction(thing):
+        parts += [_value(cell.cell_contents) for cell in thing.__closure__ or () if _filled(cell)]
+    owner = thing if inspect.isroutine(thing) or inspect.isclass(thing) else type(thing)
+    module = sys.modules.get(getattr(owner, "__module__", None) or "")
+    name = getattr(owner, "__qualname__", "")
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or not Path(file).is_file():  # a notebook cell, the prompt
+        parts += [name, _source(owner)]
+    elif module.__name__.partition(".")[0] == "demur":
+        parts += [name, __version__]
+    else:
+        spec = getattr(module, "__spec__", None)
+        own = spec.name if spec is not None else module.__name__
+        parts += [name, {module: file_digest(path) for module, path in _project(own, Path(file)).items()}]
+    return digest(parts, SHORT)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - it raises where nothing is in it yet
+    except ValueError:
+        return False
+    return True
+
+
+def _value(value: object) -> object:
+    """A value that code is bound to, where it can be told by its text; else its type."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return [_value(v) for v in value]
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _source(owner: object) -> str:
+    try:
+        return inspect.getsource(owner)  # type: ignore[arg-type]  # whatever it cannot read, it says so
+    except (OSError, TypeError):
+        code = getattr(owner, "__code__", None)
+        return "" if code is None else repr((code.co_code, code.co_names, code.co_consts))
+
+
+def _project(name: str, file: Path) -> dict[str, Path]:
+    """Module -> file, of a module and of all of its own project that it imports, directly or not."""
+    found: dict[str, Path] = {}
+    top = name.partition(".")[0]
+    todo = [(name, file)]
+    while todo:
+        module, path = todo.pop()
+        if module in found:
+            continue
+        found[module] = path
+        package = module if path.stem == "__init__" else module.rpartition(".")[0]
+        for imported in (*_parents(module), *_imports(path, package)):
+            if imported not in found:
+                todo += _files(imported, top)
+    return found
+
+
+def _parents(module: str) -> Iterator[str]:
+    while module := module.rpartition(".")[0]:
+        yield module
+
+
+def _imports(path: Path, package: str) -> Iterator[str]:
+    """Modules that a file may import, wherever in it the statement stands; some of them are names, not modules."""
+    if path.suffix != ".py":
+        return
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".") if package else []
+                above = above[: len(above) - node.level + 1]
+                base = ".".join([*above, *([base] if base else [])])
+            if base:
+                yield base
+            yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
+
+
+def _files(module: str, top: str) -> list[tuple[str, Path]]:
+    """The file of a module of the project; nothing of it is imported. Empty where it is none, or of no project."""
+    first, *rest = module.split(".")
+    if first == "demur" or first in sys.stdlib_module_names or first in sys.builtin_module_names:
+        return []
+    try:
+        spec = find_spec(first)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    places = [Path(p) for p in spec.submodule_search_locations or ()]
+    file = Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
+    known = [file] if file is not None else places
+    if not known or (first != top and any(_INSTALLED & set(p.parts) for p in known)):
+        return []
+    for step in rest:
+        inner = [p / step for p in places]
+        file = next((f for p in inner for f in _as_module(p) if f.is_file()), None)
+        places = [p for p in inner if p.is_dir()]
+        if file is None and not places:
+            return []
+    return [(module, file)] if file is not None else []
+
+
+def _as_module(path: Path) -> Iterator[Path]:
+    yield path / "__init__.py"
+    yield from (path.with_name(path.name + suffix) for suffix in _SUFFIXES)

@@ -1,0 +1,299 @@
+"""Documents on disk: written once in order, then read by row or by id.
+
+Indexing writes them, retrieval reads ids, mining reads texts and images: all three share this file. A folder holds
+``documents.jsonl``, one document a line, and ``documents.sqlite``, which finds a line by row or id, and sorts. Nothing
+is kept in memory per document, neither while writing nor while reading, so they may be all of Wikipedia.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demur.core.errors import DataError, IndexFileError, StorageError
+from demur.core.records import Document
+from demur.core.store import storage_errors
+
+LINES, TABLE = "documents.jsonl", "documents.sqlite"
+_BLOCK = 4096
+"""Rows handed to SQLite at once."""
+_NEW = """
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
+CREATE TABLE documents (row INTEGER PRIMARY KEY, start INTEGER, stop INTEGER, id TEXT, page TEXT, text INT, image INT);
+"""
+
+
+@contextmanager
+def _storage_errors(folder: Path) -> Iterator[None]:
+    """As `demur.core.store.storage_errors`, for SQLite too."""
+    with storage_errors(folder):
+        try:
+            yield
+        except sqlite3.Error as error:
+            cure = "free some disk space (also where temporary files lie) and run the same command again"
+            raise StorageError(f"SQLite: {error}", item=str(folder / TABLE), cure=cure) from error
+
+
+class DocumentsWriter:
+    """Writes documents to a new folder, one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._sha = hashlib.sha256()
+        with _storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lines: IO[bytes] = (folder / LINES).open("wb")
+            (folder / TABLE).unlink(missing_ok=True)
+            self._table = sqlite3.connect(folder / TABLE, isolation_level=None)
+            self._table.executescript(_NEW)
+            self._table.execute("BEGIN")
+        self._at = self._count = 0
+        self._waiting: list[tuple[int, int, int, str, str, bool, bool]] = []
+
+    def add(self, document: Document) -> int:
+        """Put one document at the end; returns its row (0 is the first).
+
+        Raises:
+            DataError: it holds half a character, which a file name that is not UTF-8 is read as.
+            StorageError: the disk is full or cannot be written.
+        """
+        try:
+            line = document.model_dump_json().encode() + b"\n"
+        except ValueError as error:
+            raise DataError(
+                "the document holds what is not UTF-8",
+                item=ascii(document.id),
+                cure="rename the file, or mend the text",
+            ) from error
+        with _storage_errors(self.folder):
+            self._lines.write(line)
+        placeless = line if document.image is None else document.model_dump_json(exclude={"image": {"uri"}}).encode()
+        self._sha.update(placeless)
+        start, self._at = self._at, self._at + len(line)
+        text, image = bool(document.text and document.text.strip()), document.image is not None
+        self._waiting.append((self._count, start, self._at, document.id, document.page or document.id, text, image))
+        if len(self._waiting) >= _BLOCK:
+            self._flush()
+        self._count += 1
+        return self._count - 1
+
+    def _flush(self) -> None:
+        with _storage_errors(self.folder):
+            self._table.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)", self._waiting)
+        self._waiting.clear()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def sha256(self) -> str:
+        """Hash of all documents written so far, wherever their images lie (an image's own hash is in it)."""
+        return self._sha.hexdigest()
+
+    def close(self) -> list[int]:
+        """Finish the files; returns the rows, ascending, whose id an earlier row already has."""
+        self._flush()
+        with _storage_errors(self.folder):
+            self._lines.close()
+            self._table.execute(_BY_ID)
+            self._table.execute("COMMIT")
+            again = "SELECT row, id = lag(id) OVER (ORDER BY id, row) AS again FROM documents"
+            repeated = [row for (row,) in self._table.execute(f"SELECT row FROM ({again}) WHERE again ORDER BY row")]
+            self._table.close()
+        return repeated
+
+    def __enter__(self) -> DocumentsWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _storage_errors(self.folder), ExitStack() as ending:  # a full disk refuses what is still in a buffer
+            ending.callback(self._lines.close)
+            ending.callback(self._table.close)
+
+
+_BY_ID = "CREATE INDEX by_id ON documents (id)"
+_ID = "SELECT id, EXISTS (SELECT 1 FROM documents AS d WHERE d.id = documents.id) FROM documents WHERE row = ?"
+"""Looked up by itself, too: a stranger's index may not know the id."""
+
+SMALL = 64 << 20
+"""Bytes of a table up to which every number of it is looked at when it is opened."""
+
+
+def mapped(path: Path, dtype: type[Any] = np.int64, below: int | None = None, least: int = 0) -> NDArray[Any]:
+    """(n,) a table of numbers, mapped from the disk.
+
+    Args:
+        path: a ``.npy`` file.
+        dtype: of its numbers.
+        below: they are rows of a table of that many: less than this,
+        least: and from this on.
+
+    Raises:
+        StorageError: it cannot be read.
+        IndexFileError: it is no such table, or leads to rows that are not there.
+    """
+    with storage_errors(path):
+        try:
+            found: NDArray[Any] = np.load(path, mmap_mode="r")
+        except OSError:
+            raise
+        except Exception as error:  # its header is read as Python's own notation, and fails in as many ways
+            raise _broken(path) from error
+    if found.ndim != 1 or found.dtype != dtype:
+        raise _broken(path)
+    if below is not None and len(found) and found.nbytes <= SMALL and not least <= found.min() <= found.max() < below:
+        raise _broken(path)
+    return found
+
+
+def _broken(path: Path) -> IndexFileError:
+    return IndexFileError(
+        "the file is cut short or not a part of this folder", item=str(path), cure="build the index again"
+    )
+
+
+class Documents(Mapping[str, Document]):
+    """A finished folder of documents: ``d[id]``, ``d.at(row)``, ``d.id(row)``, ``d.row(id)``.
+
+    Where an id repeats, the first document of that id is the one found by id. It may be asked by several threads.
+
+    Args:
+        folder: written by `DocumentsWriter`.
+        prefix: goes before every id, page and document told, and is taken off every id asked for: where samples of
+            several sources are joined their ids begin with the source's name, in the index of one source they do not.
+        stored: what ids in the folder begin with themselves; ``prefix`` takes its place.
+
+    Raises:
+        IndexFileError: a file of the folder is missing or cut short.
+    """
+
+    def __init__(self, folder: Path, *, prefix: str = "", stored: str = "") -> None:
+        self.folder = folder
+        self._prefix, self._stored = prefix, stored
+        table, lines = folder / TABLE, folder / LINES
+        with storage_errors(table):
+            table.open("rb").close()
+        # nobody writes it any more: no locks are taken
+        address = f"file:{quote(str(table.absolute()))}?mode=ro&immutable=1"
+        try:
+            self._table = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
+            self._table.execute("PRAGMA trusted_schema = OFF")
+            kinds = self._table.execute("SELECT type FROM sqlite_master WHERE name = 'documents'").fetchall()
+            by_id = self._table.execute("SELECT sql FROM sqlite_master WHERE name = 'by_id'").fetchall()
+        except sqlite3.Error as error:
+            raise self._broken(TABLE) from error
+        if kinds != [("table",)] or by_id != [(_BY_ID,)]:  # a view, or no index, could be made to run for ever
+            raise self._broken(TABLE)
+        self._count, size = self._one("SELECT count(*), coalesce(max(stop), 0) FROM documents")
+        with storage_errors(lines), lines.open("rb") as handle:
+            if lines.stat().st_size != size:
+                raise self._broken(LINES)
+            self._lines = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+
+    def select(self, query: str, *values: object) -> Iterator[tuple[int, ...]]:
+        """Numbers of the table ``documents`` (row, text, image: whether it has one, page), by an SQL query."""
+        with _storage_errors(self.folder):
+            yield from self._table.execute(query, values)
+
+    def _one(self, query: str, *values: object) -> tuple[Any, ...]:
+        try:
+            found: tuple[Any, ...] | None = self._table.execute(query, values).fetchone()
+        except (sqlite3.Error, OverflowError) as error:
+            raise self._broken(TABLE) from error
+        if found is None:
+            raise self._broken(TABLE)
+        return found
+
+    def _line(self, row: int) -> bytes:
+        start, stop = self._one("SELECT start, stop FROM documents WHERE row = ?", int(row))
+        try:
+            return self._lines[start:stop]
+        except TypeError as error:
+            raise self._broken(TABLE) from error
+
+    def _broken(self, name: str) -> IndexFileError:
+        return _broken(self.folder / name)
+
+    def __len__(self) -> int:
+        return int(self._count)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.id(row) for row in range(len(self)))
+
+    def at(self, row: int) -> Document:
+        """The document in a row.
+
+        Raises:
+            IndexFileError: there is none, or the table gives it another id.
+        """
+        (id,) = self._one("SELECT id FROM documents WHERE row = ?", int(row))
+        try:
+            document = Document.model_validate_json(self._line(row))
+        except ValueError as error:
+            raise self._broken(LINES) from error
+        if document.id != id:
+            raise self._broken(LINES)
+        if self._prefix == self._stored:
+            return document
+        ids = {"id": document.id, "document": document.document, "page": document.page}
+        return document.model_copy(update={name: self._told(id) for name, id in ids.items() if id})
+
+    def _told(self, id: str) -> str:
+        return id if self._prefix == self._stored else self._prefix + id.removeprefix(self._stored)
+
+    def raw(self, row: int) -> dict[str, object]:
+        """The fields of the document in a row, without checking them again: several times faster than `at`."""
+        try:
+            fields: dict[str, object] = json.loads(self._line(row))
+        except (ValueError, RecursionError) as error:
+            raise self._broken(LINES) from error
+        return fields
+
+    def id(self, row: int) -> str:
+        """The id of the document in a row; what it names is found by it.
+
+        Raises:
+            IndexFileError: there is no such row, or its id leads nowhere.
+        """
+        id, known = self._one(_ID, int(row))
+        if not isinstance(id, str) or not known or not id.startswith(self._stored):
+            raise self._broken(TABLE)
+        return self._told(id)
+
+    def row(self, id: str) -> int | None:
+        """The row of a document, None when there is none of that id."""
+        if not id.startswith(self._prefix):
+            return None
+        stored = self._stored + id.removeprefix(self._prefix)
+        try:
+            stored.encode()
+        except UnicodeEncodeError:  # half a character is in no id
+            return None
+        (row,) = self._one("SELECT min(row) FROM documents WHERE id = ?", stored)
+        return None if row is None else int(row)
+
+    def rows(self, ids: Sequence[str]) -> list[int | None]:
+        """`row` of many."""
+        return [self.row(id) for id in ids]
+
+    def __getitem__(self, id: str) -> Document:
+        row = self.row(id)
+        if row is None:
+            raise KeyError(id)
+        return self.at(row)
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and self.row(id) is not None

@@ -1,0 +1,148 @@
+"""Image bytes from anywhere to a picture that an encoder takes: RGB, upright, first frame, on white.
+
+Nothing in the bytes is trusted: formats that run other programs are not tried, the size is checked before anything is
+decoded, and whatever goes wrong inside becomes one `DataError` that names the image.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from demur.core.errors import DataError
+from demur.core.store import IMAGE_HEADER, MAX_PIXELS, readable_formats
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@contextmanager
+def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
+    """An image with its header read and its pixels still packed: whatever its bytes do in the block is a `DataError`.
+
+    Yields:
+        (image, the transposition that makes it upright by its EXIF orientation or None).
+
+    Args:
+        data: the encoded bytes.
+        item: id or path of the image, for errors.
+
+    Raises:
+        DataError: empty, not an image, of a format that is not read, truncated, or above `store.MAX_PIXELS`.
+    """
+    from PIL import Image as Pillow
+    from PIL import UnidentifiedImageError
+
+    if not data:
+        raise DataError("the image is empty", item=item, cure="fetch it again")
+    try:
+        with IMAGE_HEADER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            image = Pillow.open(io.BytesIO(data), formats=readable_formats())
+            pixels = image.width * image.height
+            if pixels > MAX_PIXELS:
+                raise DataError(
+                    f"the image has {image.width}x{image.height} pixels, more than {MAX_PIXELS:,}",
+                    item=item,
+                    cure="scale it down first",
+                )
+            turn = _turn(image)
+        with image:
+            yield image, turn
+    except UnidentifiedImageError as error:
+        raise DataError("not an image, or of a format that is not read", item=item, cure="check the file") from error
+    except Pillow.DecompressionBombError as error:
+        raise DataError(
+            f"the image has more than {MAX_PIXELS:,} pixels", item=item, cure="scale it down first"
+        ) from error
+    except DataError:
+        raise
+    except Exception as error:  # decoders of a dozen formats fail on hostile bytes in a dozen ways
+        raise DataError(f"the image cannot be read: {error}", item=item, cure="fetch it again") from error
+
+
+def rgb(data: bytes, item: str = "image") -> Image:
+    """Decode one image to mode RGB.
+
+    The first frame of an animation or page of a file; turned upright by its EXIF orientation; transparency (alpha,
+    palette or key colour) laid on white; 16-bit greys scaled by 1/257; other integer or floating greys stretched
+    from their darkest to their brightest pixel. CMYK is converted without its colour profile.
+
+    Args:
+        data: the encoded bytes.
+        item: id or path of the image, for errors.
+
+    Raises:
+        DataError: as for `opened`.
+    """
+    with opened(data, item) as (image, turn):
+        image.load()
+        plain = _plain(image)
+        return plain if turn is None else plain.transpose(turn)
+
+
+def check_resized(image: Image, side: int) -> None:
+    """Refuse an image that would be too large once its shorter side has ``side`` pixels: a thin one grows by that.
+
+    Raises:
+        DataError: above `store.MAX_PIXELS` then.
+    """
+    pixels = side * side * max(image.size) // min(image.size)
+    if pixels > MAX_PIXELS:
+        raise DataError(
+            f"the image of {image.width}x{image.height} pixels would have {pixels:,} at the size that the model takes, "
+            f"more than {MAX_PIXELS:,}",
+            item="image",
+            cure="crop it first",
+        )
+
+
+def _turn(image: Image) -> Any:
+    """The transposition that makes the image upright by its EXIF orientation; None when there is none to do."""
+    from PIL.Image import Transpose
+
+    try:
+        orientation = image.getexif().get(0x0112, 1)
+    except Exception:  # a damaged EXIF block says nothing about the pixels
+        return None
+    return {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }.get(orientation)
+
+
+def _plain(image: Image) -> Image:
+    """Any mode to RGB."""
+    from PIL import Image as Pillow
+
+    if image.mode.startswith("I;16"):
+        return _grey(np.asarray(image).astype(np.float64) / 257)
+    if image.mode in ("I", "F"):
+        values = np.asarray(image).astype(np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("its pixels are not all numbers")
+        low, high = float(values.min()), float(values.max())
+        if image.mode == "I" and low >= 0 and high <= 65535:
+            return _grey(values / 257)
+        return _grey((values - low) * (255 / (high - low or 1)))
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        return Pillow.alpha_composite(Pillow.new("RGBA", above.size, "white"), above).convert("RGB")
+    return image.convert("RGB")
+
+
+def _grey(values: np.ndarray[Any, np.dtype[np.float64]]) -> Image:
+    """A picture of grey levels 0 to 255."""
+    from PIL import Image as Pillow
+
+    return Pillow.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")

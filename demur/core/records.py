@@ -1,0 +1,528 @@
+"""Every record that flows between rooms, in one page.
+
+All are frozen, JSON-safe and strict (an unknown field is an error). Ids are strings: native ids kept as
+they were, or content hashes. ``docs/datamodel.md`` shows how they flow; this file is what they hold.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Record(BaseModel):
+    """Frozen, strict about unknown fields, and equal by value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# --- what is known -------------------------------------------------------------------------------
+
+
+class Modality(StrEnum):
+    """What a piece of evidence is made of."""
+
+    TEXT = "text"
+    IMAGE = "image"
+
+
+class ImageRef(Record):
+    """An image by reference: its bytes live in a file or a store, its identity is their SHA-256."""
+
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    """Lower-case hex SHA-256 of the encoded bytes as stored (not of the pixels)."""
+    uri: str
+    """Where the bytes are: a path, or a form that `demur.core.store.read_image` knows (``zip:..!member`` ...)."""
+    width: int = Field(ge=1)
+    height: int = Field(ge=1)
+    media_type: str = Field(default="image/png", pattern="^[a-z]+/[a-z0-9][a-z0-9.+-]{0,60}$")
+    """Files are named by this and by the hash: neither may hold what leads out of a folder."""
+
+
+class Document(Record):
+    """One entry of a knowledge base: a passage, or an image with its caption as title."""
+
+    id: str
+    title: str
+    text: str | None = None
+    image: ImageRef | None = None
+    document: str = ""
+    """Id of the document that it was cut from; "" where it was not cut (`demur.corpora.lineage`)."""
+    page: str = ""
+    """What it is a part of (an article, a file): retrieval finds pages, then passages of them."""
+    source: str = ""
+    licence: str = ""
+    attributes: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _holds_something(self) -> Self:
+        if self.text is None and self.image is None:
+            raise ValueError("a document holds text or an image; this one has neither")
+        return self
+
+    @property
+    def modality(self) -> Modality:
+        """TEXT when it has text of its own, else IMAGE (the title is then a caption)."""
+        return Modality.TEXT if self.text is not None else Modality.IMAGE
+
+
+class Role(StrEnum):
+    """Whether a piece of evidence supports the answer."""
+
+    GOLD = "gold"
+    DISTRACTOR = "distractor"
+
+
+class Evidence(Record):
+    """A document in its role for one sample, with where it came from."""
+
+    id: str
+    """Id of the document, or of the passage cut from one; unique within a sample."""
+    document: str = ""
+    """Id of the document that it was cut from, by source or index; "" if it was not cut (`demur.corpora.lineage`)."""
+    page: str = ""
+    """What that document is a part of; "" where it is a part of nothing else."""
+    modality: Modality
+    title: str
+    text: str | None = None
+    image: ImageRef | None = None
+    licence: str = ""
+    """Of the document, where the source states one."""
+    role: Role
+    origin: Literal["native", "mined"] = "native"
+    """native: shipped by the source. mined: found by demur."""
+    level: Literal["passage", "section", "article", "page", "image", "quote"] = "passage"
+    index_id: str = ""
+    """The index that found it; of gold evidence, the one that it lies in."""
+    mode: str = ""
+    """Mined only: how it was asked (``image->image``, ``image->title``, ``text->text``, ``lexical`` ...)."""
+    rank: int | None = None
+    """1 is the best: in the search that found it, or in its source's own order."""
+    score: float | None = None
+
+    @classmethod
+    def of(cls, document: Document, role: Role, **provenance: Any) -> Self:
+        """The document as evidence in that role."""
+        return cls(
+            id=document.id,
+            document=document.document,
+            page=document.page,
+            modality=document.modality,
+            title=document.title,
+            text=document.text,
+            image=document.image,
+            licence=document.licence,
+            role=role,
+            **({"level": "image"} if document.modality is Modality.IMAGE else {}) | provenance,
+        )
+
+
+class AnswerSpec(Record):
+    """What counts as a correct answer, and by whose rule.
+
+    ``accepted`` is any-of over all-of: ``(("Paris",),)`` one answer, ``(("Paris",), ("Lutetia",))`` two
+    accepted forms, ``(("46", "27", "64"),)`` three parts that must all be there.
+    """
+
+    kind: Literal["string", "number", "date", "choice", "parts", "box"] = "string"
+    accepted: tuple[tuple[str, ...], ...] = ()
+    canonical: str = ""
+    """The form shown to a judge and to readers; the first accepted form when left empty."""
+    number: tuple[float, float] | None = None
+    """kind=number: the closed range of right values, in ``unit``."""
+    unit: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    """kind=choice: (label, text) of every option shown."""
+    box: tuple[float, float, float, float] | None = None
+    """kind=box: (x1, y1, x2, y2); right when the intersection over union reaches ``tolerance``."""
+    tolerance: float | None = None
+    """box: least IoU. number: relative tolerance when no range is given."""
+    rule: str = "demur"
+    """Name of the normalisation and scoring rule of the source (``infoseek``, ``evqa``, ...)."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if any(not all(part.strip() for part in form) or not form for form in self.accepted):
+            raise ValueError("an accepted answer is empty")
+        if not self.accepted and self.number is None and self.box is None:
+            raise ValueError("no answer is given: accepted, number or box must hold one")
+        if self.number is not None and self.number[0] > self.number[1]:
+            raise ValueError(f"number range {self.number} runs backwards")
+        return self
+
+    @property
+    def shown(self) -> str:
+        """The form for judges and readers."""
+        if self.canonical:
+            return self.canonical
+        if self.accepted:
+            return "; ".join(self.accepted[0])
+        return f"{self.number or self.box}"
+
+
+class Sample(Record):
+    """One question with its evidence: the unit that is gated, mined, kept and released."""
+
+    id: str
+    source: str
+    question: str
+    answers: AnswerSpec
+    images: tuple[ImageRef, ...] = ()
+    """Query images; empty for a text question."""
+    answerable: bool = True
+    gold: tuple[Evidence, ...] = ()
+    negatives: tuple[Evidence, ...] = ()
+    split: str = ""
+    topic: str = ""
+    """Category within the source (question kind, domain): breakdowns go by it."""
+    cluster: str = ""
+    """What samples share (entity, image): intervals are clustered by it."""
+    attributes: dict[str, str] = {}
+    licence: str = ""
+    native: dict[str, Any] = {}
+    """The untouched row of the source, or its ids where size or licence forbid."""
+    source_ref: str = ""
+    """File and line or row it came from."""
+
+    @model_validator(mode="after")
+    def _evidence_in_its_place(self) -> Self:
+        if not self.question.strip():
+            raise ValueError("the question is empty")
+        ids = [e.id for e in (*self.gold, *self.negatives)]
+        twice = sorted({i for i in ids if ids.count(i) > 1})
+        if twice:
+            raise ValueError(f"evidence appears twice: {', '.join(twice)}")
+        if any(e.role is not Role.GOLD for e in self.gold):
+            raise ValueError("a distractor stands among the gold evidence")
+        if any(e.role is not Role.DISTRACTOR for e in self.negatives):
+            raise ValueError("gold evidence stands among the negatives")
+        return self
+
+
+# --- what was found and why it was kept ----------------------------------------------------------
+
+
+class Hit(Record):
+    """One answer of an index to one query."""
+
+    document: str
+    score: float
+    rank: int = Field(ge=1)
+    index_id: str
+    mode: str
+
+
+class Outcome(StrEnum):
+    """What a graded answer was; SimpleQA's three labels, VLM-DeflectionBench's three measures."""
+
+    CORRECT = "correct"
+    INCORRECT = "incorrect"
+    DEFLECTED = "deflected"
+
+
+class Status(StrEnum):
+    """Whether a verdict exists. Three absences that are never mixed.
+
+    A system that *deflects* is GRADED with Outcome.DEFLECTED. UNGRADED: the judge could not say. FAILED: the
+    system gave no usable answer (an error, an empty or malformed reply); the judge was not asked.
+    """
+
+    GRADED = "graded"
+    UNGRADED = "ungraded"
+    FAILED = "failed"
+
+
+class Verdict(Record):
+    """What a judge said of one response."""
+
+    id: str
+    """The id of the ask it belongs to."""
+    status: Status
+    outcome: Outcome | None = None
+    kind: str = ""
+    """Which of a judge's rules, or which sort: of deflections ``refusal`` (will not), ``lack`` (cannot tell), ``asks
+    back``, ``echo``; of what is ungraded ``near``, ``other``, ``contested``, ``language``, ``starved``."""
+    reason: str = ""
+    """Which rule fired, or what the judge wrote; why it is ungraded or failed."""
+    credit: float | None = Field(default=None, ge=0, le=1)
+    """Partial credit, where the judge rates (`demur.judge.rating`); None where it only labels."""
+    judge: str
+    prompt_sha256: str = ""
+    model: str = ""
+    raw: str = ""
+
+    @model_validator(mode="after")
+    def _outcome_only_when_graded(self) -> Self:
+        if (self.outcome is not None) != (self.status is Status.GRADED):
+            raise ValueError("a verdict has an outcome exactly when it is graded")
+        return self
+
+
+class GateVerdict(Record):
+    """One stage's decision on one sample, with every gate's label."""
+
+    sample: str
+    stage: Literal["parametric", "solvable", "distractor", "count"]
+    evidence: str = ""
+    """stage=distractor: the distractor that was shown alone."""
+    labels: dict[str, str]
+    """gate name -> correct | incorrect | deflected | unproven | ungraded | failed | skipped:<why>"""
+    answers: dict[str, str] = {}
+    keep: bool
+    why: str
+
+
+class Drop(Record):
+    """A sample or a distractor that left, and why."""
+
+    sample: str
+    evidence: str = ""
+    stage: str
+    reason: str
+    detail: str = ""
+
+
+# --- what a system sees and says -----------------------------------------------------------------
+
+
+class Scenario(StrEnum):
+    """What a system is given to answer from.
+
+    The first four are those of VLM-DeflectionBench (section 3.5): evidence is shown. In the others a whole RAG system
+    is asked, its own retriever included, over a corpus that holds the gold, lacks it, or is empty
+    (`demur.release.corpora`).
+    """
+
+    PARAMETRIC = "parametric"
+    ORACLE = "oracle"
+    REALISTIC = "realistic"
+    ADVERSARIAL = "adversarial"
+    FULL = "full"
+    GOLD_REMOVED = "gold-removed"
+    EMPTY = "empty"
+
+    @property
+    def should(self) -> Literal["answer", "deflect"]:
+        """What is right in it, of a question that can be answered at all."""
+        return "answer" if self in (Scenario.ORACLE, Scenario.REALISTIC, Scenario.FULL) else "deflect"
+
+    @property
+    def shows_evidence(self) -> bool:
+        """Whether it is one of the four in which evidence is shown, or withheld, by demur."""
+        return self not in (Scenario.FULL, Scenario.GOLD_REMOVED, Scenario.EMPTY)
+
+
+class ContextSet(Record):
+    """The evidence one sample is asked with, in the order shown."""
+
+    id: str
+    """Content hash of everything below."""
+    sample: str
+    scenario: Scenario
+    evidence: tuple[str, ...]
+    """Evidence ids in the order shown."""
+    gold: tuple[str, ...] = ()
+    """Those of them that are gold."""
+    expected: Literal["answer", "deflect"]
+    k_asked: int = Field(ge=0)
+    k_used: int = Field(ge=0)
+    recipe: str
+    """Canonical text of the recipe that made it; parses back."""
+    seed: int
+
+
+class Shown(Record):
+    """Evidence as a system may see it: no role, no origin, no score."""
+
+    id: str
+    modality: Modality
+    title: str
+    text: str | None = None
+    image: ImageRef | None = None
+
+
+class Ask(Record):
+    """Everything a system under test is given for one answer."""
+
+    id: str
+    """Content hash of context set, condition and prompts: the key under which its answer is kept."""
+    sample: str
+    context: str
+    scenario: Scenario
+    question: str
+    images: tuple[ImageRef, ...] = ()
+    evidence: tuple[Shown, ...] = ()
+    choices: tuple[tuple[str, str], ...] = ()
+    condition: str = "moderate"
+    """Canonical text of the prompting condition (strictness and add-ons)."""
+    repeat: int = 0
+    """Which of several independent answers to the same question this asks for."""
+    recipe: str = ""
+    """How the context set was composed, as text that parses back (``realistic(k=3)``)."""
+    k: int = 0
+    """Distractors shown."""
+    exclude: tuple[str, ...] = ()
+    """Scenario gold-removed: ids of the corpus that are not to be retrieved for it."""
+
+
+class TextPart(Record):
+    """A run of text in a message."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImagePart(Record):
+    """An image in a message, by reference; its bytes are read when the request is sent."""
+
+    type: Literal["image"] = "image"
+    image: ImageRef
+
+
+class Message(Record):
+    """One turn: its parts in order, text and images interleaved."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[TextPart | ImagePart, ...]
+
+
+class Request(Record):
+    """One model call. Its identity is everything here but ``item`` and ``draw=0``; see `demur.models`."""
+
+    model: str
+    """Model string without its address: the same model behind another port is the same request."""
+    messages: tuple[Message, ...]
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: bool = False
+    top_logprobs: int | None = None
+    json_schema: dict[str, Any] | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Passed through in the body: top_k, repetition_penalty, chat_template_kwargs ..."""
+    draw: int = 0
+    """Which of several independent draws of the same request this is."""
+    item: str = ""
+    """What it is about, for errors and progress; not part of its identity."""
+
+
+class Usage(Record):
+    """Tokens as the server counted them."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    reasoning: int = 0
+
+
+class TokenLogprob(Record):
+    """One generated token with its log-probability (natural log) and its rivals."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+class Retrieved(Record):
+    """One piece of what a system's own retriever found for a question."""
+
+    id: str = ""
+    """As the system calls it; "" where it does not say."""
+    rank: int = Field(ge=1)
+    score: float | None = None
+    text: str = ""
+
+
+class Response(Record):
+    """What came back for one ask or request. ``error`` set means that no answer was had."""
+
+    text: str = ""
+    reasoning: str = ""
+    confidence: float | None = None
+    """The system's own confidence in [0, 1], where it states one."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    usage: Usage = Usage()
+    finish_reason: str = ""
+    served_by: str = ""
+    latency_s: float = 0.0
+    first_s: float = 0.0
+    """Seconds until its first byte, or its first event where it was streamed; 0 where that is not known."""
+    retrieved: tuple[Retrieved, ...] = ()
+    """What the system itself retrieved, best first, where it says so."""
+    citations: tuple[str, ...] = ()
+    """Ids that its answer cites."""
+    abstained: bool | None = None
+    """The system's own word on whether it gave an answer; None where it says nothing of it."""
+    cached: bool = False
+    cuts: tuple[str, ...] = ()
+    """What the model could not be shown: one line per piece of evidence, beginning with its id."""
+    error: str = ""
+    """One line, naming the cause; "" when the answer is there."""
+
+
+class Measure(Record):
+    """A rate or mean with everything needed to doubt it."""
+
+    name: str
+    value: float | None
+    """None where the denominator is zero: undefined, never 0."""
+    n: int
+    """Graded items in the denominator."""
+    repeats: int = 0
+    """Graded answers behind them where items were asked several times; 0 where each was asked once."""
+    ungraded: int = 0
+    failed: int = 0
+    low: float | None = None
+    high: float | None = None
+    interval: str = ""
+    """Canonical text of the interval method (``wilson(0.95)``, ``cluster-bootstrap(0.95,2000)``)."""
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """What the value would be if none, and if all, of the ungraded answers were hits; None without any answer.
+
+        Items that were asked several times weigh here by their answers.
+
+        >>> Measure(name="accuracy", value=0.5, n=60, ungraded=40).bounds
+        (0.3, 0.7)
+        """
+        graded = self.repeats or self.n
+        every = graded + self.ungraded
+        if not every:
+            return None
+        hits = (self.value or 0.0) * graded
+        return hits / every, (hits + self.ungraded) / every
+
+
+class Row(Record):
+    """One graded ask, flat: a run's ``rows.parquet`` has exactly these columns; measures and reports read it."""
+
+    ask: str
+    context: str
+    sample: str
+    source: str
+    topic: str = ""
+    cluster: str = ""
+    query_modality: Literal["text", "text+image"] = "text"
+    gold_modality: Literal["none", "text", "image", "both"] = "none"
+    """Of all the sample's gold evidence, shown or not."""
+    negative_modality: Literal["none", "text", "image", "both"] = "none"
+    """Of the distractors shown."""
+    scenario: Scenario
+    condition: str
+    recipe: str
+    repeat: int = 0
+    """Which of several independent answers; repeats of one context and condition are one item, never several."""
+    k_used: int
+    """Distractors shown."""
+    expected: Literal["answer", "deflect"]
+    status: Status
+    outcome: Outcome | None = None
+    reason: str = ""
+    answer: str = ""
+    confidence: float | None = None
+    error: str = ""

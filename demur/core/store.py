@@ -1,0 +1,687 @@
+"""Files: canonical JSON and hashes, atomic writes, append-only JSONL, images by reference.
+
+Everything a run leaves behind goes through here, so that a process killed at any moment leaves either the
+old file or the new one, and at worst one torn last line that the next run drops.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import stat
+import threading
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from demur.core.errors import BadInput, DataError, StorageError, UsageError
+from demur.core.records import ImageRef
+from demur.core.system import LOCKS, hold
+
+R = TypeVar("R", bound=BaseModel)
+
+MAX_PIXELS = 100_000_000
+"""Images above this are refused before they are decoded (a decompression bomb guard, in pixels)."""
+
+
+# --- identity ------------------------------------------------------------------------------------
+
+
+def canonical(value: Any) -> str:
+    """Canonical JSON: sorted keys, no spaces, UTF-8 as is. Equal values give equal text on every machine."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: Any, length: int = 64) -> str:
+    """SHA-256 of the canonical JSON of ``value`` (of the bytes, when bytes are given), lower-case hex."""
+    data = value if isinstance(value, bytes) else canonical(value).encode()
+    return hashlib.sha256(data).hexdigest()[:length]
+
+
+def unstorable(record: BaseModel) -> str:
+    """Why a record can be kept in no file; "" when it can.
+
+    Half a character (a lone surrogate) is no text, NaN and infinity are not JSON, and a whole number beyond 64 bits
+    fits no column of a table.
+    """
+    left: list[Any] = [record.model_dump()]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return "it holds half a character (a lone surrogate)"
+        elif isinstance(value, float) and not math.isfinite(value):
+            return f"it holds the number {value}"
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return "it holds a whole number beyond 64 bits"
+        elif isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            left += value
+    return ""
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in blocks."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def seed_of(*parts: object) -> int:
+    """A 63-bit seed that depends on the parts alone: the same on every machine, in every order of work."""
+    return int.from_bytes(hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()[:8], "big") >> 1
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def storage_errors(path: Path | str) -> Iterator[None]:
+    """Turn an operating-system error into a one-line `StorageError` that names the path."""
+    try:
+        yield
+    except OSError as error:
+        cure = {
+            "ENOSPC": "free some disk space and run the same command again",
+            "EDQUOT": "free some of your quota and run the same command again",
+            "EFBIG": "raise the limit on the size of files (ulimit -f) and run the same command again",
+            "EACCES": "choose a folder you can write to",
+            "EROFS": "choose a folder you can write to",
+            "ENOENT": "check the path",
+        }.get(__import__("errno").errorcode.get(error.errno or 0, ""), "check the path and the disk")
+        why = error.strerror or str(error)
+        if error.errno is None and _CUT_SHORT.fullmatch(why):
+            why = f"the disk is full, or a file may not grow: {why}"
+            cure = "free some disk space, or raise the limit (ulimit -f), and run the same command again"
+        raise StorageError(why, item=str(path), cure=cure) from error
+
+
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
+"""What NumPy says when the system takes only a part of an array; it keeps no number of the error."""
+
+
+@contextmanager
+def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
+    """Keep other processes out while this one works; the operating system lets go of it however the process ends.
+
+    Args:
+        place: a file made for it, and removed at the end.
+        busy: what another process that holds it is doing, said when it does.
+        wait: wait for the other instead.
+
+    Raises:
+        UsageError: another process holds it.
+        StorageError: the file cannot be made.
+    """
+    while True:
+        with storage_errors(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle = place.open("wb")
+        with handle:
+            try:
+                hold(handle, wait=wait)
+            except BlockingIOError as error:
+                raise UsageError(
+                    f"another process is {busy}", item=str(place), cure="wait for it, or choose another folder"
+                ) from error
+            except OSError:  # a file system without locks: two processes are then the user's to avoid
+                pass
+            try:
+                if not os.path.samestat(place.stat(), os.fstat(handle.fileno())):
+                    continue  # removed by its last holder and made anew by another since it was opened
+            except FileNotFoundError:
+                continue
+            try:
+                yield
+            finally:
+                with suppress(PermissionError):  # Windows removes no open file
+                    place.unlink(missing_ok=True)
+            return
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of ``path`` at the end of the block, whole; nothing of it stays otherwise.
+
+    Its name is always the same, so that what a killed process left is what the next one overwrites; only while another
+    process is writing the same file does it get a name of its own.
+
+    Raises:
+        StorageError: the folder cannot be made or written.
+    """
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.tmp")
+        handle = _alone(temporary)
+        if handle is None:
+            temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+            handle = temporary.open("wb")
+        with handle:  # held until it is in its place, or gone
+            try:
+                handle.truncate(0)
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+                if not LOCKS:  # Windows renames no open file
+                    handle.close()
+                temporary.replace(path)
+            except BaseException:
+                if not LOCKS:
+                    handle.close()
+                temporary.unlink(missing_ok=True)
+                raise
+
+
+def _alone(place: Path) -> IO[bytes] | None:
+    """A file opened for writing and held against others; None where another holds it, or files cannot be held."""
+    for _ in range(8):
+        handle = os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT, 0o666), "wb")
+        try:
+            hold(handle)
+            if os.path.samestat(place.stat(), os.fstat(handle.fileno())):
+                return handle
+        except FileNotFoundError:
+            pass  # renamed by the one that held it, between opening and holding: there is no such file any more
+        except OSError:
+            handle.close()
+            return None
+        handle.close()
+    return None
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write a whole file so that a reader sees the old one or the new one, never a part.
+
+    Raises:
+        StorageError: the folder cannot be made or written.
+    """
+    with replacing(path) as handle:
+        handle.write(data.encode() if isinstance(data, str) else data)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write readable JSON with sorted keys and a final newline, atomically."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    write_atomic(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        StorageError: it cannot be read.
+        DataError: it is not JSON; names the line.
+    """
+    with storage_errors(path):
+        data = path.read_bytes()
+    try:
+        return parsed_json(data.decode())
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="mend or rebuild the file"
+        ) from error
+    except ValueError as error:  # not UTF-8, NaN, a number of a million digits, nested too deep
+        raise DataError(f"not JSON: {error}", item=str(path), cure="mend or rebuild the file") from error
+
+
+def why_invalid(error: ValidationError) -> str:
+    """The first complaints of a validation error on one line: ``field: what is wrong``."""
+    parts = []
+    for complaint in error.errors()[:3]:
+        field = ".".join(str(step) for step in complaint["loc"]) or "record"
+        parts.append(f"{field}: {complaint['msg'].removeprefix('Value error, ')}")
+    return "; ".join(parts)
+
+
+PROBLEMS_KEPT = 1_000
+"""Lines of problems that are held; those behind them are counted: a file may hold millions of bad rows."""
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+STRICT_JSON = json.JSONDecoder(parse_constant=_refuse)
+
+
+def parsed_json(text: str) -> Any:
+    """One JSON value of a stranger's.
+
+    Raises:
+        ValueError: not JSON, holds ``NaN`` or ``Infinity``, half a surrogate pair, or nests too deep.
+    """
+    try:
+        value = STRICT_JSON.decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    if "\\" in text and "\\u" in text:
+        check_whole_characters(value)
+    return value
+
+
+def check_whole_characters(value: Any) -> None:
+    """Raise ValueError where a value of JSON holds half a character (a lone surrogate), which no file can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("holds half a surrogate pair") from error
+
+
+def read_text(path: Path) -> str:
+    """A text file in UTF-8, with or without a byte-order mark.
+
+    Raises:
+        StorageError: it cannot be read.
+        UsageError: it is not UTF-8.
+    """
+    with storage_errors(path):
+        data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except ValueError as error:
+        raise UsageError(f"not a text in UTF-8: {error}", item=str(path), cure="save it as UTF-8") from error
+
+
+def parsed_yaml(text: str, item: str, cure: str = "mend the file") -> Any:
+    """The plain values of a YAML text: no objects, whatever it says, and no more of them than it has room for.
+
+    Raises:
+        UsageError: not YAML, nested too deep, or repeating itself by aliases until it would fill the memory.
+    """
+    import yaml
+
+    if len(text) > MOST_YAML:
+        raise UsageError(f"longer than {MOST_YAML:,} characters", item=item, cure="keep data in JSON Lines or CSV")
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        if "*" in text and _size(root, {}) > MOST_VALUES:  # before merge keys (<<) write their aliases out
+            raise UsageError("its aliases repeat themselves without end", item=item, cure="write it without aliases")
+        return None if root is None else loader.construct_document(root)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        said = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise UsageError(f"{where}not YAML: {said}", item=item, cure=cure) from error
+    except (ValueError, RecursionError) as error:  # a date that is none, a number of a million digits
+        raise UsageError(f"not YAML: {error}", item=item, cure=cure) from error
+
+
+MOST_YAML = 1_000_000
+"""Characters of a YAML file; it is read at a hundred thousand a second."""
+MOST_VALUES = 1_000_000
+"""Values that a YAML file may stand for, aliases written out."""
+
+
+def _size(node: Any, known: dict[int, float]) -> float:
+    """How many values a YAML node stands for; without end where it holds itself."""
+    if isinstance(node.value, str):
+        return 1.0
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        inner = [one for each in node.value for one in (each if isinstance(each, tuple) else (each,))]
+        known[id(node)] = 1.0 + sum(_size(one, known) for one in inner)
+    return known[id(node)]
+
+
+class Problems:
+    """Gathers what is wrong with an input, so that all of it is told at once; its length is the number of problems.
+
+    >>> problems = Problems()
+    >>> problems.add("pool.jsonl:3", "answer is missing")
+    >>> len(problems)
+    1
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        """The first `PROBLEMS_KEPT`."""
+        self.skipped: int = 0
+        self._count = 0
+
+    def add(self, item: str, message: str) -> None:
+        """Note one problem: where it is, and what is wrong."""
+        self.note(f"{item}: {message}")
+
+    def note(self, line: str) -> None:
+        """Note one problem whose line says where it is."""
+        self._count += 1
+        if len(self.lines) < PROBLEMS_KEPT:
+            self.lines.append(line.encode("utf-8", "replace").decode())
+
+    def count(self, more: int) -> None:
+        """Count problems whose lines nobody holds any more."""
+        self._count += more
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def more(self) -> int:
+        """Problems that are counted and stand in no line."""
+        return self._count - len(self.lines)
+
+    def summary(self, most: int = PROBLEMS_KEPT) -> list[str]:
+        """At most so many of the lines, and one that says how many more there were."""
+        shown = self.lines[:most]
+        more = self._count - len(shown)
+        return [*shown, f"... and {more:,} more"] if more else shown
+
+    def settle(self, *, skip_bad: bool = False) -> None:
+        """Raise `BadInput` with all of them, unless the user allowed bad records to be skipped (then count)."""
+        if self._count and not skip_bad:
+            raise BadInput(self.lines, more=self.more)
+        self.skipped = self._count
+
+
+LONGEST_LINE = 1 << 28
+"""Bytes of one line of a stranger's file. A longer one (packed, it costs its maker nothing) is left out."""
+
+
+def lines_of(handle: IO[bytes]) -> Iterator[bytes | None]:
+    """The lines of a file, each with its end; None in place of one above `LONGEST_LINE`, which is never held whole."""
+    while line := handle.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+            while (rest := handle.readline(1 << 20)) and not rest.endswith(b"\n"):
+                pass
+            yield None
+        else:
+            yield line
+
+
+TOO_LONG = "the line is longer than any record"
+
+
+def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects of a JSONL file with their place (``file:line``); unreadable lines go to ``problems``.
+
+    Memory: one line at a time. Blank lines are passed over.
+    """
+    with storage_errors(path):
+        handle = path.open("rb")
+    with handle:
+        for number, line in enumerate(lines_of(handle), start=1):
+            place = f"{path.name}:{number}"
+            if line is None:
+                problems.add(place, TOO_LONG)
+                continue
+            if not line.strip():
+                continue
+            try:
+                row = parsed_json(line.decode())
+            except ValueError as error:
+                problems.add(place, f"not a JSON object: {error}")
+                continue
+            if isinstance(row, dict):
+                yield place, row
+            else:
+                problems.add(place, f"expected a JSON object, got {type(row).__name__}")
+
+
+def read_records(path: Path, kind: type[R], problems: Problems) -> Iterator[R]:
+    """Records of one kind from a JSONL file; invalid rows go to ``problems`` with file, line and id."""
+    for place, row in read_jsonl(path, problems):
+        try:
+            yield kind.model_validate(row)
+        except ValidationError as error:
+            problems.add(f"{place} ({row.get('id', 'no id')})", why_invalid(error))
+
+
+def write_records(path: Path, records: Iterable[BaseModel]) -> str:
+    """Write records as JSONL with canonical lines, atomically; returns the file's SHA-256."""
+    sha = hashlib.sha256()
+    with replacing(path) as handle:
+        for record in records:
+            line = (canonical(record) + "\n").encode()
+            sha.update(line)
+            handle.write(line)
+    return sha.hexdigest()
+
+
+class JsonlLog:
+    """An append-only JSONL file that survives kill -9: a torn last line is cut off when it is opened again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with storage_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle: IO[bytes] = path.open("ab+")
+            self._cut_torn_tail()
+
+    def _cut_torn_tail(self) -> None:
+        size = self._handle.seek(0, os.SEEK_END)
+        position = size
+        while position > 0:
+            step = min(65536, position)
+            self._handle.seek(position - step)
+            newline = self._handle.read(step).rfind(b"\n")
+            if newline >= 0:
+                position = position - step + newline + 1
+                break
+            position -= step
+        if position != size:
+            self._handle.truncate(position)
+        self._handle.seek(0, os.SEEK_END)
+
+    def append(self, record: BaseModel | dict[str, Any]) -> None:
+        """Add one line and hand it to the operating system."""
+        with storage_errors(self.path):
+            self._handle.write((canonical(record) + "\n").encode())
+            self._handle.flush()
+
+    def close(self) -> None:
+        """Flush to the disk and close."""
+        with storage_errors(self.path):
+            self._handle.flush()
+            os.fsync(self._handle.fileno())
+            self._handle.close()
+
+    def __enter__(self) -> JsonlLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# --- images --------------------------------------------------------------------------------------
+
+
+IMAGE_FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO", "JPEG2000", "AVIF")
+"""Formats that are read, where the installed Pillow has them. PostScript and the like would start an interpreter."""
+
+IMAGE_HEADER = threading.Lock()
+"""Held while a header is read: Pillow warns through Python's warnings, whose filters are one for all threads."""
+
+
+@cache
+def readable_formats() -> tuple[str, ...]:
+    """Those of `IMAGE_FORMATS` that the installed Pillow can open."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in IMAGE_FORMATS if name in Image.OPEN)
+
+
+def image_ref(data: bytes, uri: str) -> ImageRef:
+    """Check that ``data`` is a whole, decodable image and describe it.
+
+    Raises:
+        DataError: empty, not an image, truncated, or larger than `MAX_PIXELS`.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    if not data:
+        raise DataError("the image file is empty", item=uri, cure="fetch it again")
+    try:
+        with IMAGE_HEADER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(data), formats=readable_formats()) as image:
+                if image.width * image.height > MAX_PIXELS:
+                    raise DataError(
+                        f"the image has {image.width}x{image.height} pixels, more than {MAX_PIXELS:,}",
+                        item=uri,
+                        cure="scale it down first",
+                    )
+                image.load()
+                media = Image.MIME.get(image.format or "", "application/octet-stream")
+                return ImageRef(sha256=digest(data), uri=uri, width=image.width, height=image.height, media_type=media)
+    except UnidentifiedImageError as error:
+        raise DataError("not an image", item=uri, cure="check the file") from error
+    except Image.DecompressionBombError as error:
+        raise DataError(f"too many pixels: {error}", item=uri, cure="scale it down first") from error
+    except (OSError, SyntaxError, ValueError) as error:
+        raise DataError(f"the image cannot be read: {error}", item=uri, cure="fetch it again") from error
+
+
+def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
+    """The bytes behind a reference, checked against its SHA-256.
+
+    Args:
+        ref: ``uri`` is a path, ``zip:ARCHIVE!MEMBER``, ``parquet:FILE#ROW/COLUMN`` (or ``.../COLUMN/INDEX`` in a list),
+            ``tsv:FILE#OFFSET`` (a line ``id<TAB>base64``) or ``slice:FILE#OFFSET+LENGTH``;
+            relative paths start at ``root``.
+        root: folder that relative paths start from; the current one when None.
+
+    Raises:
+        StorageError: it cannot be read.
+        DataError: the bytes are not those that the reference names.
+    """
+    data = read_uri(ref.uri, root)
+    if digest(data) != ref.sha256:
+        raise DataError(
+            f"the image changed: expected sha256 {ref.sha256[:12]}, found {digest(data, 12)}",
+            item=ref.uri,
+            cure="restore the file, or build again from the new one",
+        )
+    return data
+
+
+MOST_BYTES = 1 << 29
+"""Bytes of an encoded image; `MAX_PIXELS` take no more in any format that is read."""
+
+
+def read_uri(uri: str, root: Path | None = None) -> bytes:
+    """The bytes behind a uri, unchecked: for describing an image that nobody has seen yet; see `read_image`.
+
+    Raises:
+        StorageError: it cannot be read.
+        DataError: the uri leads to nothing, into a broken archive, or to more than `MOST_BYTES`.
+    """
+    with storage_errors(uri):
+        try:
+            return _bytes_at(uri, root or Path())
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # RuntimeError: it is encrypted
+            raise DataError(f"the archive is broken: {error}", item=uri, cure="fetch it again") from error
+        except OSError:
+            raise
+        except (ValueError, LookupError, TypeError) as error:  # NUL in a path, no such row, no number; arrow's own
+            raise DataError(
+                f"the reference leads nowhere: {error}", item=uri, cure="build the references again"
+            ) from error
+
+
+def _bytes_at(uri: str, base: Path) -> bytes:
+    if uri.startswith("zip:"):
+        archive, _, member = uri[4:].partition("!")
+        path = base / archive
+        state = _plain(path, uri)
+        opened = _opened_zip(str(path), state.st_mtime_ns, state.st_size)
+        try:
+            return opened.read(member) if _fits(opened.getinfo(member).file_size, uri) else b""
+        except KeyError as error:
+            raise DataError("no such member in the archive", item=uri, cure="check the archive") from error
+    if uri.startswith("parquet:"):
+        file, _, place = uri[8:].rpartition("#")
+        row, column, *index = place.split("/")
+        _plain(base / file, uri)
+        value = _parquet_cell(base / file, int(row), column)
+        for step in index:
+            value = value[int(step)]
+        value = value["bytes"] if isinstance(value, dict) else value
+        if not isinstance(value, bytes):
+            raise TypeError("the cell holds no bytes")
+        return value
+    if uri.startswith("tsv:"):
+        file, _, place = uri[4:].rpartition("#")
+        _plain(base / file, uri)
+        with (base / file).open("rb") as handle:
+            handle.seek(int(place))
+            line = handle.readline(MOST_BYTES)
+            try:
+                return base64.b64decode(line.rstrip(b"\r\n").partition(b"\t")[2], validate=True)
+            except ValueError as error:
+                raise DataError(f"the image is not base64: {error}", item=uri, cure="fetch the file again") from error
+    if uri.startswith("slice:"):
+        file, _, place = uri[6:].rpartition("#")
+        offset, _, length = place.partition("+")
+        _plain(base / file, uri)
+        with (base / file).open("rb") as handle:
+            handle.seek(int(offset))
+            return handle.read(int(length)) if _fits(int(length), uri) else b""
+    path = base / uri
+    _fits(_plain(path, uri).st_size, uri)
+    return path.read_bytes()
+
+
+def _plain(path: Path, uri: str) -> os.stat_result:
+    """The state of a plain file; others would be waited on, or read, for ever."""
+    state = path.stat()
+    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):  # reading a folder tells what it is
+        return state
+    raise DataError("the image is in no plain file", item=uri, cure="give it as a file")
+
+
+def _fits(size: int, uri: str) -> bool:
+    if 0 <= size <= MOST_BYTES:
+        return True
+    raise DataError(
+        f"{size:,} bytes, and an image has {MOST_BYTES:,} at most", item=uri, cure="scale it down, or leave it out"
+    )
+
+
+@lru_cache(maxsize=8)
+def _opened_zip(path: str, changed_ns: int, size: int) -> zipfile.ZipFile:
+    """An archive kept open: listing a large one for every member read would cost more than the reading."""
+    return zipfile.ZipFile(path)
+
+
+def _parquet_cell(path: Path, row: int, column: str) -> Any:
+    """One cell, reading only the row group that holds it."""
+    import pyarrow.parquet as pq
+
+    state = path.stat()
+    with pq.ParquetFile(path) as table:
+        for group in range(table.num_row_groups):
+            rows = table.metadata.row_group(group).num_rows
+            if row < rows:
+                return _parquet_column(str(path), state.st_mtime_ns, state.st_size, group, column)[row].as_py()
+            row -= rows
+    raise DataError(
+        "the file has fewer rows than the reference says", item=str(path), cure="build the references again"
+    )
+
+
+@lru_cache(maxsize=4)
+def _parquet_column(path: str, changed_ns: int, size: int, group: int, column: str) -> Any:
+    """One column of one row group, kept while its neighbours are likely to be asked for."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as table:
+        return table.read_row_group(group, columns=[column]).column(0)

@@ -1,0 +1,140 @@
+"""Corpora: knowledge bases in the formats they come in, as streams of documents.
+
+A corpus is named by text that parses back, ``READER:PATH`` with options after a question mark:
+
+    jsonl:kb.jsonl?id=_id&text=body          JSON Lines (or one JSON list), columns by name; .gz too
+    csv:kb.csv    tsv:kb.tsv    parquet:kb.parquet      the same for tables
+    wiki6m:Wiki6M_ver_1_0.jsonl.gz           InfoSeek's Wikipedia
+    evqa:encyclopedic_kb_wiki.json           Encyclopedic-VQA's Wikipedia: one JSON object of many gigabytes
+    kilt:kilt_knowledgesource.json           KILT's Wikipedia; ViQuAE's files are of the same form
+    dpr:psgs_w100.tsv.gz                     DPR's Wikipedia passages
+    beir:scifact                             a folder in the layout of BEIR
+    images:photos                            a folder of images
+    datasets:org/name?split=train&text=body  anything `datasets` opens
+
+A bare path is read by its ending. Every reader streams: one record in memory at a time, and beside it what its module
+names (the ids met, a map of images, the names of one folder). Bad rows go to `demur.core.store.Problems` under file and
+line. Images are referred to by absolute paths, so that a document leads to its image wherever it is read again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from demur.core.errors import DataError, StorageError, UnknownPart, UsageError
+from demur.core.records import Document, ImageRef
+from demur.core.spec import named
+from demur.core.store import Problems, image_ref, storage_errors, why_invalid
+
+__all__ = ["READERS", "anchored", "image_at", "make", "read_corpus"]
+
+READERS = {
+    "jsonl": "tables",
+    "json": "tables",
+    "csv": "tables",
+    "tsv": "tables",
+    "parquet": "tables",
+    "datasets": "tables",
+    "wiki6m": "wiki6m",
+    "evqa": "evqa",
+    "kilt": "kilt",
+    "dpr": "dpr",
+    "beir": "beir",
+    "images": "folder",
+}
+"""Reader -> module of this package, with ``OPTIONS`` (see `named`) and ``read(reader, path, problems, options)``."""
+
+
+def read_corpus(text: str, problems: Problems) -> Iterator[Document]:
+    """The documents of the corpus that ``text`` names, streamed.
+
+    Args:
+        text: see the module.
+        problems: takes bad rows; settle it when the stream has ended.
+
+    Raises:
+        UnknownPart: no reader of that name.
+        UsageError: an unknown option, or a path whose ending says nothing.
+        StorageError: the path cannot be read.
+    """
+    reader, colon, rest = text.partition(":")
+    if reader not in READERS:
+        bare = Path(text.partition("?")[0])
+        if colon and not bare.exists():
+            raise UnknownPart("corpus reader", reader, list(READERS), hint="see 'demur index build --help'")
+        reader, rest = _by_ending(bare), text
+    module = import_module(f"{__name__}.{READERS[reader]}")
+    path, options = named(f"corpus {reader}", rest, module.OPTIONS)
+    if reader != "datasets" and not Path(path).exists():
+        raise StorageError("there is no such file or folder", item=path, cure="check the path")
+    documents: Iterator[Document] = module.read(reader, path, problems, options)
+    return documents
+
+
+def _by_ending(path: Path) -> str:
+    if path.is_dir():
+        return "beir" if any(path.glob("*corpus.jsonl*")) else "images"
+    endings = [ending.lstrip(".") for ending in path.suffixes if ending not in (".gz", ".zip")]
+    if endings and endings[-1] in READERS:
+        return endings[-1]
+    raise UsageError(
+        "the path's ending does not say what it is",
+        item=str(path),
+        cure=f"write READER:PATH, one of {', '.join(READERS)}",
+    )
+
+
+def make(problems: Problems, place: str, **fields: Any) -> Document | None:
+    """A document of these fields, or None with a problem at ``place``."""
+    if not fields.get("id"):
+        problems.add(place, "there is no id")
+        return None
+    try:
+        return Document(**fields)
+    except ValidationError as error:
+        problems.add(f"{place} ({fields.get('id') or 'no id'})", why_invalid(error))
+        return None
+
+
+def image_at(file: Path) -> ImageRef:
+    """The image in a file, by its absolute path.
+
+    Raises:
+        DataError: it is no image, no plain file, or its path is not UTF-8 and could not be written down.
+        StorageError: it cannot be read.
+    """
+    uri = str(file.absolute())
+    try:
+        uri.encode()
+    except UnicodeEncodeError as error:
+        shown = uri.encode(errors="backslashreplace").decode()
+        raise DataError("the path of the image is not UTF-8", item=shown, cure="rename it") from error
+    with storage_errors(file):
+        if file.exists() and not file.is_file():  # a pipe would be waited on for ever
+            raise DataError("this is not a file", item=uri, cure="leave it out")
+        return image_ref(file.read_bytes(), uri)
+
+
+def anchored(document: Document, root: Path) -> Document:
+    """The document with an absolute path to its image; one that is relative starts from ``root``.
+
+    >>> image = ImageRef(sha256="0" * 64, uri="zip:a.zip!x.png", width=1, height=1)
+    >>> anchored(Document(id="1", title="", image=image), Path("/kb")).image.uri
+    'zip:/kb/a.zip!x.png'
+    """
+    if document.image is None:
+        return document
+    kind, path = _URI.fullmatch(document.image.uri).groups()  # type: ignore[union-attr]  # it matches any text
+    image = document.image.model_copy(update={"uri": f"{kind}{os.path.join(root.absolute(), path)}"})
+    return document.model_copy(update={"image": image})
+
+
+_URI = re.compile(r"((?:(?:zip|parquet|tsv|slice):)?)(.*)", re.DOTALL)
+"""Kind and path of a uri, see `demur.core.store.read_image`."""

@@ -1,0 +1,134 @@
+"""Zip and tar archives, and paths that stay inside their folder."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, cast
+
+from demur.core.errors import DataError
+from demur.core.store import Problems, storage_errors
+from demur.corpora.formats.files import BLOCK, BROKEN
+
+MOST_PACKED = 200
+"""How many times larger than itself what an archive holds may be; texts and tables are packed ten to thirty times."""
+SMALL = 1 << 30
+"""Bytes that may be unpacked from an archive of any size."""
+
+
+def inside(folder: Path, name: str) -> Path:
+    """``folder / name``, provided that it stays in the folder.
+
+    Raises:
+        DataError: the name is absolute, climbs out with ``..``, or leads out through a link.
+    """
+    path = folder / PurePosixPath(name.replace("\\", "/"))
+    if not name or "\0" in name or not _stays_inside(name) or not path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"the path {name!r} leads out of its folder", item=str(folder), cure="mend the data file")
+    return path
+
+
+def archive_uris(archive: Path, shown: str) -> dict[str, str]:
+    """Member name -> image uri of every file in an archive that can be read in place.
+
+    Args:
+        archive: a ``.zip``, or an uncompressed ``.tar`` (its members are then byte ranges of it).
+        shown: path of the archive as it stands in the uris.
+
+    Returns:
+        uris that `demur.core.store.read_image` reads; members whose names lead out of the archive are left out.
+
+    Raises:
+        DataError: broken, or compressed as a whole (a ``.tar.gz`` has no random access).
+    """
+    found: dict[str, str] = {}
+    with storage_errors(archive):
+        try:
+            if archive.suffix == ".zip":
+                with zipfile.ZipFile(archive) as opened:
+                    for info in opened.infolist():
+                        if not info.is_dir() and _stays_inside(info.filename):
+                            found[info.filename] = f"zip:{shown}!{info.filename}"
+            else:
+                with tarfile.open(archive, "r:") as tar:
+                    for member in tar:
+                        cast(Any, tar).members = []  # keeps memory flat over millions of members
+                        if member.isreg() and _stays_inside(member.name):
+                            found[member.name] = f"slice:{shown}#{member.offset_data}+{member.size}"
+        except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+            raise DataError(
+                f"cannot be read in place: {error}",
+                item=str(archive),
+                cure="unpack it with 'demur sources unpack', or fetch it again",
+            ) from error
+    return found
+
+
+def _stays_inside(name: str) -> bool:
+    pure = PurePosixPath(name.replace("\\", "/"))
+    return not (pure.is_absolute() or ".." in pure.parts or re.match(r"^[A-Za-z]:", name))
+
+
+def unpack(archive: Path, folder: Path, problems: Problems) -> int:
+    """Unpack the regular files of a zip or tar (compressed or not) into a folder; returns how many.
+
+    A member that would land outside the folder, a link or a device goes to ``problems`` and is not written.
+
+    Raises:
+        DataError: broken, or a bomb: unpacked it is more than `MOST_PACKED` times as large as the archive.
+        StorageError: the folder cannot be written.
+    """
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with storage_errors(archive):
+        room = max(SMALL, MOST_PACKED * archive.stat().st_size)
+    written = 0
+
+    def put(name: str, source: IO[bytes]) -> None:
+        nonlocal room
+        target = inside(folder, name)
+        with storage_errors(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as out:
+                while block := source.read(BLOCK):
+                    room -= len(block)
+                    if room < 0:
+                        raise DataError(
+                            f"a bomb: after {written} files it has unpacked to {MOST_PACKED} times its own size",
+                            item=str(archive),
+                            cure="do not trust it; unpack it by hand if you do",
+                        )
+                    out.write(block)
+
+    with storage_errors(archive):
+        try:
+            if archive.suffix == ".zip":
+                with zipfile.ZipFile(archive) as opened:
+                    for info in opened.infolist():
+                        if info.is_dir():
+                            continue
+                        if not _stays_inside(info.filename):
+                            problems.add(archive.name, f"member {info.filename!r} leads out of the folder")
+                            continue
+                        with opened.open(info) as source:
+                            put(info.filename, source)
+                        written += 1
+            else:
+                with tarfile.open(archive, "r|*") as tar:
+                    for member in tar:
+                        if member.isdir():
+                            continue
+                        if not member.isreg() or not _stays_inside(member.name):
+                            problems.add(archive.name, f"member {member.name!r} is a link or leads out of the folder")
+                            continue
+                        data = tar.extractfile(member)
+                        if data is not None:
+                            put(member.name, data)
+                            written += 1
+        except (tarfile.TarError, *BROKEN) as error:
+            raise DataError(
+                f"broken after {written} files: {error}", item=str(archive), cure="fetch it again"
+            ) from error
+    return written

@@ -1,0 +1,80 @@
+"""Opening files that may be compressed, and finding them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from demur.core.errors import DataError
+from demur.core.store import storage_errors
+
+BLOCK = 1 << 20
+"""Characters or bytes read at a time."""
+
+BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+"""What reading raises where a compressed file was cut off or damaged."""
+
+
+@contextmanager
+def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
+    """A file as bytes: ``.gz`` is unpacked on the way, a ``.zip`` is read in place.
+
+    Args:
+        path: the file.
+        member: member of the zip; when empty the archive must hold exactly one file.
+
+    Raises:
+        StorageError: the file cannot be opened.
+        DataError: the archive is broken, or the member is not in it.
+    """
+    with storage_errors(path):
+        raw = path.open("rb")
+    with raw:
+        if path.suffix == ".gz":
+            with (
+                gzip.GzipFile(fileobj=raw) as unpacked,
+                io.BufferedReader(cast(io.RawIOBase, unpacked), BLOCK) as blocks,
+            ):
+                yield blocks
+        elif path.suffix == ".zip":
+            try:
+                archive = zipfile.ZipFile(raw)
+            except zipfile.BadZipFile as error:
+                raise DataError(f"not a whole zip file: {error}", item=str(path), cure="fetch it again") from error
+            with archive:
+                files = [info.filename for info in archive.infolist() if not info.is_dir()]
+                name = member or (files[0] if len(files) == 1 else "")
+                if name not in files:
+                    raise DataError(
+                        f"no file {member!r} in the archive"
+                        if member
+                        else f"expected one file inside, found {len(files)}",
+                        item=str(path),
+                        cure="check the archive",
+                    )
+                with archive.open(name) as handle:
+                    yield handle
+        else:
+            yield raw
+
+
+def first_that_is(folder: Path, *names: str) -> Path | None:
+    """The first of these files that exists in the folder, or None."""
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def in_numeric_order(paths: Iterable[Path]) -> list[Path]:
+    """Paths sorted so that ``test-00009`` comes before ``test-000010`` however the numbers are padded."""
+
+    def key(path: Path) -> list[tuple[int, str]]:
+        parts = re.split(r"(\d+)", path.name)
+        return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+    return sorted(paths, key=lambda path: (str(path.parent), key(path), path.name))

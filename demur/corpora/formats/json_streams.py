@@ -1,0 +1,206 @@
+"""JSON Lines and giant JSON, one value in memory at a time."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from demur.core.store import STRICT_JSON, TOO_LONG, Problems, check_whole_characters, lines_of, parsed_json
+from demur.corpora.formats.files import BLOCK, BROKEN, open_bytes
+
+MAX_VALUE = 1 << 28
+"""Characters after which one JSON value is called broken instead of unfinished; no knowledge base comes near."""
+
+
+def json_lines(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects of a JSON Lines file (``.gz`` and ``.zip`` too), one line in memory at a time."""
+    with open_bytes(path) as handle:
+        number = 0
+        lines = lines_of(handle)
+        while True:
+            number += 1
+            place = f"{path.name}:{number}"
+            try:
+                line = next(lines, b"")
+            except BROKEN as error:
+                problems.add(place, f"the file is cut off or damaged here: {error}")
+                return
+            if line == b"":
+                return
+            if line is None:
+                problems.add(place, TOO_LONG)
+                continue
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            if not line.strip():
+                continue
+            try:
+                row = parsed_json(line.decode())
+            except ValueError as error:
+                problems.add(place, f"not a JSON object: {error}")
+                continue
+            if isinstance(row, dict):
+                yield place, row
+            else:
+                problems.add(place, f"expected a JSON object, got {type(row).__name__}")
+
+
+class _Window:
+    """A window that slides over the text of a file and knows its line number and byte offset."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle = handle
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self.text = ""
+        self.at = 0
+        self.ended = False
+        self.line = 1
+        self._counted = 0
+        self._escapes = False
+        """Whether ``\\u`` stands anywhere in the window."""
+
+    def more(self) -> None:
+        """Drop what was consumed and read at least as much as is left, so that a long value costs linear time."""
+        self.here()
+        self.text = self.text[self.at :]
+        self.at = self._counted = 0
+        block = self._handle.read(max(BLOCK, len(self.text)))
+        self.ended = not block
+        self.text += self._decoder.decode(block, final=self.ended)
+        self._escapes = "\\" in self.text and "\\u" in self.text
+
+    def here(self) -> int:
+        """Line number (1-based) of the current position."""
+        first = self.text.find("\n", self._counted, self.at)
+        if first >= 0:  # counting is ten times slower than not finding
+            self.line += self.text.count("\n", first, self.at)
+        self._counted = self.at
+        return self.line
+
+    def peek(self) -> str:
+        """The next character that is not white space; "" at the end."""
+        while True:
+            while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
+                self.at += 1
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if self.ended:
+                return ""
+            self.more()
+
+    def take(self, character: str) -> None:
+        """Step over one expected character."""
+        found = self.peek()
+        if found != character:
+            raise ValueError(f"expected {character!r}, found {found!r}" if found else "the file ends too early")
+        self.at += 1
+
+    def value(self) -> Any:
+        """Decode the next value, reading on while it is unfinished."""
+        self.peek()
+        while True:
+            try:
+                value, end = STRICT_JSON.raw_decode(self.text, self.at)
+            except RecursionError as error:
+                raise ValueError("nested too deep") from error
+            except json.JSONDecodeError as error:
+                # A value cut by the window fails at the window's edge, or as a string that never ends.
+                cut = error.msg.startswith("Unterminated string") or error.pos >= len(self.text) - 8
+                if self.ended or not cut or len(self.text) - self.at > MAX_VALUE:
+                    raise ValueError("the file ends too early" if self.ended and cut else error.msg) from error
+                self.more()
+                continue
+            if len(self.text) - end < 4 and not self.ended:  # a number may go on: 1 | 1. | 1.5e+
+                self.more()
+                continue
+            if self._escapes and self.text.find("\\u", self.at, end) >= 0:
+                check_whole_characters(value)
+            self.at = end
+            return value
+
+
+def json_items(path: Path, problems: Problems, member: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Entries of one giant JSON object as (place, key, value), one value in memory at a time.
+
+    A key that occurs twice is yielded twice. Where the text stops being JSON nothing after it can be trusted:
+    reading ends there, with a problem that names the line and the last key read.
+    """
+    with open_bytes(path, member) as handle:
+        window = _Window(handle)
+        key = ""
+        try:
+            window.take("{")
+            while window.peek() != "}":
+                place = f"{path.name}:{window.here()}"
+                key = window.value()
+                if not isinstance(key, str):
+                    raise ValueError("a key is not a string")
+                window.take(":")
+                yield place, key, window.value()
+                if window.peek() != "}":
+                    window.take(",")
+        except (ValueError, *BROKEN) as error:
+            problems.add(f"{path.name}:{window.here()}", f"not JSON from here on (last key {key!r}): {error}")
+
+
+def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[tuple[str, Any]]:
+    """Elements of one giant JSON list as (place, value); ends with a problem where the text stops being JSON.
+
+    Args:
+        path: the file.
+        problems: takes the break.
+        under: the list is the value of this key of the outermost object (``images`` of a COCO file).
+    """
+    with open_bytes(path) as handle:
+        window = _Window(handle)
+        number = 0
+
+        def elements() -> Iterator[tuple[str, Any]]:
+            window.take("[")
+            while window.peek() != "]":
+                yield f"{path.name}:{window.here()}", window.value()
+                if window.peek() != "]":
+                    window.take(",")
+            window.take("]")
+
+        def lists() -> Iterator[tuple[str, Any]]:
+            window.take("{")
+            while window.peek() != "}":
+                key = window.value()
+                window.take(":")
+                if window.peek() != "[":
+                    window.value()
+                elif key == under:
+                    yield from elements()
+                else:
+                    deque(elements(), maxlen=0)
+                if window.peek() != "}":
+                    window.take(",")
+
+        try:
+            for element in lists() if under else elements():
+                number += 1
+                yield element
+        except (ValueError, *BROKEN) as error:
+            problems.add(f"{path.name}:{window.here()}", f"not JSON from here on (after element {number}): {error}")
+
+
+def json_rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects of a file that is either one JSON list or JSON Lines, told apart by its first character."""
+    with open_bytes(path) as handle:
+        try:
+            start = handle.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+        except BROKEN:
+            start = b""
+    if start != b"[":
+        yield from json_lines(path, problems)
+        return
+    for place, row in json_elements(path, problems):
+        if isinstance(row, dict):
+            yield place, row
+        else:
+            problems.add(place, f"expected a JSON object, got {type(row).__name__}")

@@ -1,0 +1,205 @@
+"""Rows of tables: CSV, TSV and Parquet here, and JSON (`json_streams`) behind one door, `table_rows`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import DataError, UsageError
+from demur.core.store import Problems, storage_errors
+from demur.corpora.formats.files import BROKEN, open_bytes
+from demur.corpora.formats.json_streams import json_rows
+
+TABLES = ("jsonl", "json", "csv", "tsv", "parquet")
+"""Kinds of tables that `table_rows` reads, which are also the endings of their files."""
+
+
+def table_rows(path: Path, problems: Problems, kind: str = "") -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Rows of a table of any kind as (place, row number from 0, row).
+
+    Args:
+        path: the file (``.gz`` too, but for Parquet).
+        problems: takes rows that cannot be read, by their places.
+        kind: one of `TABLES`; the file's ending when empty.
+
+    Raises:
+        UsageError: the ending says no such kind.
+    """
+    kind = kind or path.name.removesuffix(".gz").rpartition(".")[2]
+    if kind == "parquet":
+        yield from parquet_rows(path, problems)
+        return
+    if kind not in TABLES:
+        known = ", ".join(TABLES)
+        raise UsageError(f"there is no reader for {kind!r} files", item=str(path), cure=f"convert it to one of {known}")
+    mark = "\t" if kind == "tsv" else ","
+    rows = csv_rows(path, problems, delimiter=mark) if kind in ("csv", "tsv") else json_rows(path, problems)
+    for number, (place, row) in enumerate(rows):
+        yield place, number, dict(row)
+
+
+def csv_rows(
+    path: Path,
+    problems: Problems,
+    *,
+    delimiter: str = ",",
+    columns: Sequence[str] | None = None,
+    required: Collection[str] = (),
+    mend: bool = False,
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a CSV or TSV file addressed by column name, with quoted newlines and fields of any length.
+
+    Args:
+        path: the file (``.gz`` too).
+        problems: takes rows of the wrong width, with bad quoting or bad UTF-8, by the line they start on.
+        delimiter: one character.
+        columns: names of the columns of a file without a header; None reads them from the first row.
+        required: columns that must be in the header.
+        mend: keep a row with bad UTF-8, each bad byte replaced by U+FFFD, where one cell must not cost its row.
+
+    Raises:
+        DataError: the header lacks a required column.
+    """
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    with open_bytes(path) as handle, io.TextIOWrapper(handle, "utf-8-sig", "surrogateescape", newline="") as text:
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        names = list(columns) if columns is not None else None
+        while True:
+            place = f"{path.name}:{reader.line_num + 1}"
+            try:
+                fields = next(reader, None)
+            except csv.Error as error:
+                problems.add(place, f"not a CSV row: {error}")
+                continue
+            except BROKEN as error:
+                problems.add(place, f"the file is cut off or damaged here: {error}")
+                return
+            if fields is None:
+                break
+            if not fields:
+                continue
+            if names is None:
+                names = [name.strip() for name in fields]
+                missing = sorted(set(required) - set(names))
+                if missing:
+                    raise DataError(
+                        f"column(s) {', '.join(missing)} missing; the header has {', '.join(names)}",
+                        item=place,
+                        cure="check that this is the right file",
+                    )
+                continue
+            if len(fields) != len(names):
+                problems.add(place, f"expected {len(names)} fields, found {len(fields)}")
+                continue
+            if mend:
+                fields = [field.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for field in fields]
+            elif any(not _is_utf8(field) for field in fields):
+                problems.add(place, "not UTF-8")
+                continue
+            yield place, dict(zip(names, fields, strict=True))
+        if names is None and required:
+            raise DataError("the file is empty", item=str(path), cure="fetch it again")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Rows of a Parquet file as (place, row number from 0, row), ``batch`` rows in memory at a time.
+
+    Args:
+        path: the file.
+        problems: takes rows that do not decode; where a page of a row group is damaged, the rest of that group (what
+            follows a damaged page cannot be found), and reading goes on with the next.
+        batch: rows decoded together.
+
+    Raises:
+        StorageError: the file or its disk cannot be read.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        with storage_errors(path), _damage():
+            table = pq.ParquetFile(path)
+    except _Damaged as error:
+        problems.add(path.name, f"not readable as Parquet: {error}")
+        return
+    number = 0
+    with table:
+        for group in range(table.num_row_groups):
+            end = number + table.metadata.row_group(group).num_rows
+            batches = table.iter_batches(batch_size=batch, row_groups=[group])
+            while number < end:
+                try:
+                    with storage_errors(path), _damage():
+                        rows = next(batches, None)
+                except _Damaged as error:
+                    problems.add(f"{path.name}:{number}", f"rows {number} to {end - 1} cannot be read: {error}")
+                    break
+                if rows is None:
+                    problems.add(f"{path.name}:{number}", f"rows {number} to {end - 1} are missing")
+                    break
+                for row in _decoded(rows):
+                    if isinstance(row, dict):
+                        yield f"{path.name}:{number}", number, row
+                    else:
+                        problems.add(f"{path.name}:{number}", f"the row cannot be read: {row}")
+                    number += 1
+            number = end
+
+
+def _decoded(rows: Any) -> Iterator[dict[str, Any] | Exception]:
+    """The rows of a record batch, or why one cannot be had (a text that is not UTF-8)."""
+    try:
+        yield from rows.to_pylist()
+    except ValueError as error:
+        if rows.num_rows == 1:
+            yield error
+            return
+        for at in range(rows.num_rows):
+            yield from _decoded(rows.slice(at, 1))
+
+
+class _Damaged(Exception):
+    """Bytes that are not what the format says."""
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Tell damage, which Arrow raises as an `OSError` without a number too, from a disk that fails."""
+    import pyarrow
+
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _Damaged(str(error).partition("\n")[0]) from error
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        raise _Damaged(str(error).partition("\n")[0]) from error
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """Names of the columns of a Parquet file; reads its schema alone.
+
+    Raises:
+        StorageError: the file or its disk cannot be read.
+        DataError: it is no Parquet file.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        with storage_errors(path), _damage():
+            return [str(name) for name in pq.read_schema(path).names]
+    except _Damaged as error:
+        raise DataError(f"not readable as Parquet: {error}", item=str(path), cure="fetch it again") from error

@@ -1,0 +1,135 @@
+"""What gives a sample's answer or evidence away: one rule for every stage that asks.
+
+Mining asks it of hits and of a source's own negatives, a pool of the gold evidence of what a release is to be built
+from, verification of all evidence of a release.
+
+    gold                     gold evidence itself, a part of it, or what holds it (`demur.corpora.lineage`)
+    query image              the very bytes of an image that is asked about (a passage's own picture counts too)
+    near-duplicate of query  the same look, in another encoding or size
+    near-duplicate of gold   the same words or the same look as gold evidence
+    holds the answer         an answer or alias stands in title or text, type-aware (`demur.answers.holds`)
+
+What is asked about an image must not be answered by showing it again (VLM-DeflectionBench, section 3), and a distractor
+must neither hold the answer nor be gold evidence once more (section 3.2, equations 2 and 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from demur.answers import holds
+from demur.answers.possible import Possible
+from demur.core.records import Document, Drop, Evidence, ImageRef, Sample
+from demur.corpora.lineage import Gold
+from demur.corpora.near import IMAGE_NEAR, TEXT_NEAR, Look, same_text, showing
+
+STAGE = "mine"
+"""Of the drops, whether a search found what is dropped or the source had shipped it."""
+AS_QUERY = {"same bytes": "query image", "same look": "near-duplicate of query"}
+IS = {
+    "query image": "is the query image itself",
+    "near-duplicate of query": "shows the query image, in another encoding or size",
+}
+"""The same of a piece of evidence, in words."""
+
+
+class Leaks:
+    """What leaks of one sample.
+
+    Args:
+        sample: with its gold evidence and query images.
+        looks: what an image looks like, see `demur.corpora.near.Looks`; without it only bytes are compared.
+        answers: whether a text holds the answer; `demur.answers.holds` of the sample's answers when None.
+        text_near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
+        image_near: bits, of 64, within which two images are near-duplicates; below 0 only bytes are compared.
+        gold: the sample's gold evidence as it lies in an index; as it stands in the sample when None.
+    """
+
+    def __init__(
+        self,
+        sample: Sample,
+        looks: Callable[[ImageRef], Look | None] = lambda image: None,
+        *,
+        answers: Callable[[str], bool] | None = None,
+        text_near: float = TEXT_NEAR,
+        image_near: int = IMAGE_NEAR,
+        gold: Gold | None = None,
+    ) -> None:
+        self.lineage = gold or Gold(sample.gold)
+        self._answers = sample.answers
+        self._holds = answers or _holds(sample)
+        self._as_query = showing(sample.images, looks, image_near)
+        self._gold_texts = [(e.id, e.text) for e in sample.gold if e.text]
+        self._as_gold = [(e.id, showing([e.image], looks, image_near)) for e in sample.gold if e.image is not None]
+        self._text_near = text_near
+
+    def query(self, item: Document | Evidence) -> str:
+        """``query image``, ``near-duplicate of query``, or "" for what shows no image that is asked about."""
+        return AS_QUERY.get(self._as_query(item.image), "") if item.image is not None else ""
+
+    def gold(self, item: Document | Evidence) -> str:
+        """The id of gold evidence whose words a text repeats, or whose picture an image shows; "" of anything else."""
+        if item.text is not None:
+            return next((id for id, text in self._gold_texts if same_text(item.text, text, self._text_near)), "")
+        image = item.image
+        return next((id for id, shows in self._as_gold if shows(image)), "") if image is not None else ""
+
+    def part(self, item: Document | Evidence) -> str:
+        """The id of gold evidence that an item is, is a part of, holds, or overlaps with; "" of anything else."""
+        return next((e.id for e in self.lineage.parts(item)), "")
+
+    def answer(self, item: Document | Evidence) -> bool:
+        """Whether an answer stands in its title or text."""
+        return self._holds(f"{item.title}\n{item.text}" if item.text is not None else item.title)
+
+    def of(self, item: Document | Evidence) -> tuple[str, str]:
+        """(why it cannot be a distractor, a detail of it); two "" when it can."""
+        as_query = self.query(item)
+        if as_query == AS_QUERY["same bytes"]:
+            return as_query, ""
+        if gold := self.part(item):
+            return "gold", gold
+        if gold := self.gold(item):
+            return "near-duplicate of gold", gold
+        if as_query:
+            return as_query, ""
+        return ("holds the answer", self._answers.shown) if self.answer(item) else ("", "")
+
+
+def adopted(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
+    """The sample with its own negatives as distractors, but for those that leak; and what left.
+
+    Their rank is their place in the source's order, where they have none yet.
+    """
+    ranked = tuple(
+        e if e.rank is not None else e.model_copy(update={"rank": place}) for place, e in enumerate(sample.negatives, 1)
+    )
+    return without_leaks(sample.model_copy(update={"negatives": ranked}), leaks)
+
+
+def _holds(sample: Sample) -> Callable[[str], bool]:
+    """Whether a text holds the answer of a sample; nearly none does, and most are seen not to at first."""
+    may, spec, question = Possible(sample.answers), sample.answers, sample.question
+    return lambda text: may(text) and holds(spec, text, question)
+
+
+def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
+    """The sample without those of its negatives that leak, and what left, each with its reason."""
+    found = {e.id: leaks.of(e) for e in sample.negatives}
+    gone = [
+        Drop(sample=sample.id, evidence=id, stage=STAGE, reason=reason, detail=detail)
+        for id, (reason, detail) in found.items()
+        if reason
+    ]
+    left = tuple(e for e in sample.negatives if not found[e.id][0])
+    return (sample.model_copy(update={"negatives": left}) if gone else sample), gone
+
+
+def unfit(sample: Sample, looks: Callable[[ImageRef], Look | None]) -> str:
+    """Why no release may hold a sample as it is (`demur.release.verify` would refuse it); "" when one may."""
+    if not sample.gold:
+        return "it has no gold evidence"
+    if not sample.answers.choices and holds(sample.answers, sample.question, sample.question):
+        return "the answer stands in the question"
+    leaks = Leaks(sample, looks)
+    return next((f"its gold evidence {IS[why]}: {e.id}" for e in sample.gold if (why := leaks.query(e))), "")

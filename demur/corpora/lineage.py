@@ -1,0 +1,212 @@
+"""Where evidence comes from: passage -> document -> page, one relation for everyone who asks.
+
+A **document** is an entry of a knowledge base; a **passage** was cut from one, by a source (the paragraph of an article
+that holds the answer, ``Q1#p3``; a quotation from a section, ``url#2#q0123abcd``) or by an index (``--chunk``:
+``Q1#0``, ``Q1#1`` ..., and ``Q1#image`` for its picture). A **page** is what documents are parts of: an article, a
+file. Nothing is read out of an id: every `Document` and `Evidence` names its ``document`` and ``page``, and what names
+none is its own.
+
+Two passages of one document are the same evidence as far as they share words, whoever cut them. So gold that a source
+cut is found again in an index that cut the same document elsewhere, or not at all:
+
+    gold            an item that is        stands to it as
+    Q1#p3           Q1#p3                  gold: itself
+    Q1#p3           Q1                     gold: it holds the passage
+    Q1#p3           Q1#7, sharing words    gold: they overlap
+    Q1#p3           Q1#9, sharing none     gold page
+    Q1              Q1#9, Q1#image         gold: cut from it
+    url (article)   url#2                  gold: a whole article is every section of it
+    url#2           url#5, url#image0      gold page
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Literal, Protocol, TypeVar
+
+from demur.core.records import Document, Evidence, Modality
+
+Item = Document | Evidence
+T = TypeVar("T", Document, Evidence)
+Relation = Literal["gold", "gold page", ""]
+"""How an item stands to the gold evidence of a sample: it is gold (or a part of it, or holds it), it is something else
+of gold's page, or neither."""
+SHARED = 8
+"""Words in a row that two passages of one document have in common where they overlap; a shorter one must lie within
+the other. The overlap of an index's own passages is longer, and formulas that recur in an article are shorter."""
+
+
+def document_of(item: Item) -> str:
+    """The id of the document that an item is, or was cut from.
+
+    >>> document_of(Document(id="Q1#0", title="", text="a", document="Q1")), document_of(
+    ...     Document(id="Q1", title="", text="a"))
+    ('Q1', 'Q1')
+    """
+    return item.document or item.id
+
+
+def page_of(item: Item) -> str:
+    """The page that an item lies on; its document where that is a part of nothing else."""
+    return item.page or document_of(item)
+
+
+def is_whole(item: Item) -> bool:
+    """Whether it is a document, not cut from one."""
+    return document_of(item) == item.id
+
+
+def passage_id(document: str, number: int) -> str:
+    """The id of a paragraph that a source cut from a document."""
+    return f"{document}#p{number}"
+
+
+def quotation_id(document: str, key: str) -> str:
+    """The id of a quotation from a document, by a hash of its text."""
+    return f"{document}#q{key}"
+
+
+def chunk_id(document: str, place: int | str) -> str:
+    """The id of what an index cut from a document: its passages by their number, ``image`` for its picture."""
+    return f"{document}#{place}"
+
+
+def prefixed(item: T, prefix: str) -> T:
+    """The item with a prefix before its id, and before those of its document and page."""
+    ids = {"id": item.id, "document": item.document, "page": item.page}
+    return item.model_copy(update={name: f"{prefix}{id}" for name, id in ids.items() if id})
+
+
+def unprefixed(item: T, prefix: str) -> T:
+    """The item without a prefix of its ids: what `prefixed` undoes."""
+    ids = {"id": item.id, "document": item.document, "page": item.page}
+    return item.model_copy(update={name: id.removeprefix(prefix) for name, id in ids.items() if id})
+
+
+def is_part(gold: Evidence, item: Item) -> bool:
+    """Whether an item is this piece of gold evidence, was cut from it, holds it, or overlaps with it."""
+    return _is_part(gold, item, None)
+
+
+def _is_part(gold: Evidence, item: Item, words: _Words | None) -> bool:
+    if item.id == gold.id:
+        return True
+    if document_of(item) != document_of(gold):
+        return (
+            gold.level == "article" and is_whole(gold) and item.modality is Modality.TEXT and page_of(item) == gold.id
+        )
+    if is_whole(gold) or is_whole(item):
+        return True
+    return (words or _Words(gold.text)).overlap(item.text)
+
+
+class _Words:
+    """The words of a text, to be compared with other cuts of the same document."""
+
+    def __init__(self, text: str | None) -> None:
+        self._words = _words(text)
+        self._runs = set(_runs(self._words, SHARED))
+
+    def overlap(self, text: str | None) -> bool:
+        other = _words(text)
+        short = min(len(self._words), len(other))
+        if not short:
+            return False
+        if short >= SHARED:
+            return not self._runs.isdisjoint(_runs(other, SHARED))
+        return not set(_runs(self._words, short)).isdisjoint(_runs(other, short))
+
+
+def _words(text: str | None) -> list[str]:
+    return re.findall(r"\w+", (text or "").casefold())
+
+
+def _runs(words: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(words[at : at + length]) for at in range(len(words) - length + 1))
+
+
+class Shelf(Protocol):
+    """What an index knows of documents and pages (`demur.retrieval.search.Searcher`)."""
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        """By id."""
+        ...
+
+    def on_page(self, page: str) -> Sequence[str]:
+        """The ids of the documents on a page, none where there is no such page."""
+        ...
+
+
+class Gold:
+    """The gold evidence of one sample, and how everything else stands to it.
+
+    Args:
+        evidence: the gold evidence.
+        documents: of the index that items come from; where gold lies there, the page that the index names counts too.
+    """
+
+    def __init__(self, evidence: Iterable[Evidence], documents: Mapping[str, Document] | None = None) -> None:
+        self.evidence = tuple(evidence)
+        self._documents: Mapping[str, Document] = {} if documents is None else documents
+        self._words = {e.id: _Words(e.text) for e in self.evidence if not is_whole(e)}
+
+    @cached_property
+    def pages(self) -> frozenset[str]:
+        """The pages that gold evidence lies on."""
+        return frozenset(page for e in self.evidence for page in self._pages(e))
+
+    def _pages(self, gold: Evidence) -> list[str]:
+        pages, whole = [page_of(gold)], document_of(gold)
+        for id in (gold.id, whole, chunk_id(whole, 0), chunk_id(whole, "image")):
+            found = self._documents.get(id)
+            if found is not None and document_of(found) in (whole, gold.id):
+                pages.append(page_of(found))
+        return list(dict.fromkeys(pages))
+
+    def parts(self, item: Item) -> list[Evidence]:
+        """The pieces of gold evidence that an item is, is a part of, holds, or overlaps with."""
+        return [e for e in self.evidence if _is_part(e, item, self._words.get(e.id))]
+
+    def relation(self, item: Item) -> Relation:
+        """How an item stands to gold."""
+        if self.parts(item):
+            return "gold"
+        return "gold page" if page_of(item) in self.pages else ""
+
+    def parts_in(self, shelf: Shelf) -> list[str]:
+        """The ids under which gold evidence lies in an index, whole or in parts; none where it is not there."""
+        return list(dict.fromkeys(id for e in self.evidence for id in self._parts_in(shelf, e)))
+
+    def _parts_in(self, shelf: Shelf, gold: Evidence) -> list[str]:
+        for id in (gold.id, document_of(gold)):
+            if id in shelf.documents:
+                return [id]
+        words = self._words.get(gold.id)
+        on_pages = [id for page in self._pages(gold) for id in shelf.on_page(page)]
+        return [id for id in on_pages if _is_part(gold, shelf.documents[id], words)]
+
+    def scored_in(self, shelf: Shelf, *, by_image: bool) -> list[list[str]]:
+        """What gold evidence scores by in a search of an index: for each piece, the ids whose best score is its own.
+
+        Args:
+            shelf: the index.
+            by_image: the search is among images. A piece that has no picture there scores by those of its page, which
+                show what it is about.
+        """
+        found = []
+        for e in self.evidence:
+            ids = self._parts_in(shelf, e)
+            if by_image:
+                pictured = [id for id in ids if shelf.documents[id].image is not None]
+                ids = pictured or [
+                    id for page in self._pages(e) for id in shelf.on_page(page) if shelf.documents[id].image is not None
+                ]
+            found.append(ids)
+        return found
+
+    def pages_in(self, shelf: Shelf) -> list[str]:
+        """The pages of an index that gold evidence lies on, whether its own text lies there or not."""
+        return sorted(page for page in self.pages if shelf.on_page(page))

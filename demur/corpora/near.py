@@ -1,0 +1,446 @@
+"""Near-duplicates: texts that say the same in nearly the same words, images that show the same picture.
+
+Text: the share of common word five-grams (Broder 1997's resemblance, and containment for a short text within a long
+one). Images: two tests, which must agree.
+
+1. Hashes find candidates: a DCT hash and a difference hash, 64 bits each, the colours of a 4 x 4 grid (brightness alone
+   takes the flag of Italy for the flag of Ireland) and the shape.
+2. Strokes decide: in a small copy in shades of grey no place of one picture has ink, or lacks it, where the other
+   has not within a pixel. Hashes see the distribution of light and dark, and drawings of two molecules, pages of
+   print, maps with another region marked have the same; what tells them apart is one stroke.
+
+An image that lies within a frame of one colour is compared without it too, so that a border, or the margin of a
+drawing, makes no difference.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import re
+import unicodedata
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from demur.core.errors import DataError, StorageError
+from demur.core.records import ImageRef
+from demur.core.store import IMAGE_HEADER, MAX_PIXELS, Problems, canonical, read_image, read_jsonl, readable_formats
+from demur.core.text import stream_safe
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SHINGLE = 5
+TEXT_NEAR = 0.8
+"""Share of common five-grams, of the shorter text's, from which two texts count as the same."""
+IMAGE_NEAR = 10
+"""Greatest distance in bits, of 64, at which both hashes let two images be compared stroke by stroke."""
+COARSE, FINE = 96, 160
+"""Pixels a side of what is compared stroke by stroke: of photographs and small images, and of drawings."""
+STROKE_NEAR = {COARSE: 0.19, FINE: 0.24}
+"""Greatest difference of the worst 3 x 3 pixels, of 1 (black for white), at which two images are the same, by size.
+
+``tests/curation/test_near.py`` measures what these let pass: of nine kinds of pictures that look alike, how many are
+taken for another, and of eleven kinds of copies, how many are missed.
+"""
+SPARSE = 0.5
+"""Least share of an image that has the brightness of its ground, from which it is a drawing."""
+SHAPE_NEAR = 0.1
+"""Greatest difference in the logarithm of width : height."""
+CROPS = (0.01, 0.021)
+"""Shares of a side by which one image may be cut off all around."""
+COLOUR_NEAR = 48
+"""Greatest difference in any channel of any field of the grids, of 255, at which two images are the same."""
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", unicodedata.normalize("NFKC", stream_safe(text)).casefold())
+
+
+@lru_cache(maxsize=65_536)
+def shingles(text: str) -> frozenset[int]:
+    """Hashes of the word five-grams of a text, case and punctuation aside (all its words when it has fewer)."""
+    words = _words(text)
+    if not words:
+        return frozenset()
+    return frozenset(hash(tuple(words[i : i + SHINGLE])) for i in range(max(1, len(words) - SHINGLE + 1)))
+
+
+@lru_cache(maxsize=65_536)
+def _sketch(text: str) -> tuple[int, int]:
+    """(a set of the words of a text in 1024 bits, how many words it has)."""
+    words, bits = _words(text), 0
+    for word in set(words):
+        bits |= 1 << (hash(word) & 1023)
+    return bits, len(words)
+
+
+def _may_repeat(one: str, other: str, threshold: float) -> bool:
+    """Whether two texts have words enough in common for `same_text`; never False where that is True.
+
+    A word of the shorter text that the other lacks takes a five-gram with it, the one that begins with it, unless it
+    stands among the last four alone. So at most 4 and as many as five-grams may be missing are lacking.
+    """
+    (a, n), (b, m) = _sketch(one), _sketch(other)
+    if n < SHINGLE or m < SHINGLE:
+        return True
+    both, least, spare = a & b, SHINGLE - 1, 1 - threshold if threshold < 1 else 0.0
+    if (a ^ both).bit_count() <= least + spare * (n - least):
+        return True
+    return (b ^ both).bit_count() <= least + spare * (m - least)
+
+
+def same_text(one: str, other: str, threshold: float = TEXT_NEAR) -> bool:
+    """Whether at least ``threshold`` of the shorter text's five-grams stand in the other.
+
+    >>> same_text("The tower is 330 metres high, built in 1889.", "the tower is 330 metres high - built in 1889")
+    True
+    """
+    if not _may_repeat(one, other, threshold):
+        return False
+    a, b = shingles(one), shingles(other)
+    return bool(a and b) and len(a & b) >= threshold * min(len(a), len(b))
+
+
+class View(NamedTuple):
+    """What one view of an image looks like: some 200 bytes, and the strokes packed (1 to 4 kB)."""
+
+    dct: int
+    """Signs of the 8 x 8 lowest frequencies about their median (Zauner 2010)."""
+    difference: int
+    """Whether each of 8 x 8 fields is brighter than its right neighbour."""
+    spread: float
+    """Standard deviation of the brightness, 0 to 127; below 1 the image is flat and its hashes mean nothing."""
+    colours: bytes
+    """Mean red, green and blue (0 to 255) of a 4 x 4 grid, row by row: 48 of them."""
+    shape: float
+    """Logarithm of width : height."""
+    strokes: bytes
+    """`FINE` x `FINE` shades of grey, or `COARSE`: 16 shades, two pixels a byte, by zlib."""
+
+
+class Look(NamedTuple):
+    """What an image looks like: as it is, and without the frame of one colour around it, where it has one."""
+
+    views: tuple[View, ...]
+
+    @property
+    def whole(self) -> View:
+        """The image as it is."""
+        return self.views[0]
+
+
+def _bits(values: np.ndarray) -> int:
+    return int.from_bytes(np.packbits(values.astype(np.uint8).ravel()).tobytes(), "big")
+
+
+def look(data: bytes) -> Look:
+    """What an encoded image looks like; transparency is laid on white and an EXIF turn is undone.
+
+    Raises:
+        DataError: it cannot be read, or has more than `MAX_PIXELS` pixels.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with IMAGE_HEADER, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            opened = Image.open(io.BytesIO(data), formats=readable_formats())
+        with opened:
+            if opened.width * opened.height > MAX_PIXELS:
+                raise DataError(
+                    f"the image has {opened.width}x{opened.height} pixels, more than {MAX_PIXELS:,}",
+                    cure="scale it down first",
+                )
+            turned = ImageOps.exif_transpose(opened)
+            if turned.mode not in ("RGB", "L", "CMYK"):
+                rgba = turned.convert("RGBA")
+                turned = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+            colour = turned.convert("RGB")
+            inner = _within_frame(colour)
+            return Look(tuple(_view(image) for image in ([colour] if inner is None else [colour, inner])))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"the image cannot be read: {error}", cure="fetch it again") from error
+
+
+def _view(colour: Image.Image) -> View:
+    from PIL import Image
+
+    grey = colour.convert("L")
+    grid = np.asarray(colour.resize((4, 4), Image.Resampling.BOX))
+    fine = np.asarray(grey.resize((32, 32), Image.Resampling.LANCZOS), dtype=np.float64)
+    coarse = np.asarray(grey.resize((9, 8), Image.Resampling.LANCZOS), dtype=np.float64)
+    angle = np.pi * (2 * np.arange(32) + 1) * np.arange(8)[:, None] / 64
+    flat = (np.cos(angle) @ fine @ np.cos(angle).T).ravel()
+    # drawings have many coefficients that are zero but for rounding: a bit is set only well above the median
+    clear = np.median(flat[1:]) + 0.02 * np.abs(flat[1:]).max()
+    drawing = np.mean(np.abs(fine - np.median(fine)) < 16) >= SPARSE
+    side = FINE if drawing and min(grey.size) >= FINE else COARSE
+    way = Image.Resampling.BOX if min(grey.size) >= side else Image.Resampling.BILINEAR
+    shades = np.asarray(grey.resize((side, side), way), dtype=np.uint8) >> 4
+    return View(
+        _bits(flat > clear),
+        _bits(coarse[:, 1:] > coarse[:, :-1] + 2),
+        float(fine.std()),
+        grid.tobytes(),
+        round(math.log(colour.width / colour.height), 4),
+        zlib.compress((shades[:, ::2] << 4 | shades[:, 1::2]).tobytes(), 6),
+    )
+
+
+FRAME_NEAR = 40
+"""Greatest difference in a channel, of 255, from the frame's colour that still counts as frame."""
+
+
+def _within_frame(colour: Image.Image) -> Image.Image | None:
+    """An image without the frame of one colour all around it; None where it has none, or little is within."""
+    from PIL import Image
+
+    shrink = max(1.0, max(colour.size) / 256)
+    size = (max(1, round(colour.width / shrink)), max(1, round(colour.height / shrink)))
+    small = np.asarray(colour.resize(size, Image.Resampling.BOX) if shrink > 1 else colour).astype(np.int16)
+    edge = np.concatenate([small[0], small[-1], small[:, 0], small[:, -1]])
+    inked = np.abs(small - np.median(edge, axis=0)).max(axis=2) > FRAME_NEAR
+    if inked[0].any() or inked[-1].any() or inked[:, 0].any() or inked[:, -1].any():
+        return None
+    rows, columns = np.flatnonzero(inked.any(axis=1)), np.flatnonzero(inked.any(axis=0))
+    if len(rows) < 8 or len(columns) < 8:
+        return None
+    frame = np.median(edge, axis=0)
+
+    def found(cells: np.ndarray, axis: int, last: bool) -> int:
+        """The first or last inked line of pixels along an axis, near the first or last inked line of cells."""
+        long, cell = colour.size[axis], colour.size[axis] / size[axis]
+        at = int(cells[-1] if last else cells[0])
+        low, high = max(0, math.floor((at - 1) * cell)), min(long, math.ceil((at + 2) * cell))
+        box = (low, 0, high, colour.height) if axis == 0 else (0, low, colour.width, high)
+        strip = np.abs(np.asarray(colour.crop(box)).astype(np.int16) - frame).max(axis=2) > FRAME_NEAR
+        lines = np.flatnonzero(strip.any(axis=axis))
+        return low + int(lines[-1 if last else 0]) if len(lines) else low
+
+    return colour.crop((
+        found(columns, 0, False), found(rows, 1, False), found(columns, 0, True) + 1, found(rows, 1, True) + 1,
+    ))  # fmt: skip
+
+
+def same_look(one: Look, other: Look, threshold: int = IMAGE_NEAR) -> bool:
+    """Whether two images show the same picture, re-encoded, resized, slightly cropped or with another border.
+
+    Args:
+        one: a look.
+        other: another.
+        threshold: greatest distance of the hashes in bits, of 64; the strokes are compared whatever it is.
+
+    Of flat images the colours alone are compared.
+    """
+    return any(_same(a, b, threshold) for a in one.views for b in other.views)
+
+
+def alike(one: View, other: View, threshold: int = IMAGE_NEAR) -> bool:
+    """Whether hashes, colours and shape of two views agree: all that can be told without their strokes."""
+    if abs(one.shape - other.shape) > SHAPE_NEAR or one.spread < 1 or other.spread < 1:
+        return False
+    near = (one.dct ^ other.dct).bit_count() <= threshold and (
+        one.difference ^ other.difference
+    ).bit_count() <= threshold
+    return near and _same_colours(one, other)
+
+
+def _same_colours(one: View, other: View) -> bool:
+    return max(abs(a - b) for a, b in zip(one.colours, other.colours, strict=True)) <= COLOUR_NEAR
+
+
+def _same(one: View, other: View, threshold: int) -> bool:
+    if one.spread < 1 and other.spread < 1:
+        return _same_colours(one, other)
+    return alike(one, other, threshold) and same_strokes(one.strokes, other.strokes)
+
+
+def same_strokes(one: bytes, other: bytes) -> bool:
+    """Whether two pictures have the same strokes, one of them cut off all around by up to a fiftieth.
+
+    Args:
+        one: strokes of a `View`.
+        other: those of another.
+    """
+    if one == other:
+        return True
+    a, b = _shades(one), _shades(other)
+    side = min(len(a), len(b))
+    a, b, near = _at(a, side), _at(b, side), STROKE_NEAR[side]
+    if _difference(a, b) <= near:
+        return True
+    if _difference(a, b, reach=1 + math.ceil(CROPS[-1] * side)) > near:
+        return False  # no shift that cutting off can make brings them together
+    return any(_difference(_cut(a, share), b) <= near or _difference(a, _cut(b, share)) <= near for share in CROPS)
+
+
+def _shades(strokes: bytes) -> np.ndarray:
+    """The shades of packed strokes, `FINE` or `COARSE` a side, 0 to 240.
+
+    Raises:
+        DataError: they are none.
+    """
+    try:
+        packed = np.frombuffer(zlib.decompress(strokes), dtype=np.uint8)
+        side = FINE if packed.size > COARSE * COARSE // 2 else COARSE
+        packed = packed.reshape(side, side // 2)
+    except (zlib.error, ValueError) as error:
+        raise DataError(
+            f"these are no strokes of an image: {error}", cure="remove the file, it is made again"
+        ) from error
+    shades = np.empty((side, side), dtype=np.uint8)
+    shades[:, ::2], shades[:, 1::2] = packed & 0xF0, packed << 4
+    return shades
+
+
+def _at(shades: np.ndarray, side: int) -> np.ndarray:
+    """A picture at another size."""
+    from PIL import Image
+
+    if len(shades) == side:
+        return shades
+    return np.asarray(Image.fromarray(shades).resize((side, side), Image.Resampling.BILINEAR), dtype=np.uint8)
+
+
+def _cut(shades: np.ndarray, share: float) -> np.ndarray:
+    """The inner part of a picture at the size of the whole."""
+    from PIL import Image
+
+    side = len(shades)
+    inner = (share * side, share * side, side - share * side, side - share * side)
+    cut = Image.fromarray(shades).resize((side, side), Image.Resampling.BILINEAR, box=inner)
+    return np.asarray(cut, dtype=np.uint8)
+
+
+def _difference(a: np.ndarray, b: np.ndarray, reach: int = 1) -> float:
+    """Of the worst 3 x 3 pixels, the mean by which one picture is out of the other's range within ``reach`` pixels.
+
+    Returns:
+        0 to 1; 1 is all of the contrast.
+    """
+    contrast = max(int(np.ptp(a)), int(np.ptp(b)), 16)
+    out = np.maximum(_out_of_range(a, b, reach), _out_of_range(b, a, reach)).astype(np.uint16)
+    rows = out[:-2] + out[1:-1] + out[2:]
+    return float((rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]).max()) / (9 * contrast)
+
+
+def _out_of_range(a: np.ndarray, b: np.ndarray, reach: int) -> np.ndarray:
+    high, low = b, b
+    for _ in range(reach):
+        high, low = _widened(high, np.maximum), _widened(low, np.minimum)
+    out: np.ndarray = (np.maximum(a, high) - high) + (low - np.minimum(a, low))
+    return out
+
+
+def _widened(values: np.ndarray, extreme: Callable[..., np.ndarray]) -> np.ndarray:
+    """The greatest (or least) of each pixel and its eight neighbours."""
+    across = values.copy()
+    extreme(across[:, 1:], values[:, :-1], out=across[:, 1:])
+    extreme(across[:, :-1], values[:, 1:], out=across[:, :-1])
+    found = across.copy()
+    extreme(found[1:], across[:-1], out=found[1:])
+    extreme(found[:-1], across[1:], out=found[:-1])
+    return found
+
+
+SameImage = Literal["look", "bytes"]
+"""What makes two images the same."""
+NEAR_OF: dict[SameImage, int] = {"look": IMAGE_NEAR, "bytes": -1}
+"""The same as a threshold of `showing`."""
+REMEMBERED = 1 << 15
+"""Looks remembered where images may be any number, some 50 MB of drawings, 150 MB of photographs."""
+
+
+class Looks:
+    """What images look like: each is read and hashed once, and known by its SHA-256 from then on.
+
+    Args:
+        root: folder that relative paths start from.
+        kept: a file with `lines` of an earlier reader, for images that need not be read again.
+        most: how many are remembered, those asked of last; None for all, which `lines` then has.
+    """
+
+    def __init__(self, root: Path | None = None, kept: Path | None = None, most: int | None = None) -> None:
+        self._root, self._most = root, most
+        self._known: dict[str, Look | None] = {}
+        for _, row in read_jsonl(kept, Problems()) if kept else ():
+            self._known[row["sha256"]] = Look(tuple(
+                View(
+                    int(view["dct"], 16), int(view["difference"], 16), view["spread"], bytes.fromhex(view["colours"]),
+                    view["shape"], base64.b64decode(view["strokes"]),
+                )
+                for view in row["views"]
+            ))  # fmt: skip
+
+    def __call__(self, image: ImageRef) -> Look | None:
+        """The look of an image; None of one that cannot be read."""
+        try:
+            found = self._known.pop(image.sha256)  # and back in, behind those that were asked of before
+        except KeyError:
+            try:
+                found = look(read_image(image, self._root))
+            except (DataError, StorageError):
+                found = None
+        self._known[image.sha256] = found
+        if self._most is not None and len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+        return found
+
+    def read(self, image: ImageRef, data: bytes) -> Look | None:
+        """The look of an image whose bytes are at hand.
+
+        Raises:
+            DataError: they are no image that can be read.
+        """
+        if self._known.get(image.sha256) is None:
+            self._known[image.sha256] = look(data)
+        return self._known[image.sha256]
+
+    def lines(self) -> bytes:
+        """What is known of readable images, as JSON lines, ordered by their hashes."""
+        return b"".join(
+            canonical({"sha256": sha, "views": [_told(view) for view in look.views]}).encode() + b"\n"
+            for sha, look in sorted(self._known.items())
+            if look is not None
+        )
+
+
+def _told(view: View) -> dict[str, object]:
+    return {
+        "dct": f"{view.dct:x}", "difference": f"{view.difference:x}", "spread": view.spread,
+        "colours": view.colours.hex(), "shape": view.shape, "strokes": base64.b64encode(view.strokes).decode("ascii"),
+    }  # fmt: skip
+
+
+def showing(
+    images: Sequence[ImageRef], looks: Callable[[ImageRef], Look | None], threshold: int = IMAGE_NEAR
+) -> Callable[[ImageRef], str]:
+    """A function that says whether a picture shows one of these: ``same bytes``, ``same look``, or "" when it does not.
+
+    Args:
+        images: what is asked about; their looks are found once, when first another picture is compared with them.
+        looks: what an image looks like, see `Looks`.
+        threshold: as for `same_look`; below 0 only bytes are compared.
+    """
+    bytes_ = {image.sha256 for image in images}
+    compared = images if threshold >= 0 else ()
+    own: list[Look] | None = None
+
+    def shown(image: ImageRef) -> str:
+        nonlocal own
+        if image.sha256 in bytes_:
+            return "same bytes"
+        if own is None:
+            own = [look for other in compared if (look := looks(other))]
+        other = looks(image) if own else None
+        return "same look" if other and any(same_look(look, other, threshold) for look in own) else ""
+
+    return shown

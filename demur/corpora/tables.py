@@ -1,0 +1,193 @@
+"""JSON Lines, CSV, TSV, Parquet and `datasets`: rows with columns by name.
+
+A column that is not named is looked for under its usual names (``id``, ``_id``, ``doc_id``, ...); in JSON each row is
+read by its own keys. Rows that demur wrote (a `demur.core.records.Document` that says its source) are taken as they
+are, unless columns are named. An image column holds a path (relative to the table, or to ``root``), or, in Parquet, the
+bytes themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.records import Document, ImageRef
+from demur.core.store import Problems, image_ref
+from demur.corpora import anchored, image_at, make
+from demur.corpora.formats import inside, table_rows
+
+OPTIONS = {
+    "id": "column of the ids (the number of a row that has none)",
+    "title": "column of the titles",
+    "text": "column of the texts",
+    "image": "column of image paths or bytes",
+    "page": "column that says what a row is a part of",
+    "summary": "column of page summaries",
+    "root": "folder that image paths start from (the table's own)",
+    "licence": "licence of all rows",
+    "split": "split of a `datasets` set (train)",
+    "name": "configuration of a `datasets` set",
+}
+USUAL = {
+    "id": ("id", "_id", "doc_id", "docid", "document_id", "pid", "wikidata_id", "url"),
+    "title": ("title", "name", "caption", "heading"),
+    "text": ("text", "contents", "content", "body", "passage"),
+    "image": ("image", "image_path", "file", "file_name", "path"),
+    "page": ("page", "page_id", "article", "article_id"),
+    "summary": ("summary", "abstract"),
+}
+
+
+def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
+    """Documents of a table, in the order of its rows."""
+    file = Path(path)
+    root = Path(options.get("root", file.parent))
+    by_row = reader in ("json", "jsonl")
+    as_written = by_row and not options.keys() - {"root"}
+    first: dict[str, Any] = {}
+    found: set[str] = set()
+    rows = _dataset_rows(path, options) if reader == "datasets" else table_rows(file, problems, reader)
+    for place, number, row in rows:
+        if as_written and {"id", "title", "source"} <= row.keys() <= Document.model_fields.keys():
+            document = make(problems, place, **row)
+            if document is not None:
+                yield anchored(document, root) if "root" in options else document
+            continue
+        columns = _columns(row, options)
+        found |= columns.keys()
+        if not first:
+            first = row
+            if not by_row:
+                _check(found, first, options, path)
+        try:
+            fields = _fields(reader, row, columns, file, number, root, options)
+        except (DataError, StorageError) as error:
+            problems.add(place, str(error))
+            continue
+        document = make(problems, place, **fields)
+        if document is not None:
+            yield document
+    if first:
+        _check(found, first, options, path)
+
+
+def _dataset_rows(path: str, options: Mapping[str, str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    import datasets
+
+    split = options.get("split", "train")
+    saved = Path(path)
+    try:
+        if (saved / "dataset_dict.json").is_file():  # written by save_to_disk
+            loaded = datasets.load_from_disk(str(saved / split))
+        elif (saved / "state.json").is_file():
+            loaded = datasets.load_from_disk(path)
+        else:
+            loaded = datasets.load_dataset(path, options.get("name"), split=split, streaming=True)
+        for number, row in enumerate(loaded):  # its files are opened here, and may be broken
+            yield f"{path}[{split}]:{number}", number, row
+    except (OSError, ValueError, TypeError, datasets.exceptions.DatasetsError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise StorageError(
+            why, item=f"datasets:{path}", cure="check its name and split, its files, and the network"
+        ) from error
+
+
+def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:
+    """Which column of this row holds what."""
+    found = {}
+    for what, usual in USUAL.items():
+        name = options.get(what) or next((name for name in usual if name in row), "")
+        if name in row:
+            found[what] = name
+    return found
+
+
+def _check(found: Collection[str], row: Mapping[str, Any], options: Mapping[str, str], path: str) -> None:
+    """That what the user named was there, and a text or an image.
+
+    Raises:
+        UsageError: it was not; names the columns of ``row``.
+    """
+    there = f"there are {', '.join(map(str, row))}"
+    for what in USUAL:
+        if what in options and what not in found:
+            raise UsageError(f"there is no column {options[what]!r}; {there}", item=path, cure=f"mend {what}=...")
+    if "text" not in found and "image" not in found:
+        raise UsageError(
+            f"no column looks like a text or an image; {there}",
+            item=path,
+            cure="name it: ?text=COLUMN or ?image=COLUMN",
+        )
+
+
+def _fields(
+    reader: str,
+    row: Mapping[str, Any],
+    columns: Mapping[str, str],
+    file: Path,
+    number: int,
+    root: Path,
+    options: Mapping[str, str],
+) -> dict[str, Any]:
+    """The fields of a row's document.
+
+    Raises:
+        DataError: a text is none, or an image cannot be had.
+        StorageError: an image file cannot be read.
+    """
+    values = {what: row[name] for what, name in columns.items() if not _is_null(row[name])}
+    texts = {what: _text(value, columns[what]) for what, value in values.items() if what != "image"}
+    id = texts.get("id", "") if "id" in columns or "id" in options else f"{file.stem}:{number}"
+    image = None
+    if "image" in values:
+        try:
+            image = _image(reader, values["image"], columns["image"], file, number, root)
+        except (DataError, StorageError) as error:
+            raise DataError(str(error), item=f"({id})") from error
+    summary = texts.get("summary")
+    return {
+        "id": id,
+        "title": texts.get("title", ""),
+        "text": texts.get("text"),
+        "image": image,
+        "page": texts.get("page", ""),
+        "source": file.stem,
+        "licence": options.get("licence", ""),
+        "attributes": {"summary": summary} if summary else {},
+    }
+
+
+def _is_null(value: Any) -> bool:
+    """None, or the not-a-number that stands for it in tables of pandas."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _text(value: Any, column: str) -> str:
+    """A value as text: bytes of UTF-8 are text, and a whole number is one however it was stored.
+
+    Raises:
+        DataError: bytes that are not UTF-8, or a list or an object.
+    """
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{column!r} holds bytes that are not UTF-8", cure="name another column") from error
+    if isinstance(value, list | Mapping):
+        raise DataError(f"{column!r} holds a {type(value).__name__}, not a text", cure="name another column")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _image(reader: str, value: Any, column: str, file: Path, number: int, root: Path) -> ImageRef:
+    if isinstance(value, Mapping):  # the struct of `datasets`: bytes, and the path they came from
+        value = value.get("bytes") or value.get("path")
+    if isinstance(value, bytes):
+        if reader != "parquet":
+            raise DataError("image bytes can only be referred to in Parquet files", cure="save the set with to_parquet")
+        return image_ref(value, f"parquet:{file.absolute()}#{number}/{column}")
+    if not isinstance(value, str):
+        raise DataError(f"expected an image path, got {type(value).__name__}", cure="save the set with to_parquet")
+    return image_at(inside(root, value))

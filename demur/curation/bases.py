@@ -1,0 +1,399 @@
+"""The knowledge base that each source's distractors are found in: its own, cut and indexed as the recipe says.
+
+    settled     whose negatives become distractors, which encoders and tokenizer: opened before anybody is asked
+    gold        text evidence is shown at the cut of its base: as the documents of the index that it is, holds, or is
+                cut into, so that gold and distractors are told apart by what they say, not by their length
+    index       below ``out/index/SOURCE``, or one that the user built (``retrieval.index``), which is never changed
+
+A source whose own negatives are adopted needs no index, and its evidence stays as it was shipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from demur.answers import holds
+from demur.core.docstore import Documents
+from demur.core.errors import UsageError
+from demur.core.progress import QUIET, Progress
+from demur.core.records import Document, Evidence, ImageRef, Role, Sample
+from demur.corpora.leaks import Leaks
+from demur.corpora.lineage import Gold, Shelf, document_of, page_of, unprefixed
+from demur.curation.mining.choose import SUBJECTS, CrossEncoder, subjects_of
+from demur.curation.mining.mine import open_cross_encoder
+from demur.curation.mining.queries import within
+from demur.curation.pool import ALL
+from demur.curation.recipe import BuildRecipe, RetrievalSpec
+from demur.curation.sample_pool import SampledPool
+from demur.indexing.build import build_index
+from demur.indexing.chunk import Chunker, open_chunker
+from demur.indexing.encoders import Encoder, open_encoder
+from demur.indexing.folder import checked_manifest
+from demur.retrieval.search import Searcher
+
+OWNER = "demur build"
+"""Of the indexes that builds make: another's is never replaced by one."""
+NEAREST = 5
+"""Passages of a gold article that are shown where none of them holds the answer: those that share most words with the
+question."""
+
+
+@dataclass
+class Base:
+    """The knowledge base of one source, and how it is asked."""
+
+    source: str
+    how: RetrievalSpec
+    """With ``negatives`` decided: never ``auto``."""
+    prefix: str
+    """Of the ids of its documents in the pool; those in its index have none."""
+    encoder: Encoder | None = None
+    """None where nothing is mined."""
+    text_encoder: Encoder | None = None
+    chunker: Chunker | None = None
+    cross_encoder: CrossEncoder | None = None
+    searcher: Searcher | None = None
+    """Once there is an index."""
+    gold: Counter[str] = field(default_factory=Counter)
+    """How its gold evidence is shown -> pieces."""
+    notes: list[str] = field(default_factory=list)
+    """What was asked for and cannot be had of it."""
+
+    def placed(self, sample: Sample) -> Sample:
+        """The sample with the index noted of those pieces of its gold evidence that lie there."""
+        if self.searcher is None:
+            return sample
+        there, id = self.searcher.documents, self.searcher.id
+        gold = (e.model_copy(update={"index_id": id}) if e.id in there else e for e in sample.gold)
+        return sample.model_copy(update={"gold": tuple(gold)})
+
+    @property
+    def cut(self) -> str:
+        """How its documents are cut, for manifests."""
+        if self.searcher is not None:
+            return str(self.searcher.manifest.get("cut", ""))
+        return self.chunker.told if self.chunker is not None else ""
+
+
+def open_bases(
+    recipe: BuildRecipe,
+    pool: SampledPool,
+    *,
+    base: Path,
+    encoder: Encoder | None = None,
+    without_encoders: bool = False,
+) -> dict[str, Base]:
+    """What the recipe's Stage II will need, source by source: encoders, tokenizers, indexes that are there already.
+
+    Args:
+        recipe: the recipe.
+        pool: what it draws.
+        base: folder that the recipe's relative paths start from.
+        encoder: opened already, for the recipe's common name; by name when None.
+        without_encoders: of these only what says how gold will be shown; nothing is asked of an index.
+
+    Raises:
+        UsageError: an encoder or tokenizer cannot be had, or an index does not fit; MissingExtra, its packages are not
+            installed; IndexFileError, the folder is no index, or one by another encoder.
+    """
+    judges: dict[str, CrossEncoder] = {}
+    known: dict[str, Encoder] = {} if encoder is None else {recipe.retrieval.encoder: encoder}
+
+    def opened(name: str) -> Encoder:
+        if name not in known:
+            known[name] = open_encoder(name)
+        return known[name]
+
+    found: dict[str, Base] = {}
+    for source, (how, lacking) in _settled(recipe, pool).items():
+        one = Base(source, how, pool.prefix_of(source), notes=lacking)
+        if (
+            lacking
+            and not how.mines
+            and not (how.adopts and any(s.negatives for s in pool.samples if s.source == source))
+        ):
+            raise none_can_be_mined(source, lacking)
+        found[source] = one
+        if not how.mines:
+            continue
+        if source == ALL:
+            raise UsageError(
+                "a pool of several sources: their distractors would be sought in one knowledge base for all",
+                item=source, cure="name it once for each of them in the recipe, with options: {source: NAME}",
+            )  # fmt: skip
+        if how.chunk:
+            one.chunker = open_chunker(how.chunk, how.tokenizer, base)
+        if without_encoders:
+            continue
+        one.encoder = opened(how.encoder)
+        one.text_encoder = opened(how.text_encoder) if how.text_encoder else None
+        if how.cross_encoder:
+            if how.cross_encoder not in judges:
+                judges[how.cross_encoder] = open_cross_encoder(how.cross_encoder)
+            one.cross_encoder = judges[how.cross_encoder]
+        if how.index:
+            one.searcher = _users(one, base / how.index, pool)
+            if how.query_images and not any(map(subjects_of, _some(one.searcher.documents))):
+                one.notes.append("query_images: the index holds none of the images that are asked about")
+    return found
+
+
+def none_can_be_mined(source: str, lacking: Sequence[str]) -> UsageError:
+    """What ends a build that asks of a knowledge base only what it does not hold."""
+    return UsageError(
+        f"no distractor can be mined: {'; '.join(lacking)}", item=source,
+        cure="ask for kinds that its knowledge base holds (retrieval.text, lexical, visual)",
+    )  # fmt: skip
+
+
+def settled(recipe: BuildRecipe, pool: SampledPool) -> dict[str, RetrievalSpec]:
+    """Source -> how its distractors are found, with ``negatives`` decided by whether it ships any."""
+    return {source: how for source, (how, _) in _settled(recipe, pool).items()}
+
+
+def _settled(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tuple[RetrievalSpec, list[str]]]:
+    """As `settled`, without kinds of which a knowledge base has none; and what is not sought for that, in words."""
+    every = Counter(s.source for s in pool.samples)
+    shipped = Counter(s.source for s in pool.samples if s.negatives)
+    found: dict[str, tuple[RetrievalSpec, list[str]]] = {}
+    for name, spec in pool.specs.items():
+        how = recipe.retrieval_of(spec).settled(shipped[name] / max(1, every[name]))
+        lacking: list[str] = []
+        if how.mines and not how.index:
+            modes = ["text->text", "lexical"] if pool.documents.count(name, "texts") else []
+            modes += ["image->image"] if how.query_images or pool.documents.count(name, "images") else []
+            how, lacking = within(how, modes)
+        found[name] = how, lacking
+    return found
+
+
+def _users(base: Base, folder: Path, pool: SampledPool) -> Searcher:
+    """An index that the user built, where it fits."""
+    cut = str(checked_manifest(folder).get("cut", ""))
+    if (chunker := base.chunker) is not None:
+        same = cut == chunker.told if base.how.tokenizer else cut.startswith(f"{chunker.size}:{chunker.overlap} ")
+        if not same:
+            raise UsageError(
+                f"the recipe cuts {base.source} by {chunker.told}, this index was cut by {cut or 'nothing'}",
+                item=str(folder), cure=f"build it with --chunk {base.how.chunk}, or state its own chunk in the recipe",
+            )  # fmt: skip
+
+    def opened(stored: str) -> Searcher:
+        encoder = base.encoder
+        assert encoder is not None  # it is mined
+        return Searcher(folder, encoder, text_encoder=base.text_encoder, prefix=base.prefix, stored=stored)
+
+    name = f"{base.source}:"
+    pooled = {document.id.startswith(name) for document in _some(Documents(folder / "documents"))}
+    searcher = opened(name if pooled == {True} else "")
+    with_gold = [s for s in pool.samples if s.source == base.source and s.gold]
+    if len(pooled) > 1 or (with_gold and not any(Gold(s.gold).pages_in(searcher) for s in with_gold)):
+        none = f"no gold of {len(with_gold):,} samples lies there"
+        raise UsageError(
+            f"it is no index of {base.source} alone: {'it holds other documents too' if len(pooled) > 1 else none}",
+            item=str(folder), cure=f"build one of that source: demur index build {base.source}=FOLDER --out INDEX",
+        )  # fmt: skip
+    return searcher
+
+
+def _some(documents: Documents) -> Iterator[Document]:
+    """The first, middle and last documents of an index: what was appended to a base stands at its end."""
+    yield from (documents.at(row) for row in sorted({0, len(documents) // 2, len(documents) - 1}) if row >= 0)
+
+
+# --- gold at the cut of its base -----------------------------------------------------------------
+
+
+class _Shelf:
+    """The documents that gold evidence lies in, by id and by page, before there is an index."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, Document] = {}
+        self._pages: defaultdict[str, list[str]] = defaultdict(list)
+
+    def add(self, document: Document) -> None:
+        self.documents[document.id] = document
+        self._pages[page_of(document)].append(document.id)
+
+    def on_page(self, page: str) -> Sequence[str]:
+        return self._pages.get(page, ())
+
+
+def gold_at_the_cut(pool: SampledPool, bases: Mapping[str, Base], steps: Progress = QUIET) -> SampledPool:
+    """The pool with the text gold of sources that are mined shown as documents of their index.
+
+    Of the passages that a piece of gold lies in, those are shown that hold it whole, or else the answer; of a whole
+    article none of whose passages holds the answer, `NEAREST` by the words of the question. Gold that is not in the
+    base stays as it was shipped; `Base.gold` counts all three.
+    """
+    done: dict[str, Sample] = {}
+    for source, base in bases.items():
+        samples = [s for s in pool.samples if s.source == source]
+        base.gold.clear()
+        if not base.how.mines or (base.how.index and base.searcher is None):
+            continue
+        shelf: Shelf = base.searcher if base.searcher is not None else _shelf(pool, base, samples, steps)
+        for sample in samples:
+            done[sample.id] = at_the_cut(sample, shelf, Leaks(sample, pool.looks), base.gold)
+    return pool._replace(samples=[done.get(s.id, s) for s in pool.samples])
+
+
+def _shelf(pool: SampledPool, base: Base, samples: Sequence[Sample], steps: Progress) -> _Shelf:
+    wanted = {id for s in samples for e in s.gold if e.text for id in (document_of(e), page_of(e))}
+    shelf, total = _Shelf(), pool.documents.count(base.source)
+
+    def gold() -> Iterator[Document]:
+        for number, document in enumerate(pool.documents.of(base.source), 1):
+            if number % 1000 == 0 or number == total:
+                steps.count(f"documents of {base.source} read for gold", number, total)
+            if {document.id, page_of(document)} & wanted and document.text is not None:
+                yield document
+
+    for document in base.chunker.documents(gold()) if base.chunker is not None else gold():
+        shelf.add(document)
+    return shelf
+
+
+def at_the_cut(sample: Sample, shelf: Shelf, leaks: Leaks, counted: Counter[str]) -> Sample:
+    """The sample with its text gold shown as documents of an index, see `gold_at_the_cut`.
+
+    Args:
+        sample: with its gold as its source cut it.
+        shelf: the index, or the documents of it that the gold lies in.
+        leaks: of the sample: a passage's own picture is not shown where it is the one that is asked about.
+        counted: how a piece is shown -> pieces; it is counted up.
+    """
+    found: dict[str, Evidence] = {}
+    for gold in sample.gold:
+        ids = Gold([gold]).parts_in(shelf) if gold.text else []
+        parts = [part for id in ids if (part := shelf.documents[id]).text]
+        if not parts:
+            counted["as shipped"] += 1
+            found.setdefault(gold.id, gold)
+            continue
+        chosen, how = _shown(gold, parts, sample)
+        counted[how] += 1
+        for part in chosen:
+            if part.image is not None and leaks.query(part):
+                part = part.model_copy(update={"id": f"{part.id}#text", "document": document_of(part), "image": None})
+            level = gold.level if how == "nearest" or part.text == gold.text else _level(part)
+            found.setdefault(part.id, Evidence.of(part, Role.GOLD, level=level))
+    own = tuple(e for e in sample.negatives if e.id not in found)
+    return sample.model_copy(update={"gold": tuple(found.values()), "negatives": own})
+
+
+def _level(part: Document) -> Any:
+    if part.document:
+        return "passage"
+    return "article" if page_of(part) == part.id else "section"
+
+
+def _shown(gold: Evidence, parts: Sequence[Document], sample: Sample) -> tuple[list[Document], str]:
+    """Which passages stand for a piece of gold, and how they were found."""
+    if len(parts) == 1:
+        return list(parts), "at the cut"
+    inside = _squeezed(gold.text)
+    whole = next((part for part in parts if inside in _squeezed(part.text)), None)
+    if whole is not None:
+        return [whole], "at the cut"
+    if answer := [part for part in parts if holds(sample.answers, f"{part.title}\n{part.text}")]:
+        return answer, "at the cut"
+    if gold.level in ("passage", "quote"):  # every part of it, as it is short
+        return list(parts), "at the cut"
+    asked = _words(sample.question)
+    best = sorted(range(len(parts)), key=lambda n: (-len(asked & _words(parts[n].text)), n))[:NEAREST]
+    return [parts[n] for n in sorted(best)], "nearest"
+
+
+def _squeezed(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _words(text: str | None) -> set[str]:
+    return set(re.findall(r"\w{3,}", (text or "").casefold()))
+
+
+# --- indexes -------------------------------------------------------------------------------------
+
+
+class Unwanted(Exception):
+    """Nobody waits for the index any more."""
+
+
+def index_bases(
+    pool: SampledPool,
+    bases: Mapping[str, Base],
+    out: Path,
+    *,
+    skip_bad: bool,
+    steps: Progress = QUIET,
+    stopped: Callable[[], bool] = lambda: False,
+) -> None:
+    """Build the index of every base that is mined and has none yet, below ``out``, and open it.
+
+    Args:
+        pool: of the recipe.
+        bases: from `open_bases`.
+        out: folder of the indexes.
+        skip_bad: leave bad documents out.
+        steps: told how far it is.
+        stopped: asked now and then; once it says so the work ends with `Unwanted`, and goes on there another time.
+
+    Raises:
+        UsageError: an index that somebody else made lies there and does not fit; or as `build_index`.
+    """
+    if (out / "manifest.json").is_file():
+        names = ", ".join(source for source, base in bases.items() if base.how.mines)
+        raise UsageError(
+            "this is an index itself; a build looks for one of each source in the folders below it", item=str(out),
+            cure=f"move it to {out.name}/SOURCE ({names}), or name it in the recipe: retrieval.index",
+        )  # fmt: skip
+    for source, base in bases.items():
+        if not base.how.mines or base.searcher is not None or base.encoder is None:
+            continue
+        documents: Iterator[Document] = _own(pool, base, steps)
+        if base.chunker is not None:
+            documents = base.chunker.documents(documents)
+        build_index(
+            documents, base.encoder, out / source, text_encoder=base.text_encoder, image_root=pool.root,
+            skip_bad=skip_bad, progress=_reporter(source, steps, stopped), corpus=source, cut=base.cut, owner=OWNER,
+        )  # fmt: skip
+        base.searcher = Searcher(out / source, base.encoder, text_encoder=base.text_encoder, prefix=base.prefix)
+
+
+def _reporter(source: str, steps: Progress, stopped: Callable[[], bool]) -> Callable[[str, int, int], None]:
+    def report(what: str, done: int, total: int) -> None:
+        if stopped():
+            raise Unwanted
+        steps.count(f"{source}: {what}", done, total)
+
+    return report
+
+
+def _own(pool: SampledPool, base: Base, steps: Progress) -> Iterator[Document]:
+    """The documents of a base with their own ids, and the images that its questions ask about where they are wanted."""
+    total = pool.documents.count(base.source)
+    for number, document in enumerate(pool.documents.of(base.source), 1):
+        if number % 1000 == 0 or number == total:
+            steps.count(f"{base.source}: documents read", number, total)
+        yield unprefixed(document, base.prefix)
+    if base.how.query_images:
+        yield from query_images([s for s in pool.samples if s.source == base.source], base.prefix)
+
+
+def query_images(samples: Sequence[Sample], prefix: str = "") -> Iterator[Document]:
+    """The images that samples ask about, as documents: each once, with the clusters of all that ask about it."""
+    subjects: defaultdict[str, list[str]] = defaultdict(list)
+    images: dict[str, tuple[ImageRef, str]] = {}
+    for sample in samples:
+        for image in sample.images:
+            images.setdefault(image.sha256, (image, sample.licence))
+            subjects[image.sha256].append(sample.cluster.removeprefix(prefix))
+    for sha, (image, licence) in images.items():
+        id, about = f"query-{sha[:16]}", "\n".join(sorted(set(subjects[sha])))
+        yield Document(id=id, title="", image=image, page=id, licence=licence, attributes={SUBJECTS: about})

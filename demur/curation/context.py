@@ -1,0 +1,219 @@
+"""What a build works with: pool, knowledge bases, judge, gates and monitors, opened before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from demur.core.errors import UsageError
+from demur.core.progress import QUIET, Progress
+from demur.core.records import ImageRef, Sample
+from demur.core.store import read_image, storage_errors
+from demur.curation.bases import Base, gold_at_the_cut, open_bases, settled
+from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
+from demur.curation.gates.rules import Label
+from demur.curation.gates.runner import GateRunner, model_options
+from demur.curation.gates.scheduler import ask_states
+from demur.curation.made_by import note
+from demur.curation.mining.queries import modes_of
+from demur.curation.recipe import BuildRecipe, GateSpec
+from demur.curation.sample_pool import SampledPool, sample_sources
+from demur.curation.topics import need_bertopic
+from demur.evaluation.preflight import preflight
+from demur.indexing.encoders import Encoder, open_encoder
+from demur.judge.base import Judge, JudgeContext, open_judge
+from demur.scenarios.conditions import Prompts
+from demur.scenarios.recognise import Embedder, Recogniser, captioned
+from demur.scenarios.systems import System, SystemContext, open_system
+from demur.scenarios.systems.model import ModelSystem
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from demur.models import Budget
+
+
+class BuildContext(NamedTuple):
+    """What a build works with, opened."""
+
+    recipe: BuildRecipe
+    out: Path
+    skip_bad: bool
+    steps: Progress
+    pool: SampledPool
+    judge: Judge
+    encoder: Encoder
+    embed: Callable[[Sequence[str]], npt.NDArray[np.float32]]
+    runner: GateRunner
+    prompts: Prompts
+    bases: Mapping[str, Base]
+    """Source -> its knowledge base."""
+    namer: ModelSystem | None = None
+    """Names topics."""
+
+    def read(self, ref: ImageRef) -> bytes:
+        """Bytes behind an image reference of the pool."""
+        return read_image(ref, self.pool.root)
+
+
+@asynccontextmanager
+async def open_context(
+    recipe: BuildRecipe,
+    out: Path,
+    *,
+    base: Path = Path(),
+    skip_bad: bool = False,
+    steps: Progress = QUIET,
+    encoder: Encoder | None = None,
+    models: Mapping[str, Mapping[str, Any]] | None = None,
+    budget: Budget | None = None,
+    prices: Path | None = None,
+    concurrency: int | None = None,
+) -> AsyncIterator[BuildContext]:
+    """Read the sources and open judge, encoder, gates and monitors; arguments as of `demur.curation.build.curate`."""
+    steps.stage("read the sources")
+    folder = out / "build"
+    note(recipe, out, base=base, skip_bad=skip_bad)
+    if recipe.topics == "bertopic":  # what is missing is told before the sources are read
+        need_bertopic()
+    encoder = encoder or open_encoder(recipe.retrieval.encoder)
+    pool = sample_sources(
+        recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, for_build=True
+    )
+    judge_context = JudgeContext(folder / "calls.sqlite", concurrency, prices=prices)
+    judge = open_judge(recipe.judge, judge_context)
+    bases = open_bases(recipe, pool, base=base, encoder=encoder)
+    enough_candidates(recipe, pool)
+    pool = gold_at_the_cut(pool, bases, steps)
+    prompts = Prompts()
+
+    def read(ref: ImageRef) -> bytes:
+        return read_image(ref, pool.root)
+
+    embed = Embedder(encoder)
+    from demur.models import Budget
+
+    budget = (budget or Budget(None)).recorded_in(folder / "calls.sqlite")
+    judge_context.budget = budget
+    context = SystemContext(
+        read_image=read, embed=embed, recognise=Recogniser(encoder, captioned(pool.documents), read), pool=pool.samples,
+        prompts=prompts, ledger=folder / "calls.sqlite", concurrency=concurrency, budget=budget, prices=prices,
+    )  # fmt: skip
+    specs = {s.name or s.system: s for s in (*recipe.gates, *recipe.monitors)}
+    async with AsyncExitStack() as stack:
+        runner = GateRunner(
+            specs,
+            gate_opener(specs, context, models or {}),
+            judge,
+            folder / "journal.jsonl",
+            seed=recipe.seed,
+            prompts=prompts,
+            max_in_flight=concurrency or 8,
+        )
+        stack.push_async_callback(runner.close)
+        namer = None
+        if (spec := recipe.topic_names) is not None:
+            options = model_options(spec.options)
+            namer = ModelSystem(spec.system.partition(":")[2], SystemContext(**{**vars(context), "options": options}))
+            stack.push_async_callback(namer.close)
+        # whoever cannot be opened or asked is told before anything is indexed
+        systems: dict[str, System] = {name: runner.system(name) for name in specs}
+        for line in await preflight(systems | ({} if namer is None else {"topic_names": namer}), perhaps=runner.met):
+            steps.warn(line)
+        yield BuildContext(recipe, out, skip_bad, steps, pool, judge, encoder, embed, runner, prompts, bases, namer)
+
+
+def gate_opener(
+    specs: Mapping[str, GateSpec], context: SystemContext, models: Mapping[str, Mapping[str, Any]]
+) -> Callable[[str, int], System]:
+    """What opens the system of a gate for a draw: ``(name, draw) -> System``.
+
+    Args:
+        specs: name -> what the recipe says of it.
+        context: what systems are given; ``options`` are each gate's own.
+        models: name -> options that go before the recipe's (``system``: another address).
+    """
+
+    def opened(name: str, draw: int) -> System:
+        options = {**specs[name].options, **models.get(name, {})}
+        address = str(options.pop("system", specs[name].system))
+        if specs[name].name and "name" not in options and not address.startswith(("prior", "reader", "answers")):
+            options["name"] = name
+        kind = address.partition(":")[0]
+        if kind == "model":
+            options = model_options(options)
+        elif kind in ("python", "answers", "reader", "prior") and (strange := sorted(set(options) - {"name"})):
+            raise UsageError(
+                f"takes no options, and is given {', '.join(strange)}", item=f"gate {name}",
+                cure="leave them out; a class named module:Class reads its own from context.options",
+            )  # fmt: skip
+        system = open_system(address, SystemContext(**{**vars(context), "options": options}))
+        if isinstance(system, ModelSystem) and draw:
+            system.sampling = {**system.sampling, "draw": draw}
+        elif hasattr(inner := getattr(system, "inner", system), "draw"):
+            inner.draw = draw
+        return system
+
+    return opened
+
+
+def gates_of(specs: Mapping[str, GateSpec]) -> list[Gate]:
+    """The gates as the funnel takes them."""
+    return [Gate(name, frozenset(spec.stages), spec.cost) for name, spec in specs.items()]
+
+
+def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
+    """See that distractors can be mined as the recipe says, and enough of them, before anybody is asked.
+
+    Raises:
+        UsageError: no sample can have as many as the rules ask for, or a retrieval mode does not exist.
+    """
+    most = 0
+    for source, how in settled(recipe, pool).items():
+        own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.adopts else 0
+        most = max(most, (how.wanted if how.mines else 0) + own)
+        modes_of(how)  # says what is wrong with its modes
+    if most < recipe.rules.k_min:
+        raise UsageError(
+            f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most} candidates",
+            item=recipe.name, cure="lower rules.k_min, or raise retrieval.text, lexical and visual",
+        )  # fmt: skip
+
+
+async def ask_gates(
+    ctx: BuildContext,
+    samples: Mapping[str, Sample],
+    states: Mapping[str, SampleState],
+    stages: frozenset[Stage],
+    *,
+    hurry: bool = False,
+) -> None:
+    """Ask the gates all that is still wanted in these stages (`demur.curation.gates.scheduler.ask_states`)."""
+    runner = ctx.runner
+
+    async def ask(sample: str, query: GateQuery) -> Label:
+        label = await runner.label(samples[sample], query)
+        ctx.steps.count("questions to gates", sum(runner.asked.values()), 0, runner.so_far)
+        return label
+
+    def known(sample: str, query: GateQuery) -> Label | None:
+        return runner.known(samples[sample], query)
+
+    await ask_states(states, ask, known=known, stages=stages, is_busy=runner.is_busy if hurry else None)
+
+
+def set_aside(folder: Path) -> None:
+    """Begin without the verdicts and replies of earlier runs; they are kept in a folder of their own."""
+    had = [p for p in (folder / "journal.jsonl", *sorted(folder.glob("calls.sqlite*"))) if p.exists()]
+    if not had:
+        return
+    number = 1
+    while (folder / ".earlier" / str(number)).exists():
+        number += 1
+    with storage_errors(folder):
+        (folder / ".earlier" / str(number)).mkdir(parents=True)
+        for path in had:
+            path.rename(folder / ".earlier" / str(number) / path.name)

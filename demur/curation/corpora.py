@@ -1,0 +1,85 @@
+"""The corpora of a release for a RAG system with its own index, from files (`demur.release.corpora` writes them)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import UsageError
+from demur.core.records import Document, ImageRef
+from demur.core.store import Problems, read_image
+from demur.corpora import read_corpus
+from demur.curation.pool import Pool
+from demur.release import Release
+from demur.release.corpora import FORMS, Form, export
+
+
+def export_corpora(
+    release: Path,
+    out: Path,
+    *,
+    pool: Path | None = None,
+    form: Form = "jsonl",
+    folds: int = 1,
+    mix: str | None = None,
+) -> dict[str, Any]:
+    """Write ``full``, ``gold-removed`` and ``empty`` for a release.
+
+    Args:
+        release: its folder.
+        out: folder of the corpora.
+        pool: that it was built from, for the whole knowledge base; None for the evidence that the release holds.
+        form: ``jsonl``, ``parquet`` or ``markdown``.
+        folds: as for `demur.release.corpora.export`.
+        mix: a corpus of the user's own that goes in too, named as for ``demur index build``.
+
+    Returns:
+        The note, as it stands in ``corpora.json``.
+
+    Raises:
+        UsageError: an option is wrong, the pool holds no documents, or two documents have one id.
+        DataError: a file is broken.
+    """
+    if form not in FORMS:
+        raise UsageError(f"form {form!r}", cure=f"one of {', '.join(FORMS)}")
+    opened = Release.open(release)
+    samples = list(opened.samples())
+    if pool is None:
+        about = "the evidence of the release alone; --pool POOL gives the whole knowledge base"
+
+        def documents() -> Iterable[Document]:
+            return _evidence(opened)
+
+        read = opened.read_image
+    else:
+        source = Pool(pool)
+        about = f"the pool {source.root.name}"
+        documents = source.documents
+        if next(iter(documents()), None) is None:
+            raise UsageError("the pool holds no documents", item=str(pool), cure="demur pool build ... --documents")
+
+        def read(ref: ImageRef) -> bytes:
+            return read_image(ref, source.root)
+
+    def mixed() -> Iterator[Document]:
+        if mix:
+            problems = Problems()
+            yield from read_corpus(mix, problems)
+            problems.settle()
+
+    return export(
+        out, documents, samples, read_image=read, form=form, folds=folds, mixed=mixed, about=about,
+        release={"name": opened.name, "version": opened.version, "sha256": opened.sha256},
+    )  # fmt: skip
+
+
+def _evidence(release: Release) -> Iterator[Document]:
+    """Every piece of evidence of a release, once."""
+    seen: set[str] = set()
+    for sample in release.samples():
+        for e in (*sample.gold, *sample.negatives):
+            if e.id not in seen:
+                seen.add(e.id)
+                same = ("id", "title", "text", "image", "document", "page", "licence")
+                yield Document(**{name: getattr(e, name) for name in same})

@@ -1,0 +1,174 @@
+"""All that is known of one sample: what was decided, and what the gates said.
+
+From a release and, where it is still there, the build folder beside it: its decisions, its journal, its pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from demur.core.errors import StorageError, UsageError
+from demur.core.records import Drop, GateVerdict, Record, Sample
+from demur.core.store import Problems, read_jsonl, read_records
+from demur.curation.decisions import FILE, SOURCES, DecisionLine
+from demur.curation.gates.funnel import GateQuery, Stage
+from demur.curation.gates.rules import Label
+from demur.curation.gates.runner import GateAnswer, last_answers
+from demur.curation.pool import Pool
+from demur.curation.sample_pool import built
+from demur.release import Release
+
+
+class Explained(Record):
+    """A sample, what became of it, and what is not known of it."""
+
+    sample: str
+    question: str
+    topic: str = ""
+    kept: bool
+    stage: str
+    """Where it left; "" when kept."""
+    why: str
+    parametric: dict[str, str] = Field(default_factory=dict)
+    """gate -> label: ``not asked`` where it did not matter any more, ``cannot be asked: ...`` where it could not be."""
+    solvable: dict[str, str] = Field(default_factory=dict)
+    distractors: tuple[dict[str, Any], ...] = ()
+    """id, title, origin, mode, rank, score, labels by gate, decision; of each candidate, best first."""
+    answers: dict[str, str] = Field(default_factory=dict)
+    """``stage/gate`` (or ``distractor/ID/gate``) -> what it answered, its first 300 characters."""
+    notes: tuple[str, ...] = ()
+
+
+def explain(folder: Path, sample: str) -> Explained:
+    """Tell what became of a sample and why.
+
+    Args:
+        folder: a release; the ``build`` folder beside it knows more than the release, if it belongs to it.
+        sample: id.
+
+    Raises:
+        ReleaseError: not a release.
+        UsageError: the sources had no such sample, as far as is known; names the nearest id.
+    """
+    release = Release.open(folder)
+    build = folder.resolve().parent / "build"
+    drops = [d for d in release.drops() if d.sample == sample]
+    kept = next((s for s in release.samples() if s.id == sample), None)
+    gone = next((d for d in drops if not d.evidence), None)
+    if kept is None and gone is None:
+        if (other := _in_the_pool(build, sample)) is not None:
+            return Explained(
+                sample=sample, question=other.question, topic=other.topic, kept=False, stage="pool",
+                why="not drawn from the pool (per_topic), or an earlier source asks the same",
+            )  # fmt: skip
+        known = [*release.ids("samples"), *(d.sample for d in release.drops() if not d.evidence)]
+        near = get_close_matches(sample, known, n=3, cutoff=0.6)
+        raise UsageError(
+            f"this release neither kept nor dropped a sample {sample!r}", item=str(folder),
+            cure=f"did you mean {' or '.join(near)}?" if near else "data/samples.parquet and drops.jsonl hold the ids",
+        )  # fmt: skip
+    if gone is not None and gone.stage == SOURCES:
+        return Explained(sample=sample, question="", kept=False, stage=SOURCES, why=gone.reason, notes=(gone.detail,))
+    decided = _decision(build / FILE, sample)
+    if decided is not None and decided.kept == (kept is not None) and (gone is None or gone.reason == decided.why):
+        mined = [d for d in drops if d.stage == "mine"]
+        notes = [f"not taken as a distractor: {d.evidence} - {d.reason}" for d in mined]
+        if gone is not None and gone.detail:
+            notes.insert(0, gone.detail)
+        answers = last_answers(build / "journal.jsonl", sample).get(sample, {})
+        return _whole(release, decided, answers, notes)
+    note = f"the build's {FILE} is not beside the release (or is of another build): told from the release alone"
+    if kept is None:
+        assert gone is not None
+        return Explained(
+            sample=sample, question="", kept=False, stage=gone.stage, why=gone.reason,
+            notes=tuple(filter(None, (note, gone.detail))),
+        )  # fmt: skip
+    return _from_the_release(release, kept, drops, note)
+
+
+def _whole(
+    release: Release, decided: DecisionLine, answers: Mapping[GateQuery, GateAnswer], notes: list[str]
+) -> Explained:
+    """A decision with what the gates answer."""
+    models: Mapping[str, Any] = release.manifest.get("gate_models") or {}
+
+    def labels(stage: Stage, shown: str, skipped: Mapping[str, str]) -> dict[str, str]:
+        found = {}
+        for gate in release.manifest.get("gates") or ():
+            if stage.value in models.get(gate, {}).get("stages", ()):
+                answer = answers.get(GateQuery(gate, stage, shown))
+                found[gate] = "not asked" if answer is None else answer.label.value
+                if answer is not None and answer.label is Label.UNGRADED and answer.why:
+                    found[gate] += f": {answer.why}"
+                if gate in skipped:
+                    found[gate] = f"cannot be asked: {skipped[gate]}"
+        return found
+
+    distractors = tuple(
+        {k: v for k, v in d.items() if k not in ("skipped", "decision", "fate")}
+        | {
+            "labels": labels(Stage.DISTRACTOR, d["id"], d["skipped"]),
+            "decision": d.get("decision", d.get("fate", "")),
+        }  # builds before 0.2 called it fate
+        for d in decided.distractors
+    )
+    shown = {str(d["id"]) for d in decided.distractors}
+    return Explained(
+        **decided.model_dump(exclude={"skipped", "distractors"}), distractors=distractors, notes=tuple(notes),
+        parametric=labels(Stage.PARAMETRIC, "", decided.skipped.get(Stage.PARAMETRIC.value, {})),
+        solvable=labels(Stage.SOLVABLE, "", decided.skipped.get(Stage.SOLVABLE.value, {})),
+        answers=dict(sorted(
+            (f"{p.stage.value}{'/' + p.distractor if p.distractor else ''}/{p.gate}", answer.text)
+            for p, answer in answers.items() if answer.text and (not p.distractor or p.distractor in shown)
+        )),
+    )  # fmt: skip
+
+
+def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: str) -> Explained:
+    """What a release alone knows of a sample that it holds."""
+    all_verdicts = list(read_records(release.folder / "gates.jsonl", GateVerdict, Problems()))
+    mine = [v for v in all_verdicts if v.sample == kept.id]
+    alone = {v.evidence: v.labels for v in mine if v.stage == "distractor"}
+    first = next((v for v in mine if v.stage == "parametric"), None)
+    distractors: list[dict[str, Any]] = [
+        {
+            "id": e.id, "title": e.title, "origin": e.origin, "mode": e.mode, "rank": e.rank, "score": e.score,
+            "labels": alone.get(e.id, {}), "decision": "stays",
+        }
+        for e in kept.negatives
+    ]  # fmt: skip
+    distractors += [
+        {"id": d.evidence, "title": "", "origin": "", "mode": "", "rank": None, "score": None, "labels": {},
+         "decision": d.reason}
+        for d in drops
+    ]  # fmt: skip
+    return Explained(
+        sample=kept.id, question=kept.question, topic=kept.topic, kept=True, stage="", why="kept",
+        parametric=first.labels if first else {}, distractors=tuple(distractors),
+        answers={f"parametric/{g}": a for g, a in first.answers.items()} if first else {}, notes=(note,),
+    )  # fmt: skip
+
+
+def _decision(path: Path, sample: str) -> DecisionLine | None:
+    """What a build beside the release decided about a sample; None where it knows nothing that can be read."""
+    try:
+        for _, line in read_jsonl(path, Problems()):
+            if line.get("sample") == sample:
+                return DecisionLine.model_validate(line)
+    except (StorageError, ValidationError):
+        return None
+    return None
+
+
+def _in_the_pool(build: Path, sample: str) -> Sample | None:
+    """The sample of the build's pool, where the pool is still there."""
+    name = built(build / "pool")
+    if not name or not (build / "pool" / name / "pool.json").is_file():
+        return None
+    return next((s for s in Pool(build / "pool" / name).samples() if s.id == sample), None)

@@ -1,0 +1,1 @@
+"""Gates: what they are asked, in which order, and what their verdicts decide."""

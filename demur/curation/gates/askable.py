@@ -1,0 +1,131 @@
+"""Which gates can be asked what, known before anybody is asked: a gate that was not asked proves nothing.
+
+A text-only model is not asked about a picture, a prior not about a question outside its pool. Where no gate of a stage
+can be asked about a kind of sample, a build could end in nothing but samples that nobody checked: it is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from demur.core.errors import UsageError
+from demur.core.records import Evidence, ImageRef, Modality, Role, Sample
+from demur.curation.bases import settled
+from demur.curation.gates.funnel import HOW_ASKED, Gate, Stage
+from demur.curation.mining.options import MiningOptions
+from demur.curation.recipe import BuildRecipe
+from demur.curation.sample_pool import SampledPool
+
+Skips = Callable[[Sample, Stage, str], dict[str, str]]
+"""(sample, stage, id of its distractor or "") -> gate -> why it cannot be asked this."""
+
+_NO_IMAGE = ImageRef(sha256="0" * 64, uri="", width=1, height=1)
+_STAND_INS = {
+    Modality.TEXT: Evidence(id="\x1ftext", modality=Modality.TEXT, title="", text="-", role=Role.DISTRACTOR),
+    Modality.IMAGE: Evidence(id="\x1fimage", modality=Modality.IMAGE, title="", image=_NO_IMAGE, role=Role.DISTRACTOR),
+}
+"""Distractors of each kind, for asking what a gate takes before any is found."""
+
+
+class Askable(NamedTuple):
+    """The gates that can be asked about a sample."""
+
+    parametric: frozenset[str]
+    """Without evidence."""
+    solvable: frozenset[str]
+    """With its gold evidence."""
+    text: frozenset[str]
+    """With a passage alone."""
+    image: frozenset[str]
+    """With an image alone."""
+
+    def gates(self, gates: Iterable[Gate]) -> list[Gate]:
+        """The gates, each in the stages in which it can be asked."""
+        of = {
+            Stage.PARAMETRIC: self.parametric,
+            Stage.SOLVABLE: self.solvable,
+            Stage.DISTRACTOR: self.text | self.image,
+        }
+        return [g._replace(stages=frozenset(s for s in g.stages if g.name in of[s])) for g in gates]
+
+
+def askable(sample: Sample, gates: Sequence[Gate], skips: Skips) -> Askable:
+    """What `skips` leaves of the gates of each stage; for distractors, of each kind."""
+    return Askable(
+        _left(sample, Stage.PARAMETRIC, None, gates, skips), _left(sample, Stage.SOLVABLE, None, gates, skips),
+        _left(sample, Stage.DISTRACTOR, Modality.TEXT, gates, skips),
+        _left(sample, Stage.DISTRACTOR, Modality.IMAGE, gates, skips),
+    )  # fmt: skip
+
+
+def _left(sample: Sample, stage: Stage, kind: Modality | None, gates: Sequence[Gate], skips: Skips) -> frozenset[str]:
+    """Gates of a stage that can be asked about a sample; ``kind``: with a distractor of that kind alone."""
+    names = frozenset(g.name for g in gates if stage in g.stages)
+    shown = ""
+    if kind is not None:
+        sample, shown = sample.model_copy(update={"negatives": (_STAND_INS[kind],)}), _STAND_INS[kind].id
+    return names.difference(skips(sample, stage, shown)) if names else names
+
+
+class _Kind(NamedTuple):
+    """Samples and evidence that are alike to a gate."""
+
+    stage: Stage
+    source: str
+    query: str
+    evidence: str
+    alone: Modality | None = None
+    """Of the distractor; None in the other stages."""
+
+
+def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[Gate], skips: Skips) -> None:
+    """See that each stage has a gate for each kind of sample and of evidence.
+
+    Args:
+        recipe: the recipe.
+        pool: its samples.
+        gates: that take part.
+        skips: what each cannot be asked.
+
+    Raises:
+        UsageError: some stage has none for samples of a source; all such kinds, and the cure.
+    """
+    found: dict[_Kind, bool] = {}
+    counted: Counter[_Kind] = Counter()
+    hows = settled(recipe, pool)
+    for sample in pool.samples:
+        for kind in _kinds(sample, hows[sample.source]):
+            counted[kind] += 1
+            if not found.get(kind):
+                found[kind] = bool(_left(sample, kind.stage, kind.alone, gates, skips))
+    lacking = [kind for kind, able in found.items() if not able]
+    if not lacking:
+        return
+    problems, cures = [], set()
+    for kind in lacking:
+        names = [g.name for g in gates if kind.stage in g.stages]
+        nobody = f"none of {', '.join(names)} can be asked" if names else "no gate is asked"
+        about = ", ".join(filter(None, (kind.source, kind.query, kind.evidence)))
+        problems.append(f"{about} ({counted[kind]:,}): {nobody} {HOW_ASKED[kind.stage]}")
+        cures.add(f"give the recipe a gate with the stage {kind.stage.value} that takes these")
+        if kind.alone is Modality.IMAGE and names:
+            cures.add("set retrieval.visual: 0 where no image can be checked")
+    raise UsageError(
+        f"a gate that is not asked proves nothing - {'; '.join(problems)}", item=recipe.name,
+        cure=f"{'; '.join(sorted(cures))}; or leave out with --skip-bad what no gate can be asked about",
+    )  # fmt: skip
+
+
+def _kinds(sample: Sample, how: MiningOptions) -> Iterator[_Kind]:
+    """What a gate of each stage would be asked about a sample."""
+    query = "questions about images" if sample.images else "questions of text alone"
+    yield _Kind(Stage.PARAMETRIC, sample.source, query, "")
+    gold = " and ".join(sorted({e.modality.value for e in sample.gold}))
+    yield _Kind(Stage.SOLVABLE, sample.source, query, f"gold evidence: {gold}")
+    shown = {e.modality for e in sample.negatives} if how.adopts else set()
+    shown |= {Modality.TEXT} if how.text or how.lexical else set()
+    shown |= {Modality.IMAGE} if how.visual else set()
+    for alone in sorted(shown):
+        yield _Kind(Stage.DISTRACTOR, sample.source, query, f"distractors: {alone.value}", alone)

@@ -1,0 +1,223 @@
+"""What a release costs in calls to gates: by three ways of asking, at least, and as expected beforehand."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+from demur.core.errors import UsageError
+from demur.core.store import seed_of
+from demur.curation.gates.funnel import MINING, Gate, GateQuery, Rules, SampleState, Stage, settling
+from demur.curation.gates.one_factor import together_that_leaves
+from demur.curation.gates.order import SuccessCounter
+from demur.curation.gates.rules import Label
+
+
+class Naive(SampleState):
+    """Algorithm 1 as printed: stage after stage, each time every gate about everything."""
+
+    def wanted(self) -> tuple[GateQuery, ...]:
+        """Everything of the stage that the sample is in."""
+        open_ones = [p for p in self.all_queries() if p not in self.labels]
+        for stage in Stage:
+            if now := tuple(p for p in open_ones if p.stage is stage):
+                return now
+            if stage is not Stage.DISTRACTOR and not self.passed(stage):
+                return ()
+        return ()
+
+    def choices(self, query: GateQuery, within: float = 1.0) -> list[str]:
+        """All are asked."""
+        return [query.gate]
+
+
+def naive_calls(state: SampleState) -> int:
+    """Calls that Algorithm 1 makes about a sample whose decision is known; a gate that cannot be asked makes none."""
+    calls = _callable(state, Stage.PARAMETRIC)
+    if state.passed(Stage.PARAMETRIC):
+        calls += _callable(state, Stage.SOLVABLE)
+        if state.passed(Stage.SOLVABLE):
+            calls += sum(_callable(state, Stage.DISTRACTOR, d) for d in state.distractors)
+    return calls
+
+
+def _callable(state: SampleState, stage: Stage, distractor: str = "") -> int:
+    """Gates that can be asked a question, asked or not."""
+    return sum(v is not Label.SKIPPED for v in state.of(stage, distractor).values())
+
+
+class Costs(NamedTuple):
+    """Calls about one sample, by three ways of asking."""
+
+    exhaustive: int
+    """Every gate everything."""
+    algorithm1: int
+    """Algorithm 1 as printed: stage after stage, every gate of a stage (`Naive`)."""
+    least: int
+    """The fewest that any order could do with: the smallest set of answers from which the decision follows."""
+
+
+def costs_of(
+    gates: Sequence[Gate], distractors: Sequence[str], rules: Rules, truth: Mapping[GateQuery, Label]
+) -> Costs:
+    """Count calls offline, from every label that could be had (`Label.SKIPPED` is no call).
+
+    ``least`` is a bound that no order of asking can pass, because it knows the labels beforehand; it holds for the
+    default rules and is not computed for the literal ones.
+
+    Raises:
+        UsageError: the rules are not the default ones.
+    """
+    if (rules.parametric, rules.solvable) != ("not_correct", "any_correct"):
+        raise UsageError("the bound is for the default rules", cure="leave rules.parametric and rules.solvable out")
+    state = SampleState(gates, distractors, rules, exhaustive=True, labels=dict(truth))
+    decision = state.decision()
+    if decision is None:
+        raise UsageError("a label is missing", cure="give every label of the sample")
+
+    def calls(stage: Stage, distractor: str = "") -> int:
+        return _callable(state, stage, distractor)
+
+    everything = sum(v is not Label.SKIPPED for v in truth.values())
+    staged = least = calls(Stage.PARAMETRIC)
+    if Label.CORRECT in state.of(Stage.PARAMETRIC).values():
+        return Costs(everything, staged, 1)
+    if not state.passed(Stage.PARAMETRIC):
+        return Costs(everything, staged, least)
+    staged += calls(Stage.SOLVABLE)
+    if not state.passed(Stage.SOLVABLE):
+        return Costs(everything, staged, least + calls(Stage.SOLVABLE))
+    least += 1
+    staged += sum(calls(Stage.DISTRACTOR, d) for d in distractors)
+    lost = [d for d in distractors if Label.CORRECT in state.of(Stage.DISTRACTOR, d).values()]
+    if decision.stage in ("distractors", MINING):
+        candidates = sum(calls(Stage.DISTRACTOR, d) > 0 for d in distractors)
+        return Costs(everything, staged, least + max(0, candidates - rules.k_min + 1))
+    gone = set(lost)
+    needed = sum(1 if d in gone else calls(Stage.DISTRACTOR, d) for d in state.considered())
+    return Costs(everything, staged, least + needed)
+
+
+# --- expected ------------------------------------------------------------------------------------
+
+Answers = frozenset[tuple[str, bool]]
+"""Of one question: (gate, whether its answer settled it)."""
+
+
+class GateRates(NamedTuple):
+    """How often gates settle a question, and how much they have in common."""
+
+    rates: Mapping[str, float]
+    """Gate -> probability that its answer settles a question, in [0, 1]."""
+    together: float
+    """Correlation of what lies behind two gates' answers (a one-factor probit): 0, they are independent; 1, a better
+    gate settles all that a worse one does."""
+
+    def question(self, dice: random.Random) -> Callable[[str], bool]:
+        """Draw one: how hard it is for all gates, and for each. Gate -> whether its answer settles it; asked once."""
+        common = math.sqrt(self.together) * dice.gauss(0, 1)
+
+        def settles(gate: str) -> bool:
+            rate = self.rates.get(gate, 0.5)
+            own = math.sqrt(1 - self.together) * dice.gauss(0, 1)
+            return rate > 0 and (rate >= 1 or common + own < NormalDist().inv_cdf(rate))
+
+        return settles
+
+
+def fit(seen: Mapping[Answers, int], gates: Sequence[str]) -> GateRates:
+    """Rates by counting; gates have so much in common as leaves as many questions unsettled as there were.
+
+    Args:
+        seen: what was answered to a question -> number of such questions.
+        gates: names; one that was never asked is like the others.
+    """
+    import numpy as np
+
+    asked: Counter[str] = Counter()
+    settled: Counter[str] = Counter()
+    for answers, n in seen.items():
+        asked.update({gate: n for gate, _ in answers})
+        settled.update({gate: n for gate, yes in answers if yes})
+    overall = (settled.total() + 1) / (asked.total() + 2)
+    rates = {gate: (settled[gate] + overall) / (asked[gate] + 1) for gate in gates}
+    unsettled = sum(n for answers, n in seen.items() if not any(yes for _, yes in answers))
+    probits = np.array([NormalDist().inv_cdf(min(max(rate, 1e-6), 1 - 1e-6)) for rate in rates.values()])
+    return GateRates(rates, together_that_leaves(probits, unsettled / max(1, sum(seen.values()))))
+
+
+class Expected(NamedTuple):
+    """Mean calls about one sample, per gate and stage."""
+
+    calls: dict[tuple[str, Stage], float]
+    algorithm1: dict[tuple[str, Stage], float]
+    spread: float
+    """Standard deviation of one sample's calls, over samples."""
+    kept: float
+    """Share of samples that stay."""
+
+
+def expected(
+    gates: Sequence[Gate],
+    candidates: Sequence[frozenset[str]] | int,
+    rules: Rules,
+    guesses: Mapping[Stage, GateRates],
+    *,
+    plays: int = 400,
+    seed: int = 0,
+) -> Expected:
+    """What asking is expected to cost, by playing ``plays`` samples through the funnel with labels drawn at random.
+
+    Args:
+        gates: that take part, each in the stages in which it can be asked about these samples.
+        candidates: distractors per sample; or for each of them, best first, the gates that can be asked about it.
+        rules: what decides.
+        guesses: how questions of each stage turn out.
+        plays: samples played.
+        seed: of their answers.
+    """
+    dice = random.Random(seed_of(seed, "expected"))
+    if isinstance(candidates, int):
+        candidates = [frozenset(g.name for g in gates)] * candidates
+    ids = {f"d{i}": who for i, who in enumerate(candidates)}
+    cannot = {
+        GateQuery(g.name, Stage.DISTRACTOR, d): Label.SKIPPED
+        for g in gates if Stage.DISTRACTOR in g.stages for d, who in ids.items() if g.name not in who
+    }  # fmt: skip
+    lazy: Counter[tuple[str, Stage]] = Counter()
+    naive: Counter[tuple[str, Stage]] = Counter()
+    order = SuccessCounter()
+    kept, squares, total = 0, 0, 0
+    for _ in range(plays):
+        state = SampleState(gates, list(ids), rules, order=order, labels=dict(cannot))
+        questions: dict[tuple[Stage, str], Callable[[str], bool]] = {}
+        asked = 0
+        while wanted := state.wanted():
+            for query in wanted:
+                where = (query.stage, query.distractor)
+                if where not in questions:
+                    questions[where] = guesses[query.stage].question(dice)
+                lazy[query.gate, query.stage] += 1
+                asked += 1
+                yes = next(iter(sorted(settling(query.stage, rules))))
+                state.tell(query, yes if questions[where](query.gate) else Label.INCORRECT)
+        squares, total = squares + asked * asked, total + asked
+        decision = state.decision()
+        kept += decision is not None and decision.kept
+        for gate in gates:
+            for stage in gate.stages:
+                if stage is Stage.PARAMETRIC or state.passed(Stage.PARAMETRIC):
+                    if stage is Stage.DISTRACTOR and not state.passed(Stage.SOLVABLE):
+                        continue
+                    naive[gate.name, stage] += (
+                        sum(gate.name in who for who in candidates) if stage is Stage.DISTRACTOR else 1
+                    )
+    mean = total / plays
+    return Expected(
+        {k: v / plays for k, v in lazy.items()}, {k: v / plays for k, v in naive.items()},
+        math.sqrt(max(0.0, squares / plays - mean * mean)), kept / plays,
+    )  # fmt: skip

@@ -1,0 +1,320 @@
+"""The funnel of one sample: which answers are still needed, and what they decide.
+
+VLM-DeflectionBench's three stages (sections 3.1-3.3, Algorithm 1) ask every gate everything. The release does
+not depend on most of those answers: one CORRECT ends a stage, a sample dropped in Stage I needs no Stage III,
+and when fewer than K_min distractors can survive nobody has to know which. `SampleState` knows which answers can
+still change the outcome and asks for those alone, the gate that is likeliest to settle it for its cost first
+(`demur.curation.gates.order`); ``exhaustive`` asks for all. What it comes to is in `demur.curation.gates.costs`.
+Both end in the same decision for the same labels (a property test holds them to it), because decisions are
+three-valued functions of labels (`demur.curation.gates.rules`) and none depends on an answer that was not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from demur.core.errors import UsageError
+from demur.curation.gates.order import SuccessCounter
+from demur.curation.gates.rules import (
+    Label,
+    Parametric,
+    Solvable,
+    misleads,
+    nobody_can_say,
+    solvable_with_gold,
+    unknown_without_evidence,
+)
+
+HELD = "held"
+"""Where a sample leaves that cannot be decided because an answer is ungraded."""
+MINING = "mining"
+"""Where a sample leaves that too few distractors were found for."""
+
+
+class Stage(StrEnum):
+    """The stages in their order."""
+
+    PARAMETRIC = "parametric"
+    SOLVABLE = "solvable"
+    DISTRACTOR = "distractor"
+
+
+HOW_ASKED = {
+    Stage.PARAMETRIC: "without evidence",
+    Stage.SOLVABLE: "with the gold evidence",
+    Stage.DISTRACTOR: "alone",
+}
+"""How a gate is asked in a stage, in words."""
+
+
+class Gate(NamedTuple):
+    """A model that takes part in curation.
+
+    Attributes:
+        name: system id.
+        stages: where it is asked. A question-only prior has nothing to say about evidence.
+        cost: what one answer costs, in any one unit; a cheap gate is asked before a dear one that settles as much.
+    """
+
+    name: str
+    stages: frozenset[Stage] = frozenset(Stage)
+    cost: float = 1.0
+
+
+class Rules(NamedTuple):
+    """What decides. The defaults are the paper's prose; see `demur.curation.gates.rules` for the literal variants.
+
+    Attributes:
+        k_min: fewest distractors a kept sample has (VLM-DeflectionBench: 5).
+        k_enough: stop checking a sample's distractors when that many have survived; None to check all.
+    """
+
+    parametric: Parametric = "not_correct"
+    solvable: Solvable = "any_correct"
+    k_min: int = 5
+    k_enough: int | None = None
+
+
+DEFAULT_RULES = Rules()
+
+
+class GateQuery(NamedTuple):
+    """One question to one gate: a stage's context for one sample.
+
+    Attributes:
+        gate: its name.
+        stage: what it is asked for.
+        distractor: id of the distractor shown alone (stage DISTRACTOR), else "".
+    """
+
+    gate: str
+    stage: Stage
+    distractor: str = ""
+
+
+class Decision(NamedTuple):
+    """What became of a sample.
+
+    Attributes:
+        kept: whether it is in the release.
+        stage: where it left: parametric, solvable, mining (too few candidates), distractors, ``held``; "" when kept.
+        why: one line, the same for every order in which answers were had.
+        survivors: distractors that stay, in the order given (empty unless kept).
+        lost: distractor -> why it left, of a kept sample.
+    """
+
+    kept: bool
+    stage: str
+    why: str
+    survivors: tuple[str, ...] = ()
+    lost: tuple[tuple[str, str], ...] = ()
+
+
+def settling(stage: Stage, rules: Rules) -> frozenset[Label]:
+    """Labels of which one is enough to settle a question of a stage."""
+    deflection_too = (stage is Stage.PARAMETRIC and rules.parametric == "literal") or (
+        stage is Stage.SOLVABLE and rules.solvable == "equation4"
+    )
+    return frozenset({Label.CORRECT, Label.DEFLECTED} if deflection_too else {Label.CORRECT})
+
+
+@dataclass
+class SampleState:
+    """One sample on its way through the stages.
+
+    Args:
+        gates: all that take part, in any order.
+        distractors: ids of its candidate distractors, best first.
+        rules: what decides.
+        exhaustive: ask every gate everything (needed for the convergence figure), decide the same.
+        order: which gate is asked next; shared by the states of a build, so that each learns from the others.
+        group: of samples that are alike, such as a source: successes are counted for each group apart.
+
+    Gates that cannot be asked a question are told beforehand (`Label.SKIPPED`): neither what is asked nor what asking
+    everything would have cost counts them.
+    """
+
+    gates: Sequence[Gate]
+    distractors: Sequence[str]
+    rules: Rules = DEFAULT_RULES
+    exhaustive: bool = False
+    order: SuccessCounter = field(default_factory=SuccessCounter)
+    group: str = ""
+    labels: dict[GateQuery, Label] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not any(Stage.PARAMETRIC in g.stages for g in self.gates):
+            raise UsageError("no gate is asked without evidence", cure="name at least one gate")
+        if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
+            raise UsageError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}", cure="raise k_enough")
+        self._of_stage = {stage: [g for g in self.gates if stage in g.stages] for stage in Stage}
+
+    def tell(self, query: GateQuery, label: Label) -> None:
+        """Learn one label."""
+        if label not in (Label.SKIPPED, Label.UNGRADED):
+            self.order.note(query.stage, self.group, query.gate, label in settling(query.stage, self.rules))
+        self.labels[query] = label
+
+    def choices(self, query: GateQuery, within: float = 1.0) -> list[str]:
+        """Gates that a wanted question may go to, the best first; any of them ends in the same decision.
+
+        A caller with many questions binds one to a gate only when it can be asked, by what has been learnt by then.
+
+        Args:
+            query: as `wanted` named it.
+            within: how many times dearer than the best an expected settling answer may be; at least 1.
+        """
+        if self.exhaustive:
+            return [query.gate]
+        silent = self._silent(query.stage, query.distractor)
+        prices = sorted(self.order.price(g, query.stage, self.group) for g in silent)
+        return [name for price, _, name in prices if price <= within * prices[0][0]]
+
+    def unasked(self, query: GateQuery) -> list[str]:
+        """All gates that a wanted question may go to; ``query.gate`` alone when all are asked anyway."""
+        return [query.gate] if self.exhaustive else [g.name for g in self._silent(query.stage, query.distractor)]
+
+    def wanted(self) -> tuple[GateQuery, ...]:
+        """The next queries to ask, all at once; empty when the decision is known.
+
+        For each undecided question only the gate that is best asked next is named (see `SuccessCounter`), and of the
+        distractors as many as must be asked whatever they turn out to be.
+        """
+        if self.exhaustive:
+            return tuple(p for p in self.all_queries() if p not in self.labels)
+        if self.rules.parametric == "literal" and self._parametric() is False:
+            # The literal rule exists to be compared with the default: that one's count must be known too.
+            if unknown_without_evidence(self.of(Stage.PARAMETRIC)) is None:
+                return self._next(Stage.PARAMETRIC)
+            return ()
+        for stage, keep in ((Stage.PARAMETRIC, self._parametric()), (Stage.SOLVABLE, self._solvable())):
+            if keep is False:
+                return ()
+            if keep is None:
+                return self._next(stage)
+        return self._wanted_distractors()
+
+    def all_queries(self) -> Iterable[GateQuery]:
+        """Everything that could be asked about this sample."""
+        for stage in Stage:
+            for shown in self.distractors if stage is Stage.DISTRACTOR else ("",):
+                for gate in self._of_stage[stage]:
+                    yield GateQuery(gate.name, stage, shown)
+
+    def decision(self) -> Decision | None:
+        """What became of the sample; None while an answer that matters is missing."""
+        rules = self.rules
+        checks = (
+            (Stage.PARAMETRIC, self._parametric(), "a gate answers it without evidence"
+             if rules.parametric == "not_correct" else "not every gate answers wrongly without evidence"),
+            (Stage.SOLVABLE, self._solvable(), "no gate answers it with the gold evidence"
+             if rules.solvable == "any_correct" else f"the {rules.solvable} rule calls it unsolvable"),
+        )  # fmt: skip
+        for stage, keep, why in checks:
+            if keep is None:
+                if self._silent(stage):
+                    return None
+                if nobody_can_say(self.of(stage)):
+                    return Decision(False, stage.value, f"no gate can be asked about it {HOW_ASKED[stage]}")
+                return self._held(stage)
+            if not keep:
+                return Decision(False, stage.value, why)
+        if len(self.distractors) < rules.k_min:
+            return Decision(False, MINING, f"fewer than {rules.k_min} distractors were found")
+        if sum(map(self._can_be_asked, self.distractors)) < rules.k_min:
+            return Decision(
+                False, "distractors", f"gates can be asked about fewer than {rules.k_min} of its distractors"
+            )
+        if self._possible() < rules.k_min:
+            return Decision(False, "distractors", f"fewer than {rules.k_min} distractors leave it unanswerable")
+        considered = self.considered()
+        verdicts = {d: self._misleads(d) for d in considered}
+        if any(v is None and self._silent(Stage.DISTRACTOR, d) for d, v in verdicts.items()):
+            return None
+        sure = [d for d, v in verdicts.items() if v is True]
+        if len(sure) < rules.k_min:  # graded, the others might have been enough
+            return self._held(Stage.DISTRACTOR)
+        lost = [(d, self._why_lost(d, v)) for d, v in verdicts.items() if v is not True]
+        lost += [(d, f"{rules.k_enough} better ones stay already") for d in self.distractors[len(considered) :]]
+        return Decision(True, "", "kept", tuple(sure), tuple(lost))
+
+    def passed(self, stage: Stage) -> bool:
+        """Whether the sample is known to pass Stage I, or to be solvable."""
+        return (self._parametric() if stage is Stage.PARAMETRIC else self._solvable()) is True
+
+    def of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
+        """What each gate of a stage said, in the order of the recipe; None where it was not asked."""
+        return {g.name: self.labels.get(GateQuery(g.name, stage, distractor)) for g in self._of_stage[stage]}
+
+    def considered(self) -> list[str]:
+        """The distractors that the outcome depends on: all, or the first ones up to ``k_enough`` survivors."""
+        if self.rules.k_enough is None:
+            return list(self.distractors)
+        out, sure = [], 0
+        for d in self.distractors:
+            if sure >= self.rules.k_enough:
+                break
+            out.append(d)
+            sure += self._misleads(d) is True
+        return out
+
+    # --- the stages
+
+    def _parametric(self) -> bool | None:
+        return unknown_without_evidence(self.of(Stage.PARAMETRIC), self.rules.parametric)
+
+    def _solvable(self) -> bool | None:
+        return solvable_with_gold(self.of(Stage.SOLVABLE), self.rules.solvable)
+
+    def _misleads(self, distractor: str) -> bool | None:
+        return misleads(self.of(Stage.DISTRACTOR, distractor))
+
+    def _silent(self, stage: Stage, distractor: str = "") -> list[Gate]:
+        """Gates that have not been asked a question."""
+        return [g for g in self._of_stage[stage] if GateQuery(g.name, stage, distractor) not in self.labels]
+
+    def _next(self, stage: Stage, distractor: str = "") -> tuple[GateQuery, ...]:
+        """The query of a question that is best asked next; none when every gate has been asked."""
+        silent = self._silent(stage, distractor)
+        if len(silent) < 2:
+            return tuple(GateQuery(g.name, stage, distractor) for g in silent)
+        _, _, best = min(self.order.price(g, stage, self.group) for g in silent)
+        return (GateQuery(best, stage, distractor),)
+
+    def _held(self, stage: Stage) -> Decision:
+        return Decision(False, HELD, f"ungraded in stage {stage.value}")
+
+    def _can_be_asked(self, distractor: str) -> bool:
+        """Whether some gate can be asked about a distractor alone; one that none can be asked about never stays."""
+        return not nobody_can_say(self.of(Stage.DISTRACTOR, distractor))
+
+    def _why_lost(self, distractor: str, misleading: bool | None) -> str:
+        if misleading is False:
+            return "alone it lets a gate answer"
+        if self._can_be_asked(distractor):
+            return "ungraded"
+        return f"no gate can be asked about it {HOW_ASKED[Stage.DISTRACTOR]}"
+
+    def _possible(self) -> int:
+        """Distractors that may still stay: all but those known to help, and those that no gate can be asked about."""
+        return sum(self._misleads(d) is not False and self._can_be_asked(d) for d in self.distractors)
+
+    def _wanted_distractors(self) -> tuple[GateQuery, ...]:
+        """As many as must be asked whatever they turn out to be; those likeliest to end the sample first."""
+        possible = self._possible()
+        if possible < self.rules.k_min:
+            return ()
+        considered = self.considered()
+        undecided = [d for d in considered if self._misleads(d) is None and self._silent(Stage.DISTRACTOR, d)]
+        sure = sum(self._misleads(d) is True for d in considered)
+        if self.rules.k_enough is not None:
+            undecided = undecided[: max(1, self.rules.k_enough - sure)]
+        if sure < self.rules.k_min:
+            # Until it is certain that the sample can stay: the losses that would end it, and no more. A distractor
+            # that fewer gates have failed with is likelier to help the next one.
+            undecided.sort(key=lambda d: -len(self._silent(Stage.DISTRACTOR, d)))
+            undecided = undecided[: possible - self.rules.k_min + 1]
+        return tuple(p for d in undecided for p in self._next(Stage.DISTRACTOR, d))

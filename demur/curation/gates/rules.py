@@ -1,0 +1,112 @@
+"""The three curation rules: what a set of labels means for a sample or a distractor.
+
+Pure functions of labels. Labels are the three SimpleQA outcomes plus ``unproven`` (no accepted form is stated, and no
+rival either), ``ungraded`` (no verdict could be had) and ``skipped`` (that model cannot be asked this).
+
+What every rule asks is whether a gate's answer was right; ``unproven`` answers that with "not shown to be", and counts
+as wrong. Where a judge's rules cannot even say so much (part of a name, a misspelling, two candidates) the label is
+``ungraded``, and holds the sample out. What is not known yet is absent. Each rule answers True,
+False, or None for "cannot be said from these labels" - three-valued, so that the answer does not depend on
+the order in which labels arrive, and a rule can be asked before all of them are there. A gate that cannot be asked
+proves nothing: where none can be, no rule says anything.
+
+Where the paper contradicts itself the default follows its prose; the printed formulas exist as ``literal``:
+
+=====================  ==========================================  =====================================================
+stage                  default                                     literal
+=====================  ==========================================  =====================================================
+I   parametric         keep unless some gate is CORRECT            eq. 1: keep only if every gate is INCORRECT (a gate
+                                                                   that deflects then removes the sample)
+III solvable           keep if some gate is CORRECT with gold      eq. 4: drop only if every gate is INCORRECT
+                                                                   (``algorithm1``: drop if some gate is CORRECT)
+III distractor         keep unless some gate is CORRECT with it    the same (eq. 5)
+=====================  ==========================================  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal
+
+from demur.core.records import Outcome
+
+Solvable = Literal["any_correct", "equation4", "algorithm1"]
+Parametric = Literal["not_correct", "literal"]
+
+
+class Label(StrEnum):
+    """What one gate's answer was."""
+
+    CORRECT = Outcome.CORRECT.value
+    INCORRECT = Outcome.INCORRECT.value
+    DEFLECTED = Outcome.DEFLECTED.value
+    UNPROVEN = "unproven"
+    """Asked, and its answer states no accepted form; that it is wrong, the judge has no proof. It did not show that it
+    knows: the rules take it as they take INCORRECT."""
+    UNGRADED = "ungraded"
+    """Asked, but no verdict could be had: the answer never came, or the judge could not say."""
+    SKIPPED = "skipped"
+    """This gate cannot be asked this (a text-only model about an image)."""
+
+
+_WRONG = (Label.INCORRECT, Label.UNPROVEN)
+
+Labels = Mapping[str, Label | None]
+"""Gate -> its label, or None while it has not been asked."""
+
+
+def _any_correct(labels: Labels) -> bool | None:
+    """True if some gate is CORRECT; False if none of those asked is, and one was; None if that cannot be said."""
+    if Label.CORRECT in labels.values():
+        return True
+    asked = [v for v in labels.values() if v is not Label.SKIPPED]
+    return False if asked and all(v in (*_WRONG, Label.DEFLECTED) for v in asked) else None
+
+
+def _all_incorrect(labels: Labels) -> bool | None:
+    """True if every gate that was asked is INCORRECT; None if that cannot be said."""
+    if any(v in (Label.CORRECT, Label.DEFLECTED) for v in labels.values()):
+        return False
+    asked = [v for v in labels.values() if v is not Label.SKIPPED]
+    return True if asked and all(v in _WRONG for v in asked) else None
+
+
+def nobody_can_say(labels: Labels) -> bool:
+    """Whether no gate can be asked at all: there is none, or each is skipped."""
+    return all(v is Label.SKIPPED for v in labels.values())
+
+
+def unknown_without_evidence(labels: Labels, rule: Parametric = "not_correct") -> bool | None:
+    """Stage I: does the sample stay, because no gate answers it without evidence?
+
+    >>> unknown_without_evidence({"a": Label.INCORRECT, "b": Label.DEFLECTED})
+    True
+    >>> unknown_without_evidence({"a": Label.INCORRECT, "b": Label.DEFLECTED}, "literal")
+    False
+    """
+    if rule == "literal":
+        return _all_incorrect(labels)
+    known = _any_correct(labels)
+    return None if known is None else not known
+
+
+def solvable_with_gold(labels: Labels, rule: Solvable = "any_correct") -> bool | None:
+    """Stage III: does the sample stay, because some gate answers it with the gold evidence?
+
+    >>> solvable_with_gold({"a": Label.INCORRECT, "b": Label.INCORRECT})
+    False
+    """
+    if rule == "equation4":
+        failed = _all_incorrect(labels)
+        return None if failed is None else not failed
+    solved = _any_correct(labels)
+    if rule == "algorithm1":
+        return None if solved is None else not solved
+    return solved
+
+
+def misleads(labels: Labels) -> bool | None:
+    """Stage III: does the distractor stay, because alone it lets no gate answer correctly?"""
+    helps = _any_correct(labels)
+    return None if helps is None else not helps

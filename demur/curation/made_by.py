@@ -1,0 +1,92 @@
+"""Which recipe a build folder is of: written by every build, asked by whoever goes on with its files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from demur.core.errors import ReleaseError, UsageError
+from demur.core.store import read_json, write_atomic, write_json
+from demur.curation.recipe import BuildRecipe, parse_recipe
+
+RECIPE = "recipe.yaml"
+"""In a folder whose recipe nobody wrote: the one that its build was enlarged to."""
+
+
+class MadeBy(NamedTuple):
+    """What a build folder was built by."""
+
+    recipe: BuildRecipe
+    base: Path
+    """Folder that the recipe's relative paths start from."""
+    skip_bad: bool
+    work: Path
+    """The folder that holds ``build``, ``index`` and ``release``."""
+
+
+def note(recipe: BuildRecipe, work: Path, *, base: Path, skip_bad: bool) -> None:
+    """Write down in a build folder what it is built by."""
+    state = {"recipe": recipe.model_dump(mode="json"), "base": str(base.resolve()), "skip_bad": skip_bad}
+    write_json(_state(work), state)
+
+
+def made_by(folder: Path) -> MadeBy:
+    """What a build folder, or the release in one, was built by.
+
+    Raises:
+        ReleaseError: the files of a build are not there.
+    """
+    found = next((f for f in (folder, folder.resolve().parent) if _state(f).is_file()), None)
+    if found is None:
+        raise ReleaseError(
+            "the files of its build are not there", item=str(folder),
+            cure="name a folder that 'demur build' wrote, or the release in it; or build it from its recipe",
+        )  # fmt: skip
+    stated = read_json(_state(found))
+    recipe = parse_recipe(dict(stated["recipe"]), str(_state(found)))
+    return MadeBy(recipe, Path(stated["base"]), bool(stated["skip_bad"]), found.resolve())
+
+
+def same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
+    """See that a folder that was built was built by this recipe; one that was not begun is anybody's.
+
+    Monitors, re-tests, limits and authors decide nothing and may differ.
+
+    Raises:
+        UsageError: it was built by another one; names the keys that differ.
+    """
+    if not _state(work).is_file():
+        return
+    other = made_by(work)
+    mine, theirs = _deciding(recipe, base), _deciding(other.recipe, other.base)
+    if differ := [key for key in mine if mine[key] != theirs[key]]:
+        raise UsageError(
+            f"it was built by another recipe: {', '.join(differ)} differ", item=str(work),
+            cure="name the folder instead of a recipe, to go by its own; or give this recipe another folder (--out)",
+        )  # fmt: skip
+
+
+def leave_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> Path:
+    """Write a recipe into a build folder, for a build that nobody wrote one for; its paths start from that folder."""
+    stated = recipe.model_dump(mode="json", exclude_defaults=True)
+    for source in stated["sources"]:
+        if source.get("path") is not None:
+            source["path"] = os.path.relpath(base / source["path"], work)
+    write_atomic(work / RECIPE, yaml.safe_dump(stated, sort_keys=False, allow_unicode=True))
+    return work / RECIPE
+
+
+def _state(work: Path) -> Path:
+    return work / "build" / "recipe.json"
+
+
+def _deciding(recipe: BuildRecipe, base: Path) -> dict[str, Any]:
+    """What of a recipe decides what is in a release, and what it is called."""
+    stated = recipe.model_dump(mode="json", exclude={"monitors", "retest", "topics", "limits", "authors"})
+    for source in stated["sources"]:
+        if source["path"] is not None:
+            source["path"] = str((base / source["path"]).resolve())
+    return stated

@@ -1,0 +1,1 @@
+"""Mining: samples and an index to distractors."""

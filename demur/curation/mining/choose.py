@@ -1,0 +1,346 @@
+"""Mining: hits of an index in, distractors for one sample out (VLM-DeflectionBench, section 3.2, equations 2 and 3).
+
+Pure: hits and documents in, evidence out. Who asked the index, and how, stands in the hits and is kept in each
+piece of evidence (``index_id``, ``mode``, ``rank``, ``score``).
+
+A hit becomes a distractor unless it is, in this order of asking:
+
+    unknown document         no document of that id
+    empty                    a text without words, or an image where text was asked (and the other way)
+    gold                     evidence that supports the answer, a part of it, or what holds it (`demur.corpora.lineage`)
+    native                   already among the sample's negatives, shipped by the source
+    already mined            already among them, found by another kind of search
+    unreadable               (images only) it is not where the index says, or not what it was
+    query image, near-duplicate of gold, near-duplicate of query, holds the answer
+                             see `demur.corpora.leaks`, whose rule is the one for native negatives too
+    same subject             (images only) another question asks about it, of the same cluster
+    gold page                an image on a page of gold evidence, which shows the same thing; other passages of that
+                             page where ``own_page`` is "drop"
+    page holds the answer    an image on a page one of whose passages does: what it shows may have the same answer
+    repeated                 same words or same look as another distractor, the source's own among them
+
+    within the margin of gold, scores too high, scores too low
+                             by the margins and limits of the options
+    scores like gold         by the cross-encoder, where one is given
+    page is full             the page gave as many distractors as `per_page` allows
+    rank                     passed over by ``range_min``, or not drawn
+    less diverse             not among the first by maximal marginal relevance, where ``diversity`` is asked for
+
+What is wanted is a `demur.curation.mining.options.MiningOptions`, whose fields these are. Every hit that is left out is
+a `Drop` with that reason; hits below the last one needed are not looked at. With ``diversity`` all hits up to
+``range_max`` are looked at, distractors stand in the order they were picked, and their ``mode`` says so
+(``text->text mmr(0.5)``).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from demur.core.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
+from demur.core.store import seed_of
+from demur.corpora.leaks import STAGE, Leaks
+from demur.corpora.lineage import Gold, Shelf, document_of, page_of
+from demur.corpora.near import NEAR_OF, TEXT_NEAR, Look, same_text, showing
+from demur.curation.mining.diversity import Similarity, pick_various
+from demur.curation.mining.options import MiningOptions, Pool
+
+SUBJECTS = "subjects"
+"""Attribute of an image that questions ask about: their clusters, a line each."""
+NO_LIMITS = dict.fromkeys(("max_score", "min_score", "absolute_margin", "relative_margin"))
+"""For scores that are not dense, which the options do not speak of."""
+CrossEncoder = Callable[[str, Sequence[str]], Sequence[float]]
+"""(question, passages) to one score each, the higher the better an answer."""
+
+
+class Mined(NamedTuple):
+    """What was mined for one sample."""
+
+    sample: str
+    negatives: tuple[Evidence, ...]
+    """Distractors by rank (with ``diversity``: as they were picked), ``origin="mined"``, each with its hit's index,
+    mode, rank and score (its dense score where that was given)."""
+    drops: tuple[Drop, ...]
+    """Hits left out, in their order, each with its reason."""
+
+
+def mine(
+    sample: Sample,
+    hits: Mapping[Pool, Sequence[Hit]],
+    documents: Mapping[str, Document],
+    options: MiningOptions,
+    *,
+    similarity: Mapping[Pool, Similarity] | None = None,
+    gold_scores: Mapping[Pool, float] | None = None,
+    dense_scores: Mapping[str, float] | None = None,
+    gold: Gold | None = None,
+    **how: Any,
+) -> Mined:
+    """Distractors of several kinds for one sample, each kind up to its quota, none twice.
+
+    Args:
+        sample: as for `mine_kind`.
+        hits: of each kind, by rank; a kind may be missing.
+        documents: every document hit, by id.
+        options: how many of each kind (a quota that cannot be filled is not made up for by another kind), and which.
+        similarity: kind -> that of `mine_kind`; a kind that is missing is picked by rank.
+        gold_scores: kind -> ``gold_score`` of `mine_kind`.
+        dense_scores: of `mine_kind`, for the kind ``text``.
+        gold: as for `mine_kind`.
+        how: as for `mine_kind`: looks, cross_encoder, shelf, seed.
+
+    Returns:
+        Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
+    """
+    gold = gold or Gold(sample.gold, documents)
+    negatives: list[Evidence] = []
+    drops: list[Drop] = []
+    for kind in options.quotas:
+        so_far = sample.model_copy(update={"negatives": (*sample.negatives, *negatives)})
+        mined = mine_kind(
+            kind, so_far, hits.get(kind, ()), documents, options, gold=gold,
+            gold_score=(gold_scores or {}).get(kind), similarity=(similarity or {}).get(kind),
+            dense_scores=dense_scores if kind == "text" else None, **how,
+        )  # fmt: skip
+        negatives += mined.negatives
+        drops += mined.drops
+    return Mined(sample.id, tuple(negatives), tuple(drops))
+
+
+def mine_kind(
+    kind: Pool,
+    sample: Sample,
+    hits: Sequence[Hit],
+    documents: Mapping[str, Document],
+    options: MiningOptions | None = None,
+    *,
+    limit: int | None = None,
+    looks: Callable[[ImageRef], Look | None] | None = None,
+    near: float = TEXT_NEAR,
+    answers: Callable[[str], bool] | None = None,
+    gold_score: float | None = None,
+    dense_scores: Mapping[str, float] | None = None,
+    cross_encoder: CrossEncoder | None = None,
+    similarity: Similarity | None = None,
+    gold: Gold | None = None,
+    shelf: Shelf | None = None,
+    seed: int = 0,
+) -> Mined:
+    """Distractors of one kind for one sample, from hits, best first.
+
+    Args:
+        kind: ``text`` (dense) or ``lexical``: hits on passages, from ``text->text``, ``lexical``, ``fused`` or
+            ``.../text->text`` searches; ``visual``: hits on images, from an ``image->image`` search by the query image,
+            or by the gold image where the question is text. Limits of score do not hold for ``lexical``.
+        sample: with its gold evidence and query images; its native negatives are not mined again.
+        hits: documents by rank.
+        documents: every document hit, by id; gold documents too, so that their pages are known.
+        options: how many are wanted, which hits may be taken, and which of those are. None is the defaults.
+        limit: distractors wanted at most; the kind's quota when None.
+        looks: what an image looks like, see `demur.corpora.near.Looks`; without it bytes alone are compared, and no
+            image is readable.
+        near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
+        answers: whether a text holds the answer; ``demur.answers.holds`` of the sample's answers when None.
+        gold_score: the lowest score of gold evidence in the same search, which margins are measured from; when None,
+            that of the lowest gold evidence among ``hits``, and without any no margin holds. What was cut into passages
+            scores as the best of them.
+        dense_scores: document -> the score that margins and limits are about, for hits whose own is another (reciprocal
+            ranks, BM25). A hit that is missing is left out. None takes the hits' own.
+        cross_encoder: of `demur.curation.mining.mine.open_cross_encoder`. It scores (question, passages); a passage
+            that scores no lower than gold evidence does is left out.
+        similarity: how alike documents are, for ``options.diversity``; without it they are picked by rank.
+        gold: the sample's gold evidence as it lies among the documents; found there when None.
+        shelf: the index, which tells what else lies on a page; no page is judged by its passages without it.
+        seed: for random sampling.
+    """
+    options = options or MiningOptions()
+    visual, limit = kind == "visual", options.quotas[kind] if limit is None else limit
+    if not limit:
+        return Mined(sample.id, (), ())
+    if kind == "lexical":
+        options = options.model_copy(update=NO_LIMITS)
+    gold, image_near = gold or Gold(sample.gold, documents), NEAR_OF[options.same_image]
+    looks = looks or (lambda image: None)
+    leaks = Leaks(sample, looks, answers=answers, text_near=near, image_near=image_near, gold=gold)
+    holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
+    known = _known(sample, gold)
+    like_gold = {} if visual else _scored_like_gold(sample, hits, documents, cross_encoder)
+    taken: list[Document] = []
+
+    def same(document: Document, other: Document | Evidence) -> bool:
+        if not visual:
+            return bool(other.text) and same_text(str(document.text), str(other.text), near)
+        shows = other.image is not None and showing([other.image], looks, image_near)
+        return bool(shows and document.image is not None and shows(document.image))
+
+    def objection(hit: Hit, document: Document) -> tuple[str, str]:
+        if visual and (document.image is None or document.modality is not Modality.IMAGE):
+            return "empty", "not an image"
+        if not visual and not (document.text or "").strip():
+            return "empty", ""
+        if reason := known(document):
+            return reason, ""
+        if visual and document.image is not None and looks(document.image) is None:
+            return "unreadable", document.image.uri
+        leak = leaks.of(document)
+        if leak[0]:
+            return leak
+        if visual and sample.cluster and sample.cluster.removeprefix(f"{sample.source}:") in subjects_of(document):
+            return "same subject", ""
+        if (visual or options.own_page == "drop") and gold.relation(document) == "gold page":
+            return "gold page", page_of(document)
+        if document.image is not None and (passage := holding(document)):
+            return "page holds the answer", passage
+        if hit.document in like_gold:
+            return "scores like gold", f"{like_gold[hit.document]:.4f}"
+        others: list[Document | Evidence] = [*sample.negatives, *taken]
+        twin = next((other.id for other in others if same(document, other)), "")
+        return ("repeated", twin) if twin else ("", "")
+
+    weight = options.diversity if similarity is not None else None
+    positive = gold_score
+    if positive is None and options.by_margin:
+        scores = {hit.document: hit.score for hit in reversed(hits)} if dense_scores is None else dense_scores
+        positive = lowest_gold(gold, scores, documents)
+    most = options.range_max
+    if options.sampling == "top" and weight is None:
+        most = min(options.range_min + limit, most or options.range_min + limit)
+    left: list[tuple[Hit, Document]] = []
+    drops: list[tuple[Hit, str, str]] = []
+    on_page: Counter[str] = Counter()
+    seen: set[str] = set()
+    for hit in hits:
+        if most is not None and len(left) >= most:
+            break
+        if hit.document in seen:
+            continue
+        seen.add(hit.document)
+        document = documents.get(hit.document)
+        if document is None:
+            drops.append((hit, "unknown document", ""))
+            continue
+        reason, detail = objection(hit, document)
+        score = hit.score if dense_scores is None else dense_scores.get(hit.document)
+        if not reason and score is None:
+            reason = "no dense score"
+        elif not reason and score is not None:
+            reason = options.objection(score, positive)
+            detail = f"{score:.6g}" if reason else ""
+        page = page_of(document)
+        if not reason and options.per_page is not None and on_page[page] >= options.per_page:
+            reason, detail = "page is full", page
+        if reason:
+            drops.append((hit, reason, detail))
+            continue
+        on_page[page] += 1
+        left.append((hit, document))
+        taken.append(document)
+    ranked = left[options.range_min :]
+    if similarity is not None and weight is not None and ranked:
+        alike = similarity([hit.document for hit, _ in ranked])
+        places = pick_various([hit.score for hit, _ in ranked], alike, weight, limit)
+    elif options.sampling == "random":
+        places = random_places(len(ranked), limit, seed, sample.id)
+    else:
+        places = list(range(min(len(ranked), limit)))
+    picked = [ranked[place] for place in places]
+    picked_ids = {hit.document for hit, _ in picked}
+    drops += [(hit, "rank", "") for hit, _ in left[: options.range_min]]
+    unpicked = "rank" if weight is None else "less diverse"
+    drops += [(hit, unpicked, "") for hit, _ in ranked if hit.document not in picked_ids]
+    drops.sort(key=lambda drop: drop[0].rank)
+    negatives = tuple(
+        Evidence.of(
+            document,
+            Role.DISTRACTOR,
+            origin="mined",
+            index_id=hit.index_id,
+            mode=hit.mode if weight is None else f"{hit.mode} mmr({weight:g})",
+            rank=hit.rank,
+            score=hit.score if dense_scores is None else dense_scores[hit.document],
+        )
+        for hit, document in picked
+    )
+    left_out = tuple(
+        Drop(sample=sample.id, evidence=hit.document, stage=STAGE, reason=reason, detail=detail)
+        for hit, reason, detail in drops
+    )
+    return Mined(sample.id, negatives, left_out)
+
+
+def random_places(count: int, limit: int, seed: int, query: str) -> list[int]:
+    """Places, ascending, of ``limit`` of ``count`` candidates; they depend on the seed and on the query alone."""
+    if count <= limit:
+        return list(range(count))
+    return sorted(random.Random(seed_of(seed, query)).sample(range(count), limit))
+
+
+def _holding(leaks: Leaks, shelf: Shelf | None) -> Callable[[Document], str]:
+    """What names a passage of a document's page that holds the answer; "" where none does, or no index tells."""
+    known: dict[str, str] = {}
+
+    def found(document: Document) -> str:
+        if shelf is None:
+            return ""
+        page = page_of(document)
+        if page not in known:
+            passages = (shelf.documents[id] for id in shelf.on_page(page))
+            known[page] = next((p.id for p in passages if p.text is not None and leaks.answer(p)), "")
+        return known[page]
+
+    return found
+
+
+def _known(sample: Sample, gold: Gold) -> Callable[[Document], str]:
+    """What says whether a document, or what it was cut from, is evidence of the sample already, and as what."""
+    known = {e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives}
+
+    def status(document: Document) -> str:
+        if gold.parts(document):
+            return "gold"
+        return known.get(document.id) or known.get(document_of(document), "")
+
+    return status
+
+
+def lowest_gold(gold: Gold, scores: Mapping[str, float], documents: Mapping[str, Document]) -> float | None:
+    """The lowest score of gold evidence; what was cut into passages scores as the best of them.
+
+    Args:
+        gold: the gold evidence of a sample.
+        scores: of documents, by their ids; gold evidence among them counts.
+        documents: those documents.
+
+    Returns:
+        None where no gold evidence has a score.
+    """
+    best: dict[str, float] = {}
+    for id, score in scores.items():
+        document = documents.get(id)
+        for e in gold.parts(document) if document is not None else ():
+            best[e.id] = max(score, best.get(e.id, score))
+    return min(best.values(), default=None)
+
+
+def _scored_like_gold(
+    sample: Sample,
+    hits: Sequence[Hit],
+    documents: Mapping[str, Document],
+    cross_encoder: CrossEncoder | None,
+) -> dict[str, float]:
+    """Documents that the cross-encoder scores no lower than the lowest gold text, with their scores."""
+    gold_texts = [e.text for e in sample.gold if e.text]
+    if cross_encoder is None or not gold_texts:
+        return {}
+    texts = {hit.document: documents[hit.document].text for hit in hits if hit.document in documents}
+    asked = {id: text for id, text in texts.items() if text and text.strip()}
+    scores = list(cross_encoder(sample.question, [*gold_texts, *asked.values()]))
+    bar = min(scores[: len(gold_texts)])
+    return {id: score for id, score in zip(asked, scores[len(gold_texts) :], strict=True) if score >= bar}
+
+
+def subjects_of(document: Document) -> list[str]:
+    """The clusters of the questions that ask about an image (`demur.curation.bases.query_images`); none of another."""
+    return document.attributes.get(SUBJECTS, "").splitlines()

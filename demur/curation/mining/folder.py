@@ -1,0 +1,237 @@
+"""Samples and an index -> a folder of samples with their distractors: what `demur mine` writes.
+
+``samples.jsonl`` (with distractors), ``drops.jsonl`` (what was left out, and why), ``mining.json`` (counts, recall),
+and ``rows.jsonl`` (texts to train with) where that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from demur.core.errors import UsageError
+from demur.core.plugins import names
+from demur.core.progress import QUIET, Progress
+from demur.core.records import Sample
+from demur.core.store import JsonlLog, storage_errors, write_json
+from demur.corpora.leaks import Leaks
+from demur.corpora.near import REMEMBERED, Looks
+from demur.curation.bases import at_the_cut
+from demur.curation.indexes import open_searcher
+from demur.curation.mining.mine import mine_samples, open_cross_encoder
+from demur.curation.mining.modes import choose_modes, summary_of, try_images, tune_probes
+from demur.curation.mining.options import MiningOptions
+from demur.curation.mining.queries import modes_of, within
+from demur.curation.mining.training import Format, rows_of
+from demur.curation.pool import Pool
+from demur.curation.sources import open_source
+
+if TYPE_CHECKING:
+    from demur.indexing.ray import RayEngine
+    from demur.retrieval.recall import Choice
+
+
+class Samples(NamedTuple):
+    """Samples by name: a pool folder, ``SOURCE=FOLDER``, or the name of a source that ships with demur."""
+
+    text: str
+    options: Mapping[str, str] = {}
+    """Of a source."""
+
+    @property
+    def source(self) -> str:
+        """The name of the source; "" of a pool."""
+        name, equals, _ = self.text.partition("=")
+        return name if equals or (not Path(self.text).exists() and self.text in names("sources")) else ""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where they lie; None where they ship with demur."""
+        _, equals, folder = self.text.partition("=")
+        return Path(folder) if equals else None if self.source else Path(self.text)
+
+    def open(self) -> Any:
+        """The source or pool, to be read from its beginning.
+
+        Raises:
+            UsageError: options were given for a pool.
+        """
+        if self.source:
+            return open_source(self.source, self.folder, options=dict(self.options))
+        if self.options:
+            raise UsageError("--set for a pool, whose samples are made", item=self.text, cure="leave it out")
+        return Pool(Path(self.text))
+
+    def about(self) -> dict[str, Any]:
+        """What was mined for, so that a recipe can be built from it (`demur.curation.pool.as_source`)."""
+        folder = self.folder and str(self.folder.resolve())
+        return {"source": self.source, "folder": folder, "options": dict(self.options)}
+
+
+class MinedFolder(NamedTuple):
+    """What was mined: ``mining.json``, and the choice of modes behind it."""
+
+    summary: dict[str, Any]
+    choices: tuple[Choice, ...]
+    probes: tuple[str, ...]
+    """One line for each vector index that was searched by inverted lists."""
+
+
+def pages_of(text: str, samples: Samples) -> dict[str, int]:
+    """``10,evqa=5`` as {"": 10, "evqa": 5}.
+
+    Raises:
+        UsageError: not written so, or a source that is neither one of demur's nor of the samples.
+    """
+    found: dict[str, int] = {}
+    for part in text.split(",") if text else ():
+        source, _, number = part.rpartition("=")
+        if not number.strip().isdecimal() or int(number) < 1 or source.strip() in found:
+            raise UsageError(f"--pages {text!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
+        found[source.strip()] = int(number)
+    if unknown := found.keys() - {"", *names("sources")}:
+        there = {sample.source for sample in samples.open().samples()}
+        if unknown := unknown - there:
+            raise UsageError(
+                f"--pages: no sample is of {', '.join(sorted(unknown))}", cure=f"there are {', '.join(sorted(there))}"
+            )
+    return found
+
+
+def mine_folder(
+    samples: Samples,
+    index: Path,
+    out: Path,
+    options: MiningOptions,
+    *,
+    pages: Mapping[str, int] | None = None,
+    encoder: str | None = None,
+    text_encoder: str | None = None,
+    engine: RayEngine | None = None,
+    probes: int | None = None,
+    limit: int | None = None,
+    skip_bad: bool = False,
+    rows: Format | None = None,
+    seed: int = 0,
+    steps: Progress = QUIET,
+) -> MinedFolder:
+    """Mine distractors for every sample, and write them.
+
+    Args:
+        samples: what to mine for.
+        index: an index folder.
+        out: folder to write to; what an earlier command wrote there is replaced.
+        options: how many, of which kinds, which candidates.
+        pages: source -> pages opened for an image, where they differ from ``options.pages``.
+        encoder: of the index; the one that its manifest names when None.
+        text_encoder: of its passages, likewise.
+        engine: where vectors are searched; None is this process.
+        probes: inverted lists searched for each question; found by recall when None.
+        limit: the first so many samples only.
+        skip_bad: leave bad rows out, and count them.
+        rows: layout of ``rows.jsonl``; None writes none.
+        seed: of random sampling.
+        steps: told what happens.
+
+    Raises:
+        UsageError: the index holds nothing of what is asked for.
+        BadInput: rows that are no samples, all of them told.
+    """
+    pages = pages or {}
+    cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
+    modes_of(options)  # says what is wrong with them
+    searcher = open_searcher(index, encoder, text_encoder, engine)
+    there, lacking = within(options, searcher.modes)
+    if lacking and not there.wanted and not there.adopts:
+        raise UsageError(
+            f"no distractor can be mined: {'; '.join(lacking)}", item=str(index),
+            cure="ask for kinds that the index holds (--text, --lexical, --visual)",
+        )  # fmt: skip
+    if probes and not searcher.lists:
+        raise UsageError("--probes for an index without inverted lists", item=str(index), cure="leave it out")
+    source = samples.open()
+
+    def asked() -> Iterator[Sample]:
+        nonlocal source
+        source = samples.open()
+        return islice(source.samples(), limit)
+
+    tried, unread = try_images(searcher, source.root, there)
+    if unread:
+        steps.warn(
+            f"{unread.total():,} of {tried:,} images of the index that were tried cannot be read: {summary_of(unread)}"
+        )
+    for line in lacking:
+        steps.warn(line)
+    if probes:
+        for part in searcher.lists:
+            searcher.probe(part, probes)
+    elif searcher.lists:
+        wanted = [there.model_copy(update={"pages": n}) for n in {there.pages, *pages.values()}]
+        tune_probes(asked(), searcher, source.root, wanted, steps)
+    steps.stage("choose the mode of each source by recall of gold")
+    chosen = choose_modes(asked(), searcher, source.root, there, steps, pages_of=pages)
+    source.problems.settle(skip_bad=skip_bad)
+    for choice in chosen.choices:
+        if choice.warning:
+            steps.warn(choice.warning)
+    steps.stage("mine")
+    left_out: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    gold: Counter[str] = Counter()
+    short: list[str] = []
+    total = 0
+    with storage_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+        for name in ("samples.jsonl", "drops.jsonl", "rows.jsonl"):
+            (out / name).unlink(missing_ok=True)
+    with ExitStack() as logs:
+        kept, dropped = (logs.enter_context(JsonlLog(out / f"{name}.jsonl")) for name in ("samples", "drops"))
+        training = logs.enter_context(JsonlLog(out / "rows.jsonl")) if rows else None
+        given = asked()
+        looks = Looks(source.root, most=REMEMBERED)
+        at_cut = (at_the_cut(sample, searcher, Leaks(sample, looks), gold) for sample in given)
+        for sample, mined in mine_samples(
+            at_cut, searcher, source.root, there, chosen, steps, looks, chosen.asked, seed=seed,
+            cross_encoder=cross_encoder,
+        ):  # fmt: skip
+            kept.append(sample)
+            if training is not None and rows:
+                for row in rows_of(sample, mined, rows, wanted=options.text + options.lexical):
+                    training.append(row)
+            for drop in mined.drops:
+                dropped.append(drop)
+                left_out[drop.reason] += 1
+            kinds.update(e.mode for e in mined.negatives)
+            total += 1
+            if not mined.negatives:
+                short.append(sample.id)
+    summary = {
+        "from": samples.about(),
+        "index": searcher.id,
+        "gold": dict(sorted(gold.items())),
+        "samples": total,
+        "without_distractors": short,
+        "distractors": dict(sorted(kinds.items())),
+        "left_out": dict(sorted(left_out.items())),
+        "probes": [one._asdict() for one in searcher.probes.values()],
+        "recall": [_recall(choice) for choice in chosen.choices],
+        "skipped": source.problems.summary(),
+    }
+    write_json(out / "mining.json", summary)
+    return MinedFolder(summary, tuple(chosen.choices), tuple(str(one) for one in searcher.probes.values()))
+
+
+def _recall(choice: Choice) -> dict[str, Any]:
+    return {
+        "source": choice.source,
+        "chosen": choice.mode,
+        "at": choice.k,
+        "own_image_in_index": choice.own,
+        "gold_out_of_reach": choice.lacking,
+        "modes": {mode: [m.model_dump(mode="json") for m in measures] for mode, measures in choice.table},
+    }

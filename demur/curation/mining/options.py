@@ -1,0 +1,168 @@
+"""What distractors are wanted, and which: the one record of options of mining, from recipe and command to the hits.
+
+A recipe's ``retrieval`` and `demur mine` make it; `mine` asks an index by it, `choose` chooses by it. Their defaults
+and checks stand here and nowhere else.
+
+Which candidates become negatives is said as by `sentence_transformers.util.mine_hard_negatives`, in its order, so that
+settings carry over and rows come out equal: positives leave first, then candidates nearer to a positive than a margin
+allows, then those outside [min_score, max_score]; ranks count what is left. A margin is measured from the
+lowest-scoring positive. NV-Retriever's positive-aware mining (de Souza P. Moreira et al. 2024): TopK-PercPos at 95 % is
+``relative_margin=0.05``, TopK-MarginPos at 0.05 is ``absolute_margin=0.05``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from demur.core.errors import UsageError
+from demur.core.records import Record
+from demur.corpora.near import SameImage
+
+Pool = Literal["text", "lexical", "visual"]
+"""Kinds of distractors: found by dense text search, by words, by looks."""
+PageRule = Literal["keep", "drop"]
+"""Whether something may be a distractor for what else its page holds."""
+
+Negatives = Literal["auto", "native", "mined", "both"]
+"""Whose negatives become distractors."""
+
+
+class MiningOptions(Record):
+    """How distractors are found and chosen (VLM-DeflectionBench, section 3.2 and appendix H)."""
+
+    modes: Literal["best"] | tuple[str, ...] = "best"
+    """Which retrieval modes may find pages and passages; ``best`` tries all and takes the best recall of gold."""
+    pages: int = Field(default=10, ge=1)
+    """Pages opened for a query image (the paper: 10; Encyclopedic-VQA 5)."""
+    text: int = Field(default=8, ge=0)
+    """Text distractors per sample, found by the question's vector: a quota, as the next two."""
+    lexical: int = Field(default=0, ge=0)
+    """Text distractors per sample, found by the question's words (BM25)."""
+    visual: int = Field(default=4, ge=0)
+    """Image distractors per sample."""
+    negatives: Negatives = "auto"
+    """Whose distractors: those that the source ships (``native``), those that a search finds (``mined``), or ``both``.
+    ``auto`` adopts the source's where it ships them, and mines where it does not (section 3.2)."""
+    per_page: int | None = Field(default=None, ge=1)
+    """Most distractors of a kind from one page (`demur.corpora.lineage.page_of`), for variety; None for any number."""
+    own_page: PageRule = "keep"
+    """Other passages of a page that gold evidence lies on: ``drop`` leaves them out. They are the hardest (the paper
+    keeps them: equation 2 takes gold alone away), and may say the answer in other words. Pictures of it are never
+    taken."""
+    answer_pages: PageRule = "drop"
+    """Pictures of a page one of whose passages holds the answer; ``keep`` judges a picture by its caption alone."""
+    same_image: SameImage = "look"
+    """What makes two pictures the same: their ``look`` (`demur.corpora.near`), or nothing but their ``bytes``:
+    for bases whose pictures differ in so little that looks take one for another."""
+    diversity: float | None = None
+    """Weight of relevance in maximal marginal relevance, 0 to 1 (0.5 is usual); None picks by rank."""
+    range_min: int = Field(default=0, ge=0)
+    """Candidates to pass over at the top, counted after all removals."""
+    range_max: int | None = None
+    """Rank behind which no candidate is taken; None for as far as hits go."""
+    max_score: float | None = Field(default=None, allow_inf_nan=False)
+    """Leave out what scores higher; this and the next three are about dense scores, however the hits were found."""
+    min_score: float | None = Field(default=None, allow_inf_nan=False)
+    """Leave out what scores lower."""
+    absolute_margin: float | None = Field(default=None, allow_inf_nan=False)
+    """A distractor scores at least this much less than the lowest gold evidence (NV-Retriever: TopK-MarginPos)."""
+    relative_margin: float | None = Field(default=None, allow_inf_nan=False)
+    """A distractor scores at least this share less; 0.05 is NV-Retriever's TopK-PercPos at 95 %."""
+    sampling: Literal["top", "random"] = "top"
+    """Take the first, or draw from all that may be taken, by the seed and the sample's id."""
+    cross_encoder: str | None = Field(default=None, min_length=1)
+    """A sentence-transformers cross-encoder, by name or folder: what it scores like gold evidence is left out."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.range_max is not None and self.range_max <= self.range_min:
+            raise ValueError(f"ranks {self.range_min} to {self.range_max} hold no distractor (raise range_max)")
+        if self.diversity is not None and not 0 <= self.diversity <= 1:
+            raise ValueError(f"diversity={self.diversity} is outside 0 to 1 (1 keeps the plain order, 0.5 is usual)")
+        if self.diversity is not None and self.sampling != "top":
+            raise ValueError(
+                f"sampling={self.sampling} and diversity={self.diversity:g} both say which are picked "
+                "(leave one of them out)"
+            )
+        return self
+
+    def settled(self, shipped: float) -> Self:
+        """With ``auto`` decided, and nothing wanted of a search that is not made.
+
+        Args:
+            shipped: share of the source's samples that it ships negatives for: from a half on these alone are adopted,
+                below it they are kept and others are mined too.
+        """
+        whose = self.negatives
+        if whose == "auto":
+            whose = "native" if shipped >= 0.5 else "both" if shipped else "mined"
+        wanted = {"text": 0, "lexical": 0, "visual": 0} if whose == "native" else {}
+        return self.model_copy(update={"negatives": whose, **wanted})
+
+    @property
+    def adopts(self) -> bool:
+        """Whether the source's own negatives may become distractors."""
+        return self.negatives != "mined"
+
+    @property
+    def mines(self) -> bool:
+        """Whether a search may find distractors."""
+        return self.negatives != "native" and self.wanted > 0
+
+    @property
+    def quotas(self) -> dict[Pool, int]:
+        """Distractors wanted of each kind; one kind does not make up for another."""
+        return {"text": self.text, "lexical": self.lexical, "visual": self.visual}
+
+    @property
+    def wanted(self) -> int:
+        """Most distractors that can be mined for a sample."""
+        return sum(self.quotas.values())
+
+    @property
+    def by_margin(self) -> bool:
+        """Whether the score of gold can remove a candidate."""
+        return self.absolute_margin is not None or self.relative_margin is not None
+
+    @property
+    def by_score(self) -> bool:
+        """Whether any score can remove a candidate."""
+        return self.by_margin or self.max_score is not None or self.min_score is not None
+
+    def objection(self, score: float, positive: float | None) -> str:
+        """Why a candidate of this score may not be a distractor; "" when it may.
+
+        Args:
+            score: of the candidate, the higher the nearer.
+            positive: the lowest score of gold evidence; None where it is not known, and no margin holds then.
+        """
+        if positive is not None:
+            if self.absolute_margin is not None and score + self.absolute_margin > positive:
+                return "within the margin of gold"
+            if self.relative_margin is not None and score > positive - abs(positive) * self.relative_margin:
+                return "within the margin of gold"
+        if self.max_score is not None and score > self.max_score:
+            return "scores too high"
+        if self.min_score is not None and score < self.min_score:
+            return "scores too low"
+        return ""
+
+
+def mining_options(**values: Any) -> MiningOptions:
+    """The options given by name; those that are None have their defaults.
+
+    Raises:
+        UsageError: impossible ones; each is named.
+    """
+    try:
+        return MiningOptions(**{name: value for name, value in values.items() if value is not None})
+    except ValidationError as error:
+        raise UsageError("; ".join(complaint(e) for e in error.errors()), cure="see 'demur mine --help'") from error
+
+
+def complaint(error: Any) -> str:
+    """One of pydantic's errors in a line: where, and what is wrong."""
+    place = ".".join(str(step) for step in error["loc"])
+    return f"{place}: ".removeprefix(": ") + str(error["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,178 @@
+"""What a release says of how it was made: recipe, models, prompts, sources, re-tests, topics.
+
+Only facts that do not depend on the order of work: of the gates' labels those that every way of building knows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.core.records import GateVerdict, Sample
+from demur.curation.bases import Base
+from demur.curation.gates.funnel import Decision, GateQuery, SampleState, Stage
+from demur.curation.gates.rules import Label, unknown_without_evidence
+from demur.curation.gates.runner import GateRunner
+from demur.curation.recipe import BuildRecipe
+from demur.curation.topics import Drift
+from demur.indexing.encoders import fingerprint_of
+from demur.release.evidence import separation
+from demur.release.layout import evidence_licences
+from demur.retrieval.recall import Choice
+from demur.scenarios.conditions import condition
+from demur.scenarios.contexts import context
+from demur.scenarios.contexts import recipe as scenario
+from demur.scenarios.systems.model import ModelSystem
+
+if TYPE_CHECKING:
+    from demur.curation.context import BuildContext
+
+
+def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
+    """The recipe as a release states it: without the folders of this machine."""
+    facts = recipe.model_dump(mode="json")
+    for source in facts["sources"]:
+        del source["path"]
+    for how in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
+        if how is not None:  # what is in them is facts under "bases"
+            how["index"] = Path(how["index"]).name if how["index"] else None
+            how["tokenizer"] = Path(how["tokenizer"]).name if how["tokenizer"] else None
+    return facts
+
+
+def about(
+    recipe: BuildRecipe,
+    ctx: BuildContext,
+    states: Mapping[str, SampleState],
+    decisions: Mapping[str, Decision],
+    kept: Sequence[Sample],
+    choices: Sequence[Choice],
+    retest: Mapping[str, Mapping[str, int]],
+    topics: Sequence[Drift],
+) -> dict[str, Any]:
+    """Everything that the manifest states beside names, counts and hashes."""
+    pool, encoder, runner = ctx.pool, ctx.encoder, ctx.runner
+    stage_one = [state.of(Stage.PARAMETRIC) for state in states.values()]
+    specs = recipe.specs()
+    systems = {name: runner.system(name) for name in specs}
+    licences = {
+        source: sorted({s.licence for s in pool.samples if s.source == source and s.licence}) for source in pool.sizes
+    }
+    of_evidence = evidence_licences(kept, pool.sizes)
+    return {
+        "recipe": recipe_of(recipe),
+        "seed": recipe.seed,
+        "pools": pool.sizes,
+        "drawn": {source: sum(s.source == source for s in pool.samples) for source in pool.sizes},
+        "pool_by_topic": dict(sorted(Counter(s.topic for s in pool.samples).items())),
+        "chosen_from_pool": len(pool.samples),
+        "skipped_bad": pool.skipped,
+        "repeated": pool.repeated,
+        "sources": {
+            name: {"sha256": pool.hashes[name], "licences": licences[name], "evidence_licences": of_evidence[name]}
+            for name in pool.sizes
+        },
+        "encoder": {"name": encoder.name, "note": encoder.note, "fingerprint": fingerprint_of(encoder)},
+        "bases": {source: _base(base) for source, base in ctx.bases.items()},
+        "separation": [row.model_dump(mode="json") for row in separation(kept, as_shown)],
+        "retrieval_modes": {c.source: c.mode for c in choices},
+        "judge": ctx.judge.id,
+        "gates": list(specs),
+        "gate_models": {
+            name: _model(recipe, ctx, name) | {"asked": _asked(name, states, decisions, runner)} for name in specs
+        },
+        "models": {name: system.note or system.id for name, system in systems.items()} | {encoder.name: encoder.note},
+        "prompts": ctx.prompts.sha256,
+        "stage_one": {
+            "rule": recipe.rules.parametric,
+            "kept": sum(unknown_without_evidence(labels) is True for labels in stage_one),
+            "kept_by_the_literal_rule": sum(
+                unknown_without_evidence(labels, "literal") is True for labels in stage_one
+            ),
+        },
+        "retest": {name: dict(counts) for name, counts in retest.items()},
+        "topics": [d.model_dump(mode="json") for d in topics],
+        "limits": list(recipe.limits),
+        "authors": list(recipe.authors),
+    }
+
+
+def as_shown(sample: Sample) -> tuple[str, ...]:
+    """The ids of all evidence of a sample in the order in which a system would see it."""
+    found = context(sample, scenario(f"realistic(k={len(sample.negatives)})"))
+    return () if found is None else found.evidence
+
+
+def _base(base: Base) -> dict[str, Any]:
+    """Where a source's distractors are from, and how its gold is shown."""
+    facts: dict[str, Any] = {"negatives": base.how.negatives, "gold": dict(sorted(base.gold.items()))}
+    if base.searcher is not None:
+        manifest = base.searcher.manifest
+        encoders = {space: f"{e['name']} ({e['fingerprint'][:12]})" for space, e in manifest["encoders"].items()}
+        facts |= {"index": base.searcher.id, "documents": manifest["counts"]["documents"], "cut": base.cut}
+        facts |= {"encoders": encoders, "probes": [p._asdict() for p in base.searcher.probes.values()]}
+    return facts | {"notes": list(base.notes)}
+
+
+def _model(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any]:
+    """What exactly a gate was: model, revision, decoding, prompts."""
+    spec, system = recipe.specs()[name], ctx.runner.system(name)
+    facts: dict[str, Any] = {"system": system.id, "condition": spec.condition, "stages": sorted(spec.stages)}
+    facts["prompts"] = ctx.prompts.used(condition(spec.condition))
+    facts["revision"] = system.revision
+    if isinstance(system, ModelSystem):
+        from demur.models import model_id
+
+        facts["model"] = model_id(system.addresses[0])
+        facts["decoding"] = {k: v for k, v in system.sampling.items() if k != "draw"}
+        facts["layout"] = system.layout._asdict()
+    else:
+        facts["decoding"] = dict(spec.options)
+    return facts
+
+
+def _asked(
+    name: str, states: Mapping[str, SampleState], decisions: Mapping[str, Decision], runner: GateRunner
+) -> dict[str, dict[str, Any]]:
+    """Stage -> what a gate was asked about the kept samples, of how many questions, and why not the others.
+
+    Without evidence and with each distractor that stays it was asked all that it can be, however the release was built;
+    with the gold evidence ``asked`` is what it could be: one right answer of any gate is enough.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for sample, decision in decisions.items():
+        if decision.kept:
+            for stage in Stage:
+                for shown in decision.survivors if stage is Stage.DISTRACTOR else ("",):
+                    labels = states[sample].of(stage, shown)
+                    if name in labels:
+                        one = found.setdefault(stage.value, {"asked": 0, "of": 0, "skipped": Counter[str]()})
+                        one["of"] += 1
+                        if labels[name] is Label.SKIPPED:
+                            one["skipped"][runner.answers[sample, GateQuery(name, stage, shown)].why] += 1
+                        else:
+                            one["asked"] += 1
+    return {stage: one | {"skipped": dict(sorted(one["skipped"].items()))} for stage, one in found.items()}
+
+
+def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:
+    """Of a kept sample, what every gate facts without evidence and to each distractor that stayed.
+
+    These are known however a build was run: a sample is kept only when all of them have answered.
+    """
+    answers = {}
+    labels = {}
+    for gate, label in state.of(Stage.PARAMETRIC).items():
+        answer = runner.answers[sample.id, GateQuery(gate, Stage.PARAMETRIC)]
+        labels[gate] = f"skipped:{answer.why}" if label is Label.SKIPPED else answer.label.value
+        if answer.text:
+            answers[gate] = answer.text
+    why = "no gate answers it without evidence"
+    yield GateVerdict(sample=sample.id, stage="parametric", labels=labels, answers=answers, keep=True, why=why)
+    decision = state.decision()
+    for d in decision.survivors if decision else ():
+        labels_here = {gate: label.value for gate, label in state.of(Stage.DISTRACTOR, d).items() if label is not None}
+        why = "alone it lets no gate answer"
+        yield GateVerdict(sample=sample.id, stage="distractor", evidence=d, labels=labels_here, keep=True, why=why)

@@ -1,0 +1,114 @@
+"""A release once more, with more gates: every verdict that still holds is used again, only what is new is asked.
+
+The new build folder begins with a copy of the old one's journal, ledger, pool and index; the pool is drawn from again
+when the sources are as they were (`demur.curation.sample_pool`), the index likewise. A verdict is found again by what
+it depends on (`demur.curation.gates.runner.key_of`), so the result is the same bytes as a full build of
+the enlarged recipe.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import UsageError
+from demur.core.store import parsed_yaml, storage_errors, write_atomic
+from demur.curation.made_by import MadeBy, made_by
+from demur.curation.recipe import parse_recipe
+from demur.curation.sample_pool import built
+from demur.models.ledger import forget_spending
+from demur.release import Release
+from demur.release.diff import bumped
+
+COPIED = ("journal.jsonl", "calls.sqlite", "calls.sqlite-wal")
+
+
+def gate_of(text: str) -> dict[str, Any]:
+    """A gate from the command line: a system by name, or ``{system: ..., name: ..., options: {...}}`` as YAML.
+
+    Raises:
+        UsageError: neither.
+
+    >>> gate_of("model:openai/gpt-4o")
+    {'system': 'model:openai/gpt-4o'}
+    >>> gate_of("{system: prior, cost: 0}")
+    {'system': 'prior', 'cost': 0}
+    """
+    if not text.lstrip().startswith("{"):
+        return {"system": text}
+    found = parsed_yaml(text, text, "write {system: NAME, name: ..., cost: ...}")
+    if not isinstance(found, dict):
+        raise UsageError("not a gate", item=text, cure="write {system: NAME, name: ..., cost: ...}")
+    return found
+
+
+def enlarge(old: Path, gates: Sequence[Mapping[str, Any]], version: str | None = None) -> MadeBy:
+    """The recipe of a release with more gates.
+
+    Args:
+        old: a release folder with its build folder beside it, or the folder that holds both.
+        gates: to add, as in a recipe.
+        version: of the new release; the next minor version when None.
+
+    Raises:
+        ReleaseError: no release there, or the files of its build are gone.
+        UsageError: a gate is not one, or has the name of another.
+    """
+    folder = old if (old / "manifest.json").exists() else old / "release"
+    release = Release.open(folder)
+    made = made_by(folder)
+    recipe = made.recipe.model_dump(mode="json")
+    recipe["gates"] = [*recipe["gates"], *gates]
+    recipe["version"] = version or bumped(release.version, "minor")
+    return made._replace(recipe=parse_recipe(recipe, "recipe with the new gates"))
+
+
+def carry_over(work: Path, out: Path) -> None:
+    """Begin a build folder with the verdicts, replies, pool and index of another; one that has begun is left alone.
+
+    Raises:
+        UsageError: ``out`` is the old folder.
+        StorageError: something cannot be copied.
+    """
+    if out.resolve() == work.resolve():
+        raise UsageError("is the folder of the old release", item=str(out), cure="choose another --out")
+    if (out / "build" / "carried").exists():
+        return
+    with storage_errors(out):
+        (out / "build").mkdir(parents=True, exist_ok=True)
+        for name in COPIED:
+            if (work / "build" / name).exists():
+                shutil.copy2(work / "build" / name, out / "build" / name)
+        if (out / "build" / "calls.sqlite").exists():
+            forget_spending(out / "build" / "calls.sqlite")
+        if (work / "index").is_dir():
+            _copied(work / "index", out / "index")
+    with suppress(OSError):  # another process may remove the pool just now; then the sources are read again
+        if pool := built(work / "build" / "pool"):
+            _copied(work / "build" / "pool" / pool, out / "build" / "pool" / pool)
+    write_atomic(out / "build" / "carried", f"{work}\n")
+
+
+def _copied(folder: Path, target: Path) -> None:
+    """A folder of files that are never changed in place, whole or not at all."""
+    if target.exists():
+        return
+    part = target.with_name(f"{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(folder, part, symlinks=True, copy_function=_linked)
+    part.rename(target)
+
+
+def _linked(source: str, target: str) -> str:
+    """A link does where the disk has links, but not of what a pool is locked by."""
+    try:
+        if Path(source).name != "pool.json":
+            os.link(source, target)
+            return target
+    except OSError:
+        pass
+    return shutil.copy2(source, target)

@@ -1,0 +1,334 @@
+"""What a recipe takes of its sources: their pool on disk, made once, and the samples drawn of it.
+
+The pool lies in a folder named by all that decides what is in it: the recipe's sources, their files (path, size and
+times of change), the code of their adapters, and `POOL_FORMAT`. The same command goes on with it; anything else makes
+another. The choice of samples is applied to the pool: a pilot, the whole, and a build that leaves bad records out read
+the sources once.
+
+Pools of other states are removed when one is opened. An estimate leaves that of the last build, so there are two at
+most, a build leaves none. A pool that is still drawn from, by whatever process, is left for the next one to remove.
+
+Memory: the drawn samples; of the others of a source that is cut down, 8 bytes each.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import random
+import re
+import shutil
+import time
+import weakref
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from demur.answers import normalise
+from demur.core.code import code_digest
+from demur.core.errors import DataError, StorageError
+from demur.core.records import Document, Sample
+from demur.core.store import (
+    Problems,
+    digest,
+    file_digest,
+    locked,
+    read_json,
+    read_records,
+    seed_of,
+    storage_errors,
+    write_atomic,
+)
+from demur.core.system import hold
+from demur.core.version import __version__
+from demur.corpora.near import REMEMBERED, Looks
+from demur.curation.pool import LOOKS, LeftOut, Pool, Twins, build
+from demur.curation.recipe import SourceSpec
+from demur.curation.sources import Source, open_source
+
+
+class Documents:
+    """The documents of a pool, read from its file as often as they are gone through."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def __iter__(self) -> Iterator[Document]:
+        return self._pool.documents()
+
+    def of(self, source: str) -> Iterator[Document]:
+        """The knowledge base of one source, its ids as they are in the pool."""
+        yield from self._pool.documents_of(source)
+
+    def count(self, source: str, kind: Literal["documents", "texts", "images"] = "documents") -> int:
+        """How many `of` gives, in all or with text or an image."""
+        return sum(part[kind] for part in self._pool.made["parts"] if part["source"] == source)
+
+
+class SampledPool(NamedTuple):
+    """Everything that a recipe starts from.
+
+    Attributes:
+        documents: the knowledge bases, joined; ids are prefixed with the source's name when there are several.
+        samples: those drawn, in the order of their sources.
+        root: the folder that all image uris are relative to.
+        sizes: source -> samples before the choice.
+        skipped: problems of records that were passed over because the user allowed it.
+        hashes: source -> SHA-256 over all its documents and samples.
+        repeated: samples left out because an earlier source asks the same about the same images.
+        specs: source -> what the recipe says of it.
+        looks: what images of the pool look like; those that the pool compared are known.
+        left_out: samples that are in no pool because the user allowed them to be left out, each with its reason.
+    """
+
+    documents: Documents
+    samples: list[Sample]
+    root: Path
+    sizes: dict[str, int]
+    skipped: int
+    hashes: dict[str, str]
+    repeated: int
+    specs: dict[str, SourceSpec]
+    looks: Looks
+    left_out: tuple[LeftOut, ...] = ()
+
+    def prefix_of(self, source: str) -> str:
+        """What the ids of a source's samples and documents begin with here."""
+        return f"{source}:" if len(read_json(self.root / "pool.json")["parts"]) > 1 else ""
+
+
+def sample_sources(
+    sources: Sequence[SourceSpec],
+    folder: Path,
+    *,
+    base: Path = Path(),
+    seed: int,
+    skip_bad: bool = False,
+    for_build: bool = False,
+) -> SampledPool:
+    """Read the sources of a recipe into a pool, unless it is there, and draw samples of it.
+
+    Args:
+        sources: what to read.
+        folder: holds the pools of a build folder, one per state of the sources.
+        base: folder that relative source paths start from (the recipe's own).
+        seed: decides which samples are taken where a source is cut down.
+        skip_bad: leave bad records out and count them, rather than refuse them all.
+        for_build: its pool stays until the next build, and no other does.
+
+    Raises:
+        BadInput: every problem of every source, unless ``skip_bad``.
+        UsageError: a source is unknown, its folder does not exist, or two of one name have different folders.
+        DataError: the sources hold no samples.
+        StorageError: the pool cannot be written.
+    """
+    opened = [
+        open_source(spec.name, None if spec.path is None else base / spec.path, Problems(), spec.options)
+        for spec in sources
+    ]
+    pool = _made(opened, sources, folder, for_build)
+    place = pool.root
+    parts = pool.made["parts"]
+    sizes: dict[str, int] = {}
+    hashes: dict[str, str] = {}
+    specs: dict[str, SourceSpec] = {}
+    for spec, part in zip(sources, parts, strict=True):
+        name = part["source"]
+        specs.setdefault(name, spec)
+        sizes[name] = sizes.get(name, 0) + part["samples"]
+        hashes[name] = digest([hashes.get(name, ""), part["sha256_of_documents"], part["sha256_of_samples"]])
+    problems = Problems()
+    left_out = []
+    for row in read_records(place / "left-out.jsonl", LeftOut, Problems()):
+        if row.sample:
+            left_out.append(row)
+            continue
+        problems.note(f"{row.source}: {row.reason}" if len(sources) > 1 else row.reason)
+    problems.count(sum(row["bad"] for row in pool.made["counts"]["sources"]) - len(problems))
+    problems.settle(skip_bad=skip_bad)
+    if not any(sizes.values()):
+        raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
+    samples = _sampled(pool, [spec.per_topic for spec in sources], seed)
+    looks = Looks(place, place / LOOKS, REMEMBERED)
+    kept = _once(samples, looks) if len(specs) > 1 else samples
+    repeated = len(samples) - len(kept)
+    return SampledPool(
+        Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, looks, tuple(left_out)
+    )
+
+
+# --- the pool of a state of the sources ----------------------------------------------------------
+
+
+POOL_FORMAT = 1
+"""Raise it when the same source files come to another pool: pools of before are then made again."""
+BUILT = "built"
+"""File that names the pool of the last build."""
+
+
+def _made(opened: Sequence[Source], sources: Sequence[SourceSpec], folder: Path, for_build: bool) -> Pool:
+    """The pool; made under another name first, so that it is whole wherever the making was stopped."""
+    # Taken before the files are looked at: who waited finds what the other made.
+    with locked(folder / "lock", "reading the sources", wait=True):
+        key = _state(opened, sources)
+        place = folder / key
+        left = {key} if for_build else {key, built(folder)}
+        with storage_errors(folder):
+            for each in folder.iterdir():
+                making = each.name.startswith(".making")
+                if each.is_dir() and (making or (each.name not in left and not _in_use(each))):
+                    shutil.rmtree(each)
+        if place.is_dir() and not _whole(place):
+            shutil.rmtree(place)
+        if not place.is_dir():
+            work = folder / f".making-{key}"
+            try:
+                build(opened, work, documents=True, skip_bad=True, for_release=True)
+            except BaseException:
+                shutil.rmtree(work, ignore_errors=True)  # what a full disk cannot hold should not stay on it
+                raise
+            with storage_errors(place):
+                work.rename(place)
+        if for_build and built(folder) != key:
+            write_atomic(folder / BUILT, key)
+        pool = Pool(place)
+        _use(pool)
+    return pool
+
+
+def built(folder: Path) -> str:
+    """The name of the last build's pool in a folder of pools; "" when it has none."""
+    try:
+        name = (folder / BUILT).read_text()
+    except (OSError, ValueError):
+        return ""
+    return name if re.fullmatch(r"[0-9a-f]{16}", name) else ""
+
+
+def _use(pool: Pool) -> None:
+    """Let nobody remove a pool as long as this object of it lives; it ends with the process, however that ends."""
+    with storage_errors(pool.root):
+        handle = os.open(pool.root / "pool.json", os.O_RDONLY)
+    weakref.finalize(pool, os.close, handle)
+    with suppress(OSError):  # a file system without locks: there no pool is known to be unused
+        hold(handle, shared=True)
+
+
+def _in_use(place: Path) -> bool:
+    """Whether a pool is drawn from, by this process or another; also where that cannot be known."""
+    try:
+        with (place / "pool.json").open("rb") as handle:
+            hold(handle)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _whole(place: Path) -> bool:
+    """Whether the files are those that were written."""
+    try:
+        return all(file_digest(place / name) == sha for name, sha in read_json(place / "pool.json")["files"].items())
+    except (OSError, DataError, KeyError, StorageError):
+        return False
+
+
+def _state(opened: Sequence[Source], sources: Sequence[SourceSpec]) -> str:
+    """A name for all that decides what the pool holds; a new one every time where that cannot be known."""
+    parts: list[Any] = [POOL_FORMAT, __version__]
+    for source, spec in zip(opened, sources, strict=True):
+        code = inspect.getsourcefile(type(source))
+        files = [Path(str(value)) for value in spec.options.values() if value and Path(str(value)).is_file()]
+        parts.append([
+            source.name, spec.name, str(source.root.resolve()), spec.model_dump(mode="json")["options"],
+            file_digest(Path(code)) if code else "", code_digest(type(source)),
+            [_marks(path.stat()) for path in files], _stamp(source.root),
+            time.time_ns() if getattr(source, "elsewhere", False) else 0,
+        ])  # fmt: skip
+    return digest(parts, 16)
+
+
+def _marks(stat: os.stat_result) -> tuple[int, int, int]:
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def _stamp(root: Path) -> str:
+    """A hash of the names, sizes and times of all files below a folder, in whatever order the disk lists them."""
+    total, seen, todo = 0, set(), [root]
+    while todo:
+        folder = todo.pop()
+        with storage_errors(folder):
+            stat = folder.stat()
+            if (stat.st_dev, stat.st_ino) in seen:  # links may lead in circles
+                continue
+            seen.add((stat.st_dev, stat.st_ino))
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    try:
+                        if entry.is_dir():
+                            todo.append(Path(entry.path))
+                        what = [os.path.relpath(entry.path, root), *_marks(entry.stat())]
+                    except OSError:  # a link to nowhere
+                        what = [os.path.relpath(entry.path, root)]
+                    total += int.from_bytes(sha256(repr(what).encode("utf-8", "surrogateescape")).digest(), "big")
+    return f"{total % (1 << 256):064x}"
+
+
+# --- the choice ----------------------------------------------------------------------------------
+
+
+def _sampled(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sample]:
+    """Of each part at most so many samples of each topic and query modality, drawn by the seed, in their old order.
+
+    Args:
+        pool: drawn from.
+        most_of: most per topic, of each of its parts; None for all.
+        seed: of the draw.
+    """
+    if all(most is None for most in most_of):
+        return [_sample(line) for _, line in pool.lines("samples")]
+    groups: defaultdict[tuple[int, str, bool], array[int]] = defaultdict(lambda: array("q"))
+    for number, (part, line) in enumerate(pool.lines("samples")):
+        if most_of[part] is not None:
+            row = json.loads(line)
+            groups[part, row["topic"], bool(row["images"])].append(number)
+    taken: set[int] = set()
+    for (part, topic, pictured), group in groups.items():
+        dice = random.Random(seed_of(seed, "choose", topic, pictured))
+        most = most_of[part] or len(group)
+        taken.update(group[at] for at in dice.sample(range(len(group)), min(most, len(group))))
+    return [
+        _sample(line)
+        for number, (part, line) in enumerate(pool.lines("samples"))
+        if most_of[part] is None or number in taken
+    ]
+
+
+def _sample(line: bytes) -> Sample:
+    return Sample.model_validate(json.loads(line))
+
+
+def _once(samples: list[Sample], looks: Looks) -> list[Sample]:
+    """Without those that ask what a sample of an earlier source asks, of the same pictures, whatever they accept.
+
+    Pictures are compared only where two sources ask the same question.
+    """
+    asking: dict[str, set[str]] = defaultdict(set)
+    for sample in samples:
+        asking[normalise(sample.question)].add(sample.source)
+    twins = Twins()
+    kept = []
+    for sample in samples:
+        if len(asking[normalise(sample.question)]) > 1:
+            seen = [looks(ref) for ref in sample.images]
+            known = tuple(look for look in seen if look is not None)
+            if len(known) == len(seen) and any(t.source != sample.source for t in twins.of(sample, known)):
+                continue
+        kept.append(sample)
+    return kept

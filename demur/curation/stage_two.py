@@ -1,0 +1,79 @@
+"""Stage II of a build: each source's questions asked of its own index by its own part of the recipe.
+
+VLM-DeflectionBench, section 3.2 and appendix H: negatives that a source ships are adopted, else distractors are mined.
+The asking itself is in `chosen` and `mining` beside this, the indexes in `bases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from demur.core.progress import Progress
+from demur.core.records import Drop, Sample
+from demur.corpora.leaks import Leaks, adopted
+from demur.corpora.near import NEAR_OF
+from demur.curation.bases import Base, none_can_be_mined
+from demur.curation.mining.mine import mine_samples
+from demur.curation.mining.modes import choose_modes, summary_of, try_images, tune_probes
+from demur.curation.mining.queries import within
+from demur.curation.recipe import BuildRecipe
+from demur.curation.sample_pool import SampledPool
+from demur.retrieval.recall import Choice
+
+
+def mine_pool(
+    recipe: BuildRecipe, pool: SampledPool, survivors: Sequence[Sample], bases: Mapping[str, Base], steps: Progress
+) -> tuple[list[Choice], dict[str, Sample], list[Drop]]:
+    """Tune the indexes and choose the best retrieval modes on the whole pool, then mine for the survivors.
+
+    Args:
+        recipe: the recipe.
+        pool: all samples: the modes are chosen on them, whoever survived.
+        survivors: those that distractors are wanted for.
+        bases: of each source, with its index where it is mined (`demur.curation.bases`); inverted lists are tuned.
+        steps: told how far it is.
+
+    Returns:
+        The choice of modes per source and kind of question, the survivors with their candidate distractors by id, and
+        what was not taken as one; a `Drop` without evidence says why a sample could not be mined for as asked.
+
+    Raises:
+        UsageError: of a source nothing can be mined as the recipe asks.
+    """
+    choices: list[Choice] = []
+    mined: dict[str, Sample] = {}
+    drops: list[Drop] = []
+    for source, base in bases.items():
+        todo = [s for s in survivors if s.source == source]
+        if base.searcher is None:
+            for sample in todo:
+                own = sample if base.how.adopts else sample.model_copy(update={"negatives": ()})
+                mined[sample.id], gone = adopted(own, Leaks(own, pool.looks, image_near=NEAR_OF[base.how.same_image]))
+                drops += gone
+            continue
+        asked_of = [s for s in pool.samples if s.source == source]
+        how, lacking = within(base.how, base.searcher.modes, pictured=any(s.images for s in asked_of))
+        base.notes += [line for line in lacking if line not in base.notes]
+        if lacking and not how.wanted and not (how.adopts and any(s.negatives for s in todo)):
+            raise none_can_be_mined(source, lacking)
+        for line in base.notes:
+            steps.warn(f"{source}: {line}")
+        tried, unread = try_images(base.searcher, pool.root, how)
+        if unread:
+            steps.warn(
+                f"{source}: {unread.total():,} of {tried:,} images that were tried cannot be read: {summary_of(unread)}"
+            )
+        tune_probes(asked_of, base.searcher, pool.root, [how], steps)
+        chosen = choose_modes(asked_of, base.searcher, pool.root, how, steps, pool.looks, len(asked_of))
+        choices += chosen.choices
+        for choice in chosen.choices:
+            if choice.warning:
+                steps.warn(choice.warning)
+        found_for = mine_samples(
+            todo, base.searcher, pool.root, how, chosen, steps, pool.looks, len(todo),
+            seed=recipe.seed, cross_encoder=base.cross_encoder,
+        )  # fmt: skip
+        for sample, found in found_for:
+            mined[sample.id] = base.placed(sample)
+            drops += found.drops
+    return choices, mined, drops

@@ -1,0 +1,208 @@
+"""The demo: the main job on the embedded sample, every part of it real.
+
+Atlas -> a versioned release -> three systems over four scenarios -> verdicts. The report is made from its files
+by `demur.reports`; `demur demo` strings the two together.
+"""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from demur.core.errors import MissingExtra, UsageError
+from demur.core.progress import QUIET, Progress
+from demur.core.store import read_json, write_json
+from demur.curation.build import Built, curate
+from demur.curation.recipe import BuildRecipe, parse_recipe
+from demur.curation.sample_pool import sample_sources
+from demur.evaluation.asking import ask
+from demur.indexing.encoders import open_encoder
+from demur.models.ledger import Ledger
+from demur.sample import llm
+from demur.scenarios.conditions import condition
+from demur.scenarios.contexts import standard, sweep
+from demur.scenarios.render import Layout
+
+if TYPE_CHECKING:
+    from demur.models import Estimate
+
+CAREFUL = "reader:min=0.55"
+"""The reader that declines; the threshold was read off the confidences of the always-answering reader."""
+SMALL = "SmolLM2-135M"
+SMALL_NOTE = (
+    "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
+)
+SMALL_SAMPLES = 5
+BY_CONSTRUCTION = (
+    "it also decided which samples are solvable and which distractors stay, so its accuracy is 100 % with gold alone "
+    "and about 0 % with distractors alone by construction"
+)
+LAYOUT = Layout(images="none", max_tokens=450)
+OWN = ("release", "runs", "build", "index", "report.html", "summary.json", "demo.json")
+"""What the demo writes into its folder."""
+
+
+class Demo(NamedTuple):
+    """A finished demo."""
+
+    built: Built
+    runs: list[Path]
+    left_out: list[str]
+    """What could not take part, with the command that brings it; empty when all did."""
+
+
+def recipe(seed: int = 0, per_topic: int | None = None) -> BuildRecipe:
+    """The demo's recipe (``demur/sample/demo.yaml``) with another seed and, where given, another size."""
+    data = yaml.safe_load(files("demur.sample").joinpath("demo.yaml").read_text(encoding="utf-8"))
+    if per_topic is not None:
+        data["sources"] = [{**source, "per_topic": per_topic} for source in data["sources"]]
+    return parse_recipe({**data, "seed": seed}, "demo.yaml")
+
+
+def demo(
+    out: Path,
+    *,
+    seed: int = 0,
+    per_topic: int | None = None,
+    fresh: bool = False,
+    model: bool = True,
+    steps: Progress = QUIET,
+) -> Demo:
+    """Run it; a demo that was stopped in the same folder goes on.
+
+    Args:
+        out: folder for release, runs and working files.
+        seed: which questions are drawn, and every order; the same seed gives the same bytes.
+        per_topic: questions drawn of each topic; the recipe's own number when None.
+        fresh: delete what an earlier demo left there first.
+        model: let the small language model take part, when its weights can be had.
+        steps: told what happens.
+
+    Raises:
+        UsageError: ``out`` holds another demo or something else.
+        MissingExtra: the demo's packages are not installed.
+    """
+    if per_topic is not None and per_topic < 1:
+        raise UsageError(f"per-topic {per_topic}", cure="give 1 or more")
+    plan = recipe(seed, per_topic)
+    _claim(out, {"seed": seed, "per_topic": plan.sources[0].per_topic, "model": model}, fresh)
+    encoder = open_encoder(plan.retrieval.encoder)
+    left_out: list[str] = []
+    with ExitStack() as stack:
+        steps.stage("start the small language model")
+        address = _model(stack, left_out) if model else ""
+        if not address:
+            plan = plan.model_copy(
+                update={
+                    "gates": tuple(g for g in plan.gates if g.name != SMALL),
+                    "limits": (*plan.limits, "The small language model took no part as a gate."),
+                }
+            )
+        named = {"system": f"model:{address}", "layout": LAYOUT, "note": SMALL_NOTE, "name": SMALL}
+        built = curate(plan, out, steps=steps, encoder=encoder, models={SMALL: named} if address else None)
+        steps.stage("ask three systems in four scenarios")
+        small = f"model:{address}"
+        sampling = {
+            **{"temperature": 0, "max_tokens": 32, "seed": 0, "extra": {"cache_prompt": False}},
+            **{k: named[k] for k in ("layout", "note", "name")},
+        }
+
+        def ask_small() -> list[Path]:
+            return ask(
+                built.release, [small], out / "runs", recipes=standard(), conditions=[condition("moderate")], seed=seed,
+                limit=SMALL_SAMPLES, text_only=True, options={small: sampling}, ledger=out / "build" / "calls.sqlite",
+                steps=steps, alongside=2,
+            )  # fmt: skip
+
+        with ThreadPoolExecutor(1) as other:  # the model answers in its own process meanwhile
+            waiting = other.submit(ask_small) if address else None
+            moderate = [condition("moderate")]
+            runs = ask(
+                built.release, ["reader"], out / "runs", recipes=standard(), conditions=moderate, seed=seed,
+                encoder=encoder, steps=steps, notes={"reader": BY_CONSTRUCTION},
+            ) + ask(
+                built.release, [CAREFUL], out / "runs", recipes=(*standard(), *sweep(0, 5)), conditions=moderate,
+                seed=seed, encoder=encoder, steps=steps,
+            )  # fmt: skip
+            if waiting is not None:
+                runs += waiting.result()
+    return Demo(built, runs, left_out)
+
+
+def plan_demo(
+    out: Path,
+    *,
+    seed: int = 0,
+    per_topic: int | None = None,
+    model: bool = True,
+    per_second: float | None = None,
+) -> Estimate:
+    """What the demo asks its language model, at most; it runs in this machine and costs nothing.
+
+    Args:
+        out: the demo's folder; replies that are there are not asked for again.
+        seed: as for `demo`.
+        per_topic: as for `demo`.
+        model: as for `demo`; without it nobody is asked.
+        per_second: replies a second, for the time.
+    """
+    from demur.models import Estimate, EstimateLine
+    from demur.models.estimate import check_rate
+
+    check_rate(per_second)
+    if not model:
+        return Estimate(notes=("no model is called: the demo's other systems compute their answers",))
+    plan = recipe(seed, per_topic)
+    with TemporaryDirectory() as folder:  # a folder that was only planned for stays empty
+        samples = len(sample_sources(plan.sources, Path(folder), seed=plan.seed).samples)
+    path = out / "build" / "calls.sqlite"
+    had = 0
+    if path.is_file():
+        with Ledger(path, read_only=True) as ledger:
+            had = sum(s.replies for s in ledger.stats())
+    asks = SMALL_SAMPLES * len(standard())
+    lines = []
+    for stage, calls in (("gate", samples), ("run", asks)):
+        cached = min(had, calls)
+        had -= cached
+        seconds = None if per_second is None else (calls - cached) / per_second
+        lines.append(EstimateLine(stage=stage, model=SMALL, calls=calls, cached=cached, money=0.0, seconds=seconds))
+    notes = "at most: the gate is a text model and is not asked about images; it runs on this machine and costs nothing"
+    return Estimate(lines=tuple(lines), notes=(notes,))
+
+
+def _model(stack: ExitStack, left_out: list[str]) -> str:
+    """Start the model's server; "" when it cannot take part, and why is noted."""
+    why = llm.fetch()
+    if not why:
+        try:
+            return stack.enter_context(llm.serving())
+        except (UsageError, MissingExtra) as error:
+            why = str(error)
+    left_out.append(f"the small language model took no part: {why} - bring its weights with: {llm.BY_HAND}")
+    return ""
+
+
+def _claim(out: Path, mark: dict[str, Any], fresh: bool) -> None:
+    """Make sure that the folder is ours to write to."""
+    path = out / "demo.json"
+    if fresh and path.exists():
+        for name in OWN:
+            target = out / name
+            shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink(missing_ok=True)
+    if path.exists():
+        if read_json(path) != mark:
+            raise UsageError(
+                f"holds a demo with {read_json(path)}", item=str(out), cure="choose another --out, or add --fresh"
+            )
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError("is not empty, and not a demo's folder", item=str(out), cure="choose another --out")
+    write_json(path, mark)

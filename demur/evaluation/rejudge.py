@@ -1,0 +1,280 @@
+"""Grading what is there already: rows of a file, the stored answers of a run, the attack suite."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Ask, Record, Response, Scenario, Verdict
+from demur.core.store import Problems, digest, read_json, read_jsonl, why_invalid, write_json, write_records
+from demur.corpora.formats import json_lines
+from demur.evaluation.asking import tasks_of
+from demur.evaluation.run_folder import Task
+from demur.evaluation.runner import run
+from demur.judge.attacks import Held, attacks, held, question_of
+from demur.judge.base import Judge, close_judge
+from demur.judge.grading import Grading
+from demur.models.run import run_sync
+from demur.release import Release
+from demur.scenarios.conditions import Prompts, condition
+from demur.scenarios.contexts import recipe
+
+AT_ONCE = 64
+"""Answers that are graded at once; a model judge's endpoint has a limit of its own."""
+
+
+class GradeRow(Record):
+    """One line of a file to be graded."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    id: str
+    question: str
+    answers: tuple[str, ...] = Field(min_length=1)
+    """Accepted forms."""
+    response: str
+    answer_type: str = "string"
+    """string, number, date, choice."""
+    choices: dict[str, str] = Field(default_factory=dict)
+    """Letter -> text of the options shown."""
+
+
+def grade_items(
+    judge: Judge, items: Iterable[tuple[Ask, Response, AnswerSpec]], progress: Callable[[int], None] = lambda n: None
+) -> list[Verdict]:
+    """Verdicts in the order of the items; an item that the judge cannot grade is ungraded, with the reason."""
+    return run_sync(_grade(judge, list(items), progress))
+
+
+async def _grade(
+    judge: Judge, items: Sequence[tuple[Ask, Response, AnswerSpec]], progress: Callable[[int], None]
+) -> list[Verdict]:
+    at_once = asyncio.Semaphore(AT_ONCE)
+    done = 0
+
+    async def one(item: tuple[Ask, Response, AnswerSpec]) -> Verdict:
+        nonlocal done
+        async with at_once:
+            verdict = await grading.verdict(*item)
+        done += 1
+        progress(done)
+        return verdict
+
+    grading = Grading(judge)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(item)) for item in items]
+    except* Exception as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        grading.close()
+        await close_judge(judge)
+    return [task.result() for task in tasks]
+
+
+def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
+    """The rows of a file to be graded; bad ones, and ids that come twice, are problems with their place."""
+    rows, seen = [], set()
+    for place, line in json_lines(path, problems):
+        try:
+            row = GradeRow.model_validate(line)
+        except ValidationError as error:
+            problems.add(f"{place} ({line.get('id', 'no id')})", why_invalid(error))
+            continue
+        if row.id in seen:
+            problems.add(f"{place} ({row.id})", "this id stands in an earlier line too")
+            continue
+        seen.add(row.id)
+        rows.append(row)
+    return rows
+
+
+def row_item(row: GradeRow) -> tuple[Ask, Response, AnswerSpec]:
+    """A row as judges take it."""
+    choices = tuple(row.choices.items())
+    kind: Any = "choice" if choices else row.answer_type
+    spec = AnswerSpec(accepted=tuple((a,) for a in row.answers), kind=kind, choices=choices)
+    ask = Ask(
+        id=row.id, sample=row.id, context="file", scenario=Scenario.ORACLE, question=row.question, choices=choices
+    )
+    return ask, Response(text=row.response), spec
+
+
+def judge_file(
+    path: Path,
+    judge: Judge,
+    out: Path | None = None,
+    *,
+    skip_bad: bool = False,
+    progress: Callable[[int], None] = lambda n: None,
+) -> list[Verdict]:
+    """Grade the rows of a file (`GradeRow`), and write the verdicts beside them.
+
+    Raises:
+        BadInput: rows that cannot be graded, all at once, before anything is asked.
+    """
+    problems = Problems()
+    rows = read_rows(path, problems)
+    items = []
+    for row in rows:
+        try:
+            items.append(row_item(row))
+        except ValidationError as error:
+            problems.add(f"{path.name} ({row.id})", why_invalid(error))
+    problems.settle(skip_bad=skip_bad)
+    if not items:
+        raise UsageError("holds no rows to grade", item=str(path), cure="see docs/judging.md for the layout")
+    verdicts = grade_items(judge, items, progress)
+    if out is not None:
+        write_records(out, verdicts)
+    return verdicts
+
+
+_CARRIED = ("release", "seed", "limit", "recipes", "conditions", "prompts", "repeat")
+"""What the manifest of a run says of its questions."""
+
+
+class _Stored:
+    """The stored answers of a run as a system: nothing is asked again."""
+
+    def __init__(self, manifest: dict[str, Any], known: dict[str, Response]) -> None:
+        self.id, self.note = str(manifest["system"]), "its stored answers, graded again"
+        self.revision = digest([manifest.get("revision", ""), manifest.get("files", {}).get("responses.jsonl", "")], 16)
+        self.reads_prompt = manifest.get("reads_prompt")
+        self._known = known
+
+    def skip_reason(self, ask: Ask) -> str:
+        return "" if ask.id in self._known else "not asked in the run"
+
+    async def answer(self, ask: Ask) -> Response:
+        return self._known[ask.id]
+
+    async def close(self) -> None:
+        pass
+
+
+def judge_run(
+    folder: Path,
+    release: Release,
+    judge: Judge,
+    out: Path,
+    *,
+    progress: Callable[[int], None] = lambda n: None,
+    note: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Grade the stored answers of a run again, into a run folder of its own; the system is not asked.
+
+    Args:
+        folder: of the run.
+        release: that it was asked from.
+        judge: who grades.
+        out: the new run folder.
+        progress: told how many answers were graded.
+        note: told what was done, a line each.
+
+    Raises:
+        UsageError: the run is of another release, or not finished.
+    """
+    manifest, known = _stored(folder, release)
+    tasks = _tasks(manifest, release, known)
+    about = {
+        **{key: manifest[key] for key in _CARRIED if key in manifest},
+        "graded_again": {"run": folder.name, "judge": manifest.get("judge", "")},
+    }
+    system: Any = _Stored(manifest, known)
+    return run(out, system=system, judge=judge, tasks=tasks, about=about, progress=progress, note=note)
+
+
+def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, Response]]:
+    """The manifest and the answers of a finished run of that release."""
+    manifest = read_json(folder / "manifest.json")
+    if "files" not in manifest:
+        raise UsageError("the run is not finished", item=str(folder), cure="run its command again, then grade it")
+    if manifest.get("release", {}).get("sha256") != release.sha256:
+        raise UsageError(
+            "the run is of another release", item=str(folder), cure="give --release, the one it was asked from"
+        )
+    known = {
+        str(line["ask"]): Response.model_validate(line["response"])
+        for _, line in read_jsonl(folder / "responses.jsonl", Problems())
+    }
+    return manifest, known
+
+
+def judge_beside(
+    folder: Path,
+    release: Release,
+    judge: Judge,
+    name: str,
+    *,
+    progress: Callable[[int], None] = lambda n: None,
+) -> Path:
+    """Grade the stored answers of a run again, and file the verdicts beside its own: ``verdicts/NAME.jsonl``.
+
+    What reports call ``--verdicts NAME``. Written at once when all are there; a model's replies are in its ledger, so
+    that a grading that was stopped pays for nothing twice.
+
+    Args:
+        folder: of the run.
+        release: that it was asked from.
+        judge: who grades.
+        name: of the verdicts.
+        progress: told how many answers were graded.
+
+    Returns:
+        The file.
+
+    Raises:
+        UsageError: the run is of another release or not finished, or the name is none for a file, or of another judge.
+    """
+    if not re.fullmatch(r"[\w.@+-]{1,80}", name):
+        raise UsageError(f"verdicts named {name!r}", cure="use letters, digits, dots and dashes: --name gpt")
+    file = folder / "verdicts" / f"{name}.jsonl"
+    about = file.with_suffix(".json")
+    if about.is_file() and (before := read_json(about).get("judge")) != judge.id:
+        raise UsageError(f"verdicts {name!r} are of {before}", item=str(file), cure="give another --name")
+    manifest, known = _stored(folder, release)
+    tasks = _tasks(manifest, release, known)
+    items = [(t.ask, known[t.ask.id], t.sample.answers) for t in tasks]
+    verdicts = grade_items(judge, items, progress)
+    write_records(file, verdicts)
+    said = {"judge": judge.id, "responses": manifest["files"].get("responses.jsonl", ""), "answers": len(verdicts)}
+    write_json(about, said)
+    return file
+
+
+def _tasks(manifest: dict[str, Any], release: Release, known: dict[str, Response]) -> list[Task]:
+    """The questions of a run, made again from its manifest."""
+    recipes = [recipe(text) for text in manifest["recipes"]]
+    conditions = [condition(text) for text in manifest["conditions"]]
+    seed, repeat = int(manifest.get("seed", 0)), int(manifest.get("repeat", 1))
+    tasks = tasks_of(list(release.samples()), recipes, conditions, Prompts(), seed, repeat)
+    found = [t for t in tasks if t.ask.id in known]
+    if len(found) < len(known):
+        raise UsageError(
+            f"{len(known) - len(found)} of {len(known)} stored answers belong to no question of this release",
+            cure="a run with prompts of your own cannot be graded again yet",
+        )
+    return found
+
+
+class Attacked(NamedTuple):
+    """How a judge stood the attack suite."""
+
+    families: list[Held]
+    flipped: list[str]
+    """The answers that flipped it."""
+
+
+def attack(judge: Judge, progress: Callable[[int], None] = lambda n: None) -> Attacked:
+    """Put every attack to a judge."""
+    made = list(attacks())
+    verdicts = grade_items(judge, [question_of(a, n) for n, a in enumerate(made)], progress)
+    flipped = [a.text for a, v in zip(made, verdicts, strict=True) if v.outcome == "correct"]
+    return Attacked(held(made, verdicts), flipped)

@@ -1,0 +1,215 @@
+"""A run folder: what it says of itself, the answers that it has, when it goes aside, and the files that it ends with.
+
+A run folder can be killed at any moment and run again: answers are appended to ``journal.jsonl`` as they come, and the
+final files are written from it in the order of the tasks, so that they are the same bytes whenever and however often
+the run was stopped. Answers that were errors are asked for again by the next run of the same command.
+
+It holds what one revision of a system (its code, its file, its weights) answered. When the revision has changed, the
+folder goes aside, to ``.earlier/NAME@REVISION`` beside it, and everything is asked again; when it has changed back, the
+earlier folder is taken up again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from demur.core.errors import UsageError
+from demur.core.records import Ask, ContextSet, Evidence, Modality, Record, Response, Row, Sample, Verdict
+from demur.core.store import Problems, digest, read_json, read_jsonl, storage_errors, unstorable
+from demur.scenarios.systems import System
+
+EARLIER = ".earlier"
+"""Beside the run folders: those that went aside."""
+
+
+_RESULTS = frozenset({"files", "counts", "errors", "reads_prompt"})
+"""What a manifest says of a run that is finished."""
+
+
+class Task(NamedTuple):
+    """One planned question: everything known before the system is asked."""
+
+    sample: Sample
+    context: ContextSet
+    ask: Ask
+
+
+class Answer(Record):
+    """One line of ``responses.jsonl``."""
+
+    ask: str
+    response: Response
+
+
+class Graded(NamedTuple):
+    """One answered and judged question."""
+
+    task: Task
+    response: Response
+    verdict: Verdict
+
+
+def take_up(
+    out: Path, identity: dict[str, Any], fresh: bool, note: Callable[[str], None]
+) -> tuple[dict[str, Response], str]:
+    """Make ``out`` ready for a run: the answers that it has, and of when they are.
+
+    Raises:
+        UsageError: it holds another run.
+    """
+    old = _identity_in(out)
+    other = {k for k in {*old, *identity} if old.get(k) != identity.get(k)} if old else set()
+    if other - {"revision", "judge_code"} and not fresh:
+        names = ", ".join(sorted(other))
+        raise UsageError(
+            f"holds another run (they differ in: {names})", item=str(out),
+            cure="choose another folder, or delete this one to start over",
+        )  # fmt: skip
+    graded_otherwise: dict[str, Response] = {}
+    since = _date(out)
+    if old and (other or fresh):
+        aside = _aside(out, old)
+        why = "asked afresh" if fresh else "its code or file changed" if "revision" in other else "the judge changed"
+        note(f"{identity['system']}: {why}; the run of {since} is now {aside}")
+        if not fresh and "revision" not in other:
+            graded_otherwise = answers_in(aside / "journal.jsonl") | answers_in(aside / "responses.jsonl")
+        earlier = _place_aside(out, identity)
+        if not fresh and earlier.is_dir():
+            with storage_errors(out):
+                earlier.rename(out)
+            note(f"{identity['system']}: it was like this before; its earlier run is taken up again")
+            since = _date(out)
+    return graded_otherwise | answers_in(out / "journal.jsonl") | answers_in(out / "responses.jsonl"), since
+
+
+def known_answers(folder: Path, system: System) -> dict[str, Response]:
+    """The answers by ask that a run folder has of this revision of a system; errors are none."""
+    old = _identity_in(folder)
+    if (old.get("system"), old.get("revision")) != (system.id, system.revision):
+        return {}
+    return answers_in(folder / "journal.jsonl") | answers_in(folder / "responses.jsonl")
+
+
+def _identity_in(folder: Path) -> dict[str, Any]:
+    """What a run folder's manifest says of which run it is; {} where there is none."""
+    path = folder / "manifest.json"
+    return {k: v for k, v in read_json(path).items() if k not in _RESULTS} if path.exists() else {}
+
+
+def _place_aside(out: Path, identity: dict[str, Any]) -> Path:
+    return out.parent / EARLIER / f"{out.name}@{digest(identity, 8)}"
+
+
+def _aside(out: Path, identity: dict[str, Any]) -> Path:
+    first = place = _place_aside(out, identity)
+    again = 2
+    while place.exists():
+        place, again = first.with_name(f"{first.name}-{again}"), again + 1
+    with storage_errors(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        out.rename(place)
+    return place
+
+
+def _date(folder: Path) -> str:
+    """When the last answer of a run folder came, to the minute."""
+    times = [p.stat().st_mtime for name in ("journal.jsonl", "responses.jsonl") if (p := folder / name).exists()]
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(max(times))) if times else ""
+
+
+def answers_in(path: Path) -> dict[str, Response]:
+    """Answers had before; a torn or damaged line is passed over, so that its question is asked again.
+
+    An answer that was an error is not kept: another run may do better.
+    """
+    if not path.exists():
+        return {}
+    found: dict[str, Response] = {}
+    for _, line in read_jsonl(path, Problems()):
+        try:
+            answer = Answer.model_validate(line)
+        except ValidationError:
+            continue
+        if not answer.response.error and not unstorable(answer):
+            found[answer.ask] = answer.response
+    return found
+
+
+def filed(response: Response) -> Response:
+    """A response as it is filed: without what differs from one run to the next (the ledger has that)."""
+    return response.model_copy(update={"latency_s": 0.0, "cached": False, "served_by": ""})
+
+
+def row(graded: Graded) -> Row:
+    """The flat row of one graded ask."""
+    (sample, context, ask), response, verdict = graded
+    shown = set(context.evidence)
+    return Row(
+        ask=ask.id,
+        context=context.id,
+        sample=sample.id,
+        source=sample.source,
+        topic=sample.topic,
+        cluster=sample.cluster,
+        query_modality="text+image" if sample.images else "text",
+        gold_modality=_modality(sample.gold),
+        negative_modality=_modality([e for e in sample.negatives if e.id in shown]),
+        scenario=context.scenario,
+        condition=ask.condition,
+        recipe=context.recipe,
+        repeat=ask.repeat,
+        k_used=context.k_used,
+        expected=context.expected,
+        status=verdict.status,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        answer=response.text,
+        confidence=response.confidence,
+        error=response.error,
+    )
+
+
+def _modality(evidence: Sequence[Evidence]) -> Literal["none", "text", "image", "both"]:
+    kinds = {e.modality for e in evidence}
+    if len(kinds) == 2:
+        return "both"
+    return "image" if kinds == {Modality.IMAGE} else "text" if kinds else "none"
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write ``rows.parquet``: exactly the columns of `Row`, repeated texts as dictionaries."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"k_used": pa.int32(), "repeat": pa.int32(), "confidence": pa.float64()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
+    with storage_errors(path):
+        temporary = path.with_name(f".{path.name}.tmp")
+        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            batch: list[dict[str, Any]] = []
+            for one in rows:
+                batch.append(one.model_dump(mode="json"))
+                if len(batch) == 50_000:
+                    writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+                    batch = []
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+        temporary.replace(path)
+
+
+def all_failed(folders: Iterable[Path]) -> list[str]:
+    """A line for each run in which the system gave no usable answer at all, with the commonest reason."""
+    lines = []
+    for folder in folders:
+        manifest = read_json(folder / "manifest.json")
+        if manifest["asks"] and manifest["counts"]["failed"] == manifest["asks"]:
+            reason = next(iter(manifest.get("errors", {})), "no reason given")
+            lines.append(
+                f"{manifest['system']}: all {manifest['asks']:,} questions failed: {reason} - fix that and run the "
+                "same command again"
+            )
+    return lines

@@ -1,0 +1,184 @@
+"""Is this folder the index it says it is? Truncated, foreign and changed files are refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from demur.core.docstore import LINES, TABLE
+from demur.core.errors import DataError, IndexFileError, StorageError
+from demur.core.store import file_digest, read_json, storage_errors, why_invalid
+
+FORMAT = "demur-index"
+VERSION = 4
+"""2: words of BM25 hold combining marks, and documents that were left out describe no page. 3: passages name the
+document that they were cut from. 4: lists lie in a file of their own, SQLite finds documents."""
+GONE = ("ivf-sqfp16", "ivf-rabitq", "ivf-pq")
+"""Kinds of index that earlier versions made."""
+SMALL = 64 << 20
+"""Files up to this many bytes are hashed whenever an index is opened; larger ones when ``verify`` is asked for."""
+
+
+# --- what a manifest must say; it may say more -----------------------------------------------------
+
+
+class _File(BaseModel):
+    bytes: int
+    sha256: str
+
+
+class _Encoder(BaseModel):
+    name: str
+    note: str
+    fingerprint: str
+    similarity: str
+    dims: int
+
+
+class _Lexical(BaseModel):
+    kind: str
+    space: str
+    count: int
+    method: str
+    words: int
+    postings: int
+    k1: float
+    b: float
+
+
+class _Dense(BaseModel):
+    kind: str
+    space: str
+    count: int
+    dims: int
+    largest_norm: float
+    why: str
+    lists: int = 0
+    nprobe: int = 0
+    refine: int = 0
+
+    @model_validator(mode="after")
+    def _lists(self) -> _Dense:
+        if self.kind.startswith("ivf-") and min(self.lists, self.nprobe, self.refine) < 1:
+            raise ValueError("lists, nprobe and refine are 1 or more for an ivf kind")
+        return self
+
+
+class _Parts(BaseModel, extra="allow"):
+    lexical: _Lexical | None = None
+    __pydantic_extra__: dict[str, _Dense]
+
+
+class _Counts(BaseModel, extra="allow"):
+    documents: int
+    __pydantic_extra__: dict[str, int]
+
+
+class _Manifest(BaseModel):
+    id: str
+    inputs: str
+    encoders: dict[str, _Encoder] = Field(min_length=1)
+    counts: _Counts
+    parts: _Parts
+    files: dict[str, _File] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _whole(self) -> _Manifest:
+        wanted = [f"{table}/{name}" for table in ("documents", "pages") for name in _TABLE]
+        wanted += [f"page_{name}.npy" for name in ("of", "ends", "documents")]
+        wanted += ["parts/lexical/rows.npy"] if self.parts.lexical else []
+        for name, part in self.parts.__pydantic_extra__.items():
+            files = ("rows.npy", "vectors.npy", *(("index.faiss", "lists.bin") if part.kind.startswith("ivf-") else ()))
+            wanted += [f"parts/{name}/{file}" for file in files]
+        if missing := [name for name in wanted if name not in self.files]:
+            raise ValueError(f"files lacks {', '.join(missing[:3])}")
+        return self
+
+
+_TABLE = (LINES, TABLE)
+"""Files of a `demur.core.docstore.Documents`."""
+
+
+# --- the folder ------------------------------------------------------------------------------------
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of an index folder; of the files, none but this one is looked at.
+
+    Raises:
+        IndexFileError: the folder is not an index, or its manifest does not say what it must.
+    """
+    path = folder / "manifest.json"
+    try:
+        manifest = read_json(path)
+    except (DataError, StorageError) as error:
+        raise IndexFileError(
+            f"not an index folder: {error.message}", item=str(folder), cure="build it with 'demur index build'"
+        ) from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise IndexFileError(
+            "not an index folder: the manifest is of something else", item=str(folder), cure="check the path"
+        )
+    if manifest.get("version") != VERSION:
+        raise IndexFileError(
+            f"an index of version {manifest.get('version')}, this demur reads {VERSION}",
+            item=str(folder),
+            cure="build it again",
+        )
+    parts = manifest.get("parts")
+    for part in parts.values() if isinstance(parts, dict) else ():
+        if isinstance(part, dict) and part.get("kind") in GONE:
+            raise IndexFileError(
+                f"it has an index of kind {part['kind']}, which demur no longer has", item=str(folder),
+                cure="build it again with --kind auto, flat, ivf-flat or ivf-sq8",
+            )  # fmt: skip
+    try:
+        _Manifest.model_validate(manifest)
+    except ValidationError as error:
+        raise IndexFileError(
+            f"its manifest is not whole: {why_invalid(error)}", item=str(path), cure="build the index again"
+        ) from error
+    return manifest
+
+
+def wrong_files(folder: Path, manifest: dict[str, Any], *, hashed: float) -> Iterator[tuple[str, str]]:
+    """(name, what is wrong) of every file that is not as the manifest says.
+
+    Args:
+        folder: an index folder.
+        manifest: of it.
+        hashed: of files up to that many bytes the content is looked at too.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    for name, entry in manifest["files"].items():
+        file = folder / name
+        size = file.stat().st_size if file.is_file() else -1
+        if size != entry["bytes"]:
+            found = "it is missing" if size < 0 else f"found {size} bytes"
+            yield name, f"expected {entry['bytes']} bytes, {found}"
+            continue
+        with storage_errors(file):
+            same = size > hashed or file_digest(file) == entry["sha256"]
+        if not same:
+            yield name, "its content is not what the manifest says"
+
+
+def checked_manifest(folder: Path, *, verify: bool = False) -> dict[str, Any]:
+    """The manifest of an index folder whose files have the sizes and hashes that it names.
+
+    Args:
+        folder: an index folder.
+        verify: hash files above `SMALL` too.
+
+    Raises:
+        IndexFileError: the folder is not an index, or a file is missing, cut short or changed; names it.
+    """
+    manifest = read_manifest(folder)
+    for name, why in wrong_files(folder, manifest, hashed=float("inf") if verify else SMALL):
+        raise IndexFileError(why, item=str(folder / name), cure="build the index again")
+    return manifest

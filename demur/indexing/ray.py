@@ -1,0 +1,352 @@
+"""The same files and the same hits from many machines: embedding, index shards and exact search on Ray.
+
+    embedding      a pass of Ray Data over runs of items: actors that open the encoder once, one shard a run
+    inverted lists a pass of Ray Data over runs of rows: every run becomes an index file, the files are merged
+    search         actors that stay: each keeps its rows mapped; what they find is merged
+
+Every shard is what one machine would have made of the same rows, and shards are joined in order on the driver's disk:
+the folder that comes out is, byte for byte, the local one. A pass
+that loses a node is begun again with the runs that are missing. Nodes need demur, the encoder's weights, and a file
+system shared with the driver under the same paths. Why it is built so: docs/design/ray.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demur.core import plugins
+from demur.core.errors import DemurError, MissingExtra, StorageError
+from demur.core.store import storage_errors
+from demur.indexing import ivf
+from demur.indexing.bm25 import BM25
+from demur.indexing.embed import Item, batch_of, embed
+from demur.indexing.encoders import Encoder, Role, fingerprint_of
+from demur.indexing.exact import Floats, Found, exact_top, merge, padded
+from demur.indexing.indexes import Dense
+from demur.indexing.vectors import Embedded
+from demur.indexing.worker import Worker, portable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Run = tuple[int, int]
+"""Items or rows from the first to before the second."""
+Work = Callable[[Run], Any]
+"""What an actor does with a run."""
+
+
+# --- what runs on the nodes -----------------------------------------------------------------------
+
+
+class _Actor:
+    """What an actor of Ray Data holds: work that is opened once, then done run after run."""
+
+    def __init__(self, opened: Callable[[], Work]) -> None:
+        self._work = opened()
+
+    def __call__(self, runs: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        made = []
+        for run in zip(runs["first"].to_pylist(), runs["stop"].to_pylist(), strict=True):
+            try:
+                made.append(self._work(run))
+            except DemurError as error:
+                made.append(portable(error))
+        return pa.table({"made": pa.array([pickle.dumps(one) for one in made], pa.large_binary())})
+
+
+def _embedding(items: Sequence[Item], about: tuple[Any, ...]) -> Work:
+    """A worker process; then: a run of items to its shard, without those that end that process."""
+    worker = Worker(*about)
+    return lambda run: worker.shard(items[slice(*run)])
+
+
+def _filling(trained: Path, vectors: Path) -> Work:
+    """Map the vectors; then: a run of rows to a file of its lists."""
+    mapped = np.load(vectors, mmap_mode="r")
+    return lambda run: ivf.fill(trained, mapped, *run)
+
+
+class _Seeker:
+    """What a search actor holds: parts of indexes, opened when they are first asked."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Path, tuple[tuple[int, int], Any]] = {}
+        """Each with the inode of its folder, as another one of the same path is another index, and the lists probed."""
+
+    def found(self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None) -> Found | Exception:
+        """The first k of one run of rows, as rows of the whole; of all rows when the run is None."""
+        try:
+            with storage_errors(folder):
+                same = folder.stat().st_ino, int(entry.get("nprobe", 0))
+            if self._parts.get(folder, ((0, 0), None))[0] != same:
+                kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
+                self._parts[folder] = (same, kind.open(folder, entry))
+            part = self._parts[folder][1]
+            if run is None:
+                answer: Found = part.search(queries, k)
+                return answer
+            rows = part.vectors[run[0] : run[1]]
+            found = exact_top(np.array(queries), rows, k, largest_norm=float(entry["largest_norm"]))
+            return Found(found.scores, found.rows + run[0])
+        except DemurError as error:
+            return portable(error)
+
+
+# --- the driver -----------------------------------------------------------------------------------
+
+
+class RayEngine:
+    """Work on a Ray cluster.
+
+    Args:
+        address: of the cluster, "auto" for the one that runs on this machine; None takes ``RAY_ADDRESS``, or else
+            starts one for this process alone: somebody else's might end in the middle of the work.
+        shard: items embedded by one task, for a new folder.
+        rows: vectors put into lists by one task.
+        gpus: GPUs that an embedding actor takes; None takes one where the cluster has any.
+        actors: most actors at once; None takes as many as the cluster has GPUs, or else processors.
+        retries: how often work is begun again without progress when nodes are lost.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+        StorageError: the cluster cannot be reached.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        shard: int = 8192,
+        rows: int = 1 << 20,
+        gpus: float | None = None,
+        actors: int | None = None,
+        retries: int = 5,
+    ) -> None:
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its core writes to our standard error
+        try:
+            import ray
+            import ray.data
+        except ModuleNotFoundError as error:
+            raise MissingExtra("--engine ray", extra="ray", module=str(error.name)) from error
+        for name in ("ray", "ray.data"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters comes as an exception
+        self._ray: Any = ray
+        self.shard, self.rows, self.actors, self.retries = shard, rows, actors, retries
+        if not ray.is_initialized():
+            address = address or os.environ.get("RAY_ADDRESS") or "local"
+            try:
+                ray.init(address=address, log_to_driver=False, include_dashboard=False, configure_logging=False)
+            except Exception as error:
+                usual = ConnectionError, RuntimeError, ValueError, TimeoutError
+                if not (isinstance(error, usual) or type(error) is Exception):  # a bare one: it did not start in time
+                    raise
+                why = (str(error).splitlines() or ["no answer"])[0]
+                raise StorageError(
+                    f"no Ray cluster: {why}",
+                    item=address,
+                    cure="start one with 'ray start --head'",
+                ) from error
+        self.gpus = gpus if gpus is not None else min(1.0, self._ray.cluster_resources().get("GPU", 0.0))
+        self._seekers: list[Any] = []
+
+    def embed(
+        self,
+        items: Sequence[Item],
+        encoder: Encoder,
+        space: str,
+        out: Path,
+        *,
+        role: Role = "passage",
+        workers: int = 2,
+        progress: bool | Callable[[int, int], None] = False,
+    ) -> Embedded:
+        """As `demur.indexing.embed.embed`, its shards made on the cluster.
+
+        ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk. Its ids must not
+        repeat.
+        """
+        about = (encoder.name, fingerprint_of(encoder)), space, role, workers, batch_of(encoder)
+        opened = partial(_embedding, items, about)
+        return embed(
+            items,
+            encoder,
+            space,
+            out,
+            role=role,
+            shard=self.shard,
+            workers=workers,
+            progress=progress,
+            elsewhere=lambda runs: self._passed(opened, runs, gpus=self.gpus),
+        )
+
+    def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
+        """As `demur.indexing.ivf.build_ivf`: trained here, filled on the cluster, merged on disk."""
+        beside = (path.parent / "vectors.npy").absolute()
+        with tempfile.TemporaryDirectory(dir=path.parent) as held:
+            trained = Path(held).absolute() / "trained.faiss"
+            entry = ivf.train(kind, vectors, trained)
+            runs = [(first, min(first + self.rows, len(vectors))) for first in range(0, len(vectors), self.rows)]
+            ivf.join_lists(trained, list(self._passed(partial(_filling, trained, beside), runs)), path)
+        return entry
+
+    def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
+        """A part of an index folder whose search is done on the cluster (a stranger's kind, and rank-bm25: here)."""
+        kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
+        opened = {Dense: _RayDense, BM25: _RayLexical}.get(kind)
+        if opened is None or entry.get("method") == "rank-bm25":  # small by its nature
+            return kind.open(folder, entry)
+        return opened(self, folder, entry)
+
+    def search(self, folder: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int) -> Found:
+        """The first k of each query: every actor takes a run of rows of a flat index, of queries of another.
+
+        Args:
+            folder: of the part, on the shared disk.
+            entry: its entry in the manifest.
+            queries: (Q, d) float32, already checked; or Q texts for BM25.
+            k: at least 1.
+        """
+        from ray import exceptions
+
+        for pause in (*(2.0**n for n in range(-1, self.retries - 1)), None):
+            try:
+                return self._found(self._held_seekers(), folder.absolute(), entry, queries, k)
+            except exceptions.RayTaskError:  # a mistake in the program: to be seen as it is
+                raise
+            except exceptions.RayError as error:
+                self._seekers = []  # the last references: those that live on end with them
+                if pause is None:
+                    raise self._lost(error) from error
+                time.sleep(pause)  # it takes a moment until a lost node is known to be lost
+        raise AssertionError("the last pause is None")
+
+    def _found(
+        self, seekers: Sequence[Any], path: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int
+    ) -> Found:
+        if entry["kind"] == "flat":
+            shared = self._ray.put(queries)
+            runs = _cuts(int(entry["count"]), len(seekers))
+            return merge(self._asked(seekers, [(path, entry, shared, k, run) for run in runs]), k)
+        blocks = [queries[first:stop] for first, stop in _cuts(len(queries), len(seekers))]
+        parts = self._asked(seekers, [(path, entry, block, k, None) for block in blocks])
+        return Found(np.concatenate([p.scores for p in parts]), np.concatenate([p.rows for p in parts]))
+
+    def _slots(self, gpus: float) -> int:
+        """How many actors find room."""
+        has = self._ray.cluster_resources()
+        room = has.get("GPU", 0.0) / gpus if gpus else has.get("CPU", 1.0)
+        return max(1, min(int(room), self.actors or int(room)))
+
+    def _passed(self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0) -> Iterator[Any]:
+        """What the work makes of each run, in their order; begun again with what is missing when a node is lost."""
+        from ray import exceptions
+
+        done = tries = 0
+        while done < len(runs):
+            try:
+                for made in self._one_pass(opened, runs[done:], gpus):
+                    if isinstance(made, Exception):
+                        raise made
+                    yield made
+                    done, tries = done + 1, 0
+            except exceptions.RayTaskError:  # a mistake in the program: to be seen as it is
+                raise
+            except exceptions.RayError as error:
+                tries += 1
+                if tries > self.retries:
+                    raise self._lost(error) from error
+
+    def _one_pass(self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float) -> Iterator[Any]:
+        from ray.data import ActorPoolStrategy, from_items
+
+        most = min(self._slots(gpus), len(runs))
+        rows = [{"first": first, "stop": stop} for first, stop in runs]
+        source = from_items(rows, override_num_blocks=len(rows))
+        source.context.execution_options.preserve_order = True
+        source.context.enable_progress_bars = False
+        made = source.map_batches(
+            _Actor,
+            fn_constructor_args=(opened,),
+            batch_size=1,
+            batch_format="pyarrow",
+            # two calls at once: one computes, while the results of the other are packed and fetched
+            compute=ActorPoolStrategy(min_size=1, max_size=most, initial_size=most, max_concurrent_calls_per_actor=2),
+            num_cpus=1,
+            num_gpus=gpus,
+        )
+        batches: Iterator[Any] = iter(made.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1))
+        for batch in batches:
+            for blob in batch["made"].to_pylist():
+                yield pickle.loads(blob)
+
+    def _held_seekers(self) -> list[Any]:
+        if not self._seekers:
+            # Of no processor: they wait most of the time, and embedding may want one meanwhile.
+            kind = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Seeker)
+            has = int(self._ray.cluster_resources().get("CPU", 1))
+            self._seekers = [kind.remote() for _ in range(max(1, min(has, self.actors or has)))]
+        return self._seekers
+
+    def _asked(self, seekers: Sequence[Any], calls: Sequence[Sequence[Any]]) -> list[Found]:
+        """Each call to the actor of its place, so that a node keeps the same rows in its memory."""
+        waiting = [seeker.found.remote(*call) for seeker, call in zip(seekers, calls, strict=False)]
+        answers: list[Found | Exception] = self._ray.get(waiting)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return [answer for answer in answers if isinstance(answer, Found)]
+
+    def _lost(self, error: Exception) -> StorageError:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        return StorageError(
+            f"work was lost {self.retries} times: {why}", item="ray", cure="look at the cluster, run again to go on"
+        )
+
+
+def _cuts(count: int, most: int) -> list[Run]:
+    """0 to count in at most ``most`` runs of nearly equal length, none of them empty."""
+    ends = [count * place // most for place in range(most + 1)]
+    return [(first, stop) for first, stop in pairwise(ends) if stop > first]
+
+
+class _RayDense(Dense):
+    """A dense part whose search is done on a cluster; a query's own candidates are few, and scored here."""
+
+    def __init__(self, engine: RayEngine, folder: Path, entry: dict[str, Any]) -> None:
+        super().__init__(folder, entry)
+        self._engine, self._entry = engine, entry
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """As `Dense.search`, with the same hits."""
+        queries = self._checked(queries, k)
+        if not len(queries) or not self.count:
+            return super().search(queries, k)
+        return padded(self._engine.search(self.folder, self._entry, queries, k), k)
+
+
+class _RayLexical(BM25):
+    """BM25 whose search is done on a cluster; a query's own candidates are scored here."""
+
+    def __init__(self, engine: RayEngine, folder: Path, entry: dict[str, Any]) -> None:
+        super().__init__(folder, entry)
+        self._cluster, self._entry = engine, entry
+
+    def search(self, texts: Sequence[str], k: int) -> Found:
+        """As `BM25.search`, with the same hits."""
+        if k < 1 or not texts:
+            return super().search(texts, k)
+        return self._cluster.search(self.folder, self._entry, texts, k)

@@ -1,0 +1,191 @@
+"""Labels to and from other tools: spreadsheets (CSV), Label Studio, inspect's scores.
+
+Rows are matched by the item's id, which every form carries; what others made of the texts is not read back.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from demur.core.errors import DataError
+from demur.core.store import Problems, canonical, parsed_json, read_jsonl, read_text
+from demur.judge.annotation.task import (
+    ADJUDICATED,
+    CANNOT,
+    Item,
+    Last,
+    Task,
+    annotators,
+    last_labels,
+    put_labels,
+    read_task,
+)
+
+Form = Literal["csv", "label-studio", "inspect"]
+_INSPECT = {"correct": "C", "incorrect": "I", "deflected": "N"}
+"""inspect's letters; a label that has none is its own value."""
+
+
+def exported(folder: Path, form: Form) -> str:
+    """Items and labels of a task as text of one form.
+
+    ``csv``: one row per item and annotator, and one for items without a label. ``label-studio``: its JSON tasks, one
+    per item, with an annotation per annotator. ``inspect``: JSON lines ``{"id", "epoch", "scores": {name: {"value",
+    "explanation", "metadata"}}}``, one score per annotator, with inspect's letters.
+    """
+    task, items = read_task(folder)
+    people = [*annotators(folder), ADJUDICATED]
+    said = {name: last_labels(folder, name) for name in people}
+    by_item = {item.id: {name: words[item.id] for name, words in said.items() if item.id in words} for item in items}
+    return {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](task, items, by_item)
+
+
+def _csv(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
+    headings = list(dict.fromkeys(heading for item in items for heading, _ in item.shown))
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["item", *headings, "images", "annotator", "label", "again", "note", "rubric"])
+    for item in items:
+        texts = dict(item.shown)
+        for name, last in said[item.id].items() or [("", Last("", "", "", False, task.version))]:
+            row = [item.id, *(texts.get(h, "") for h in headings), "; ".join(item.images), name, last.label]
+            writer.writerow([_harmless(str(cell)) for cell in [*row, last.again, last.note, last.rubric]])
+    return stream.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula, without control characters."""
+    text = "".join(c for c in cell if c.isprintable() or c in "\n\t")
+    return f"'{text}" if text and text[0] in "=+-@\t" else text
+
+
+def _label_studio(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
+    made = []
+    for number, item in enumerate(items, start=1):
+        annotations = [
+            {
+                "result": [
+                    {
+                        "id": f"{item.id}-{name}",
+                        "from_name": "label",
+                        "to_name": "text",
+                        "type": "choices",
+                        "value": {"choices": [last.label]},
+                        **({"meta": {"text": [last.note]}} if last.note else {}),
+                    }
+                ],
+                "completed_by": {"email": name},
+                "ground_truth": name == ADJUDICATED,
+            }
+            for name, last in said[item.id].items()
+        ]
+        data = {"item": item.id, **dict(item.shown), "images": list(item.images)}
+        made.append({"id": number, "data": data, "annotations": annotations})
+    return json.dumps(made, ensure_ascii=False, indent=1) + "\n"
+
+
+def _inspect(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:
+    lines = []
+    for item in items:
+        scores = {
+            name: {
+                "value": _INSPECT.get(last.label, last.label), "explanation": last.note,
+                "metadata": {"label": last.label, "rubric": last.rubric, "human": True},
+            }
+            for name, last in said[item.id].items()
+        }  # fmt: skip
+        lines.append(canonical({"id": item.id, "epoch": 1, "scores": scores}) + "\n")
+    return "".join(lines)
+
+
+def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
+    """File the labels of a file as its annotators' (or as ``name``'s): CSV, Label Studio JSON, inspect's scores.
+
+    Returns:
+        Annotator -> labels filed; those that were there already are not counted.
+
+    Raises:
+        BadInput: items that are not of the task, labels that it does not have; all of them, before anything is filed.
+        DataError: the file is none of the forms.
+    """
+    task, items = read_task(folder)
+    known, labels = {item.id for item in items}, {label.name for label in task.labels} | {CANNOT}
+    problems = Problems()
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for place, who, item, label, note in _rows(path, problems):
+        annotator = name or who
+        if not label:
+            continue
+        if item not in known:
+            problems.add(place, f"{item or 'an empty item'} is not in this task")
+        elif label not in labels:
+            problems.add(f"{place} ({item})", f"label {label!r}; one of {', '.join(sorted(labels))}")
+        elif not annotator:
+            problems.add(f"{place} ({item})", "no annotator; name one with --as")
+        else:
+            found.setdefault(annotator, {})[item] = (label, note)
+    problems.settle()
+    return {who: put_labels(folder, who, rows) for who, rows in sorted(found.items())}
+
+
+_Row = tuple[str, str, str, str, str]
+"""Place, annotator, item, label, note."""
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[_Row]:
+    if path.suffix == ".jsonl":
+        for place, line in read_jsonl(path, problems):
+            yield from _scores(place, line)
+        return
+    text = read_text(path)
+    if path.suffix != ".json":
+        first = text.partition("\n")[0]
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+        if missing := {"item", "label"} - set(reader.fieldnames or ()):
+            raise DataError(f"no column {' and '.join(sorted(missing))}", item=str(path), cure="export the task as csv")
+        for row in reader:
+            cells = {str(k): str(v or "").strip() for k, v in row.items()}
+            label = cells["label"].lower().replace(" ", "_")
+            place = f"{path.name}:{reader.line_num}"
+            yield place, cells.get("annotator", ""), cells["item"], label, cells.get("note", "")
+        return
+    try:
+        value = parsed_json(text)
+    except ValueError as error:
+        raise DataError(f"not JSON: {error}", item=str(path), cure="export it from Label Studio as JSON") from error
+    if isinstance(value, dict) and isinstance(value.get("samples"), list):  # a log of inspect, as JSON
+        for number, sample in enumerate(value["samples"], start=1):
+            yield from _scores(f"{path.name} (sample {number})", sample if isinstance(sample, dict) else {})
+        return
+    if not isinstance(value, list):
+        raise DataError("neither Label Studio's tasks nor a log of inspect", item=str(path), cure="see docs/judging.md")
+    for number, task in enumerate(value, start=1):
+        yield from _annotations(f"{path.name} (task {number})", task if isinstance(task, dict) else {})
+
+
+def _scores(place: str, line: dict[str, Any]) -> Iterator[_Row]:
+    back = {letter: label for label, letter in _INSPECT.items()}
+    scores = line.get("scores")
+    for who, score in (scores if isinstance(scores, dict) else {}).items():
+        said = score if isinstance(score, dict) else {"value": score}
+        value = str(said.get("value", ""))
+        yield place, who, str(line.get("id", "")), back.get(value, value.lower()), str(said.get("explanation") or "")
+
+
+def _annotations(place: str, task: dict[str, Any]) -> Iterator[_Row]:
+    data = task.get("data")
+    item = str(data.get("item", "")) if isinstance(data, dict) else ""
+    for annotation in task.get("annotations") or ():
+        by = annotation.get("completed_by")
+        who = str(by.get("email", "")) if isinstance(by, dict) else "" if by is None else f"annotator-{by}"
+        for result in annotation.get("result") or ():
+            if result.get("type") != "choices":
+                continue
+            chosen = (result.get("value") or {}).get("choices") or [""]
+            note = ((result.get("meta") or {}).get("text") or [""])[0]
+            yield place, who, item, str(chosen[0]).strip().lower().replace(" ", "_"), str(note)

@@ -1,0 +1,461 @@
+"""A labelling task in a folder: items, their order for an annotator, and a journal that no crash can tear.
+
+task.json           what is asked: labels with their keys, rubric, what the items are bound to
+items.jsonl         `Item`, one a line; what is ``hidden`` or ``about`` an item is shown on request only
+images/             what items show
+labels/NAME.jsonl   one line per key press of that annotator, appended
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from demur.core.errors import UsageError
+from demur.core.records import Record
+from demur.core.store import (
+    JsonlLog,
+    Problems,
+    digest,
+    locked,
+    read_json,
+    read_jsonl,
+    read_records,
+    seed_of,
+    why_invalid,
+    write_json,
+    write_records,
+)
+from demur.judge.measures.agreement import Rating
+
+CANNOT = "cannot_tell"
+"""Said with key 0: an opinion that no figure counts as a grade."""
+ADJUDICATED = "adjudicated"
+"""The annotator whose word settles a disagreement."""
+GAP = 15
+"""Items between an item and its hidden repeat, at least."""
+_NAME = re.compile(r"[\w.@-]{1,60}")
+
+
+class Label(Record):
+    """One answer that an annotator can give."""
+
+    name: str = Field(min_length=1)
+    """As it is filed."""
+    text: str = ""
+    """As it is shown; the name when empty."""
+
+
+class Item(Record):
+    """One thing to be labelled."""
+
+    id: str = Field(min_length=1)
+    """Opaque: it says nothing of who made it."""
+    shown: tuple[tuple[str, str], ...]
+    """(heading, text) in order: question, answer."""
+    images: tuple[str, ...] = ()
+    """Names of files in ``images/``."""
+    hidden: tuple[tuple[str, str], ...] = ()
+    """(heading, text), shown when asked for: what is right, what a judge said."""
+    about: dict[str, str] = Field(default_factory=dict)
+    """Never shown: what the order is balanced over, and what leads back (run, ask)."""
+
+
+class Task(Record):
+    """What is asked of every item."""
+
+    name: str
+    labels: tuple[Label, ...] = Field(min_length=2, max_length=9)
+    rubric: str = ""
+    """Shown as plain text."""
+    balance: tuple[str, ...] = ()
+    """Keys of ``about`` that any beginning of the order holds in equal shares."""
+    repeats: float = Field(default=0.05, ge=0, le=0.5)
+    """Share of items that come a second time, unannounced."""
+    seed: int = 0
+    bound: dict[str, str] = Field(default_factory=dict)
+    """What labels hold for: judge, prompt; see `demur.judge.measures.corrected`."""
+
+    @property
+    def version(self) -> str:
+        """Of labels and rubric, 12 hex digits."""
+        return digest([self.rubric, [label.name for label in self.labels]], 12)
+
+
+class Place(NamedTuple):
+    """A position in an annotator's order."""
+
+    item: str
+    again: bool
+
+
+class Said(NamedTuple):
+    """What an annotator said last at a place; label "" while there is none."""
+
+    label: str = ""
+    note: str = ""
+    revealed: bool = False
+    """Whether hidden fields were looked at before the label."""
+
+
+def default_rubric() -> str:
+    """The shipped rubric for answers: correct, incorrect, deflected."""
+    return files("demur.judge.annotation").joinpath("rubric.v1.md").read_text(encoding="utf-8")
+
+
+def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
+    """Make a task's folder.
+
+    Raises:
+        UsageError: there is another task in it.
+    """
+    several = list(items)
+    if not several:
+        raise UsageError("no items to label", item=str(folder), cure="draw at least one")
+    if (folder / "task.json").exists():
+        old, known = read_task(folder)
+        if old != task or known != several:
+            raise UsageError("holds another task", item=str(folder), cure="choose another --out; labels stay there")
+        return
+    write_records(folder / "items.jsonl", several)
+    write_json(folder / "task.json", task.model_dump(mode="json"))
+
+
+def read_task(folder: Path) -> tuple[Task, list[Item]]:
+    """A task and its items.
+
+    Raises:
+        UsageError: there is none in the folder.
+        BadInput: items that are none, or whose id comes twice, all of them told.
+    """
+    if not (folder / "task.json").is_file():
+        raise UsageError("holds no labelling task", item=str(folder), cure="make one: demur annotate RUN")
+    try:
+        task = Task.model_validate(read_json(folder / "task.json"))
+    except ValidationError as error:
+        raise UsageError(why_invalid(error), item=str(folder / "task.json"), cure="make the task again") from error
+    return task, read_items(folder / "items.jsonl")
+
+
+def read_items(path: Path) -> list[Item]:
+    """Items of a file; bad ones and ids that come twice are told together."""
+    problems = Problems()
+    items: dict[str, Item] = {}
+    for item in read_records(path, Item, problems):
+        if item.id in items:
+            problems.add(f"{path.name} ({item.id})", "this id stands in an earlier line too")
+        items[item.id] = item
+    problems.settle()
+    return list(items.values())
+
+
+def order(task: Task, items: Sequence[Item]) -> list[Place]:
+    """The order of a task: any beginning holds every combination of what is balanced in equal shares.
+
+    The same for every annotator, so that those who stop early have labelled the same items.
+    """
+    groups: defaultdict[tuple[str, ...], list[Item]] = defaultdict(list)
+    for item in sorted(items, key=lambda i: seed_of(task.seed, "item", i.id)):
+        groups[tuple(item.about.get(key, "") for key in task.balance)].append(item)
+    turns: list[tuple[int, int, str]] = []
+    for key, members in groups.items():
+        turns += [(turn, seed_of(task.seed, "turn", turn, *key), item.id) for turn, item in enumerate(members)]
+    places = [Place(item, False) for _, _, item in sorted(turns)]
+    chosen = [p.item for p in places if seed_of(task.seed, "again", p.item) % 10_000 < task.repeats * 10_000]
+    for number, repeated in enumerate(chosen):
+        first = next(i for i, p in enumerate(places) if p.item == repeated)
+        if first + GAP < len(places):  # the last ones would come again while they are remembered
+            at = first + GAP + seed_of(task.seed, "gap", number) % GAP
+            places.insert(min(at, len(places)), Place(repeated, True))
+    return places
+
+
+def annotators(folder: Path) -> list[str]:
+    """Who labelled, sorted; the adjudicator is none of them."""
+    return sorted(p.stem for p in (folder / "labels").glob("*.jsonl") if p.stem != ADJUDICATED)
+
+
+class Session:
+    """One annotator at work: every key press is one appended line, and the state is those lines read again.
+
+    Args:
+        folder: of the task.
+        name: of the annotator.
+        adjudicate: ask the items that annotators disagree on, and file the answers as settled.
+
+    Raises:
+        UsageError: no such task, a name that no file can have, or the same annotator is at work elsewhere.
+    """
+
+    def __init__(self, folder: Path, name: str, *, adjudicate: bool = False) -> None:
+        if not _NAME.fullmatch(name) or (name == ADJUDICATED) != adjudicate:
+            raise UsageError(f"annotator {name!r}", cure="use letters, digits, dots and dashes: --as maria")
+        self.folder, self.name = folder, name
+        self.task, items = read_task(folder)
+        self.items = {item.id: item for item in items}
+        self.places = [Place(item, False) for item in disagreements(folder)] if adjudicate else order(self.task, items)
+        self.others = {name: last_labels(folder, name) for name in annotators(folder)} if adjudicate else {}
+        self._at = {place: number for number, place in enumerate(self.places)}
+        path = folder / "labels" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = locked(path.with_suffix(".lock"), f"{name} is labelling elsewhere")
+        self._lock.__enter__()
+        self._log = JsonlLog(path)
+        self.state: dict[int, Said] = {}
+        self._history: list[tuple[int, Said]] = []
+        self._times: list[float] = []
+        for line in journal(path):
+            self._apply(line)
+
+    def _apply(self, line: Mapping[str, Any]) -> int | None:
+        """Take one journal line into the state; the place that it is about."""
+        if line["do"] == "undo":
+            if not self._history:
+                return None
+            at, before = self._history.pop()
+            self.state[at] = before
+            return at
+        at = self._at.get(Place(line["item"], bool(line["again"])), -1)
+        if at < 0:
+            return None
+        said = self.state.get(at, Said())
+        if line["do"] == "label":
+            self._history.append((at, said))
+            self.state[at] = said._replace(label=line["label"])
+            self._times.append(float(line.get("at", 0.0)))
+        elif line["do"] == "note":
+            self.state[at] = said._replace(note=line["note"])
+        elif line["do"] == "reveal":
+            self.state[at] = said._replace(revealed=said.revealed or not said.label)
+        return at
+
+    def act(self, do: str, at: int = 0, *, label: str = "", note: str = "", seconds: float = 0.0) -> int | None:
+        """File one action, then carry it out.
+
+        Args:
+            do: ``label``, ``note``, ``reveal``, ``skip`` or ``undo``.
+            at: the place.
+            label: for ``label``: a label's name, or `CANNOT`.
+            note: for ``note``.
+            seconds: since the item was shown.
+
+        Returns:
+            The place it was about; None where there was nothing to undo.
+
+        Raises:
+            UsageError: no such action, place or label.
+        """
+        if do not in ("label", "note", "reveal", "skip", "undo"):
+            raise UsageError(f"action {do!r}", cure="label, note, reveal, skip, undo")
+        if do == "undo" and not self._history:
+            return None
+        if not 0 <= at < len(self.places):
+            raise UsageError(f"place {at} of {len(self.places)}", cure="reload the page")
+        if do == "label" and label not in {CANNOT, *(one.name for one in self.task.labels)}:
+            raise UsageError(f"label {label!r}", cure=f"one of {', '.join(one.name for one in self.task.labels)}")
+        line: dict[str, Any] = {"do": do, "at": round(time.time(), 3)}
+        if do != "undo":
+            place = self.places[at]
+            line |= {"item": place.item, "again": place.again, "seconds": round(min(max(seconds, 0.0), 3600.0), 1)}
+        if do == "label":
+            line |= {"label": label, "rubric": self.task.version}
+        if do == "note":
+            line |= {"note": note[:4000]}
+        self._log.append(line)
+        return self._apply(line)
+
+    def next(self, after: int = -1) -> int | None:
+        """The first place without a label behind ``after``, else from the beginning; None when all have one."""
+        open_ = [n for n in range(len(self.places)) if not self.state.get(n, Said()).label]
+        return next((n for n in open_ if n > after), open_[0] if open_ else None)
+
+    @property
+    def done(self) -> int:
+        """Places with a label."""
+        return sum(bool(said.label) for said in self.state.values())
+
+    @property
+    def per_minute(self) -> float | None:
+        """Labels a minute over the last twenty, pauses of five minutes left out; None before the third."""
+        gaps = [b - a for a, b in zip(self._times[-21:], self._times[-20:], strict=False)]
+        gaps = [gap for gap in gaps if 0 < gap < 300]
+        return 60 * len(gaps) / sum(gaps) if len(gaps) >= 2 else None
+
+    def close(self) -> None:
+        """Flush the journal and let others work."""
+        self._log.close()
+        self._lock.__exit__(None, None, None)
+
+
+def journal(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a journal; a torn last line, of a crash, is passed over."""
+    if not path.exists():
+        return []
+    known = ("label", "note", "reveal", "skip", "undo")
+    return [line for _, line in read_jsonl(path, Problems()) if line.get("do") in known]
+
+
+class Last(NamedTuple):
+    """An annotator's last word on an item."""
+
+    label: str
+    note: str
+    again: str
+    """Of its hidden repeat; "" where there was none."""
+    revealed: bool
+    rubric: str
+    """Version of the rubric that it was given under."""
+
+
+def last_labels(folder: Path, name: str) -> dict[str, Last]:
+    """Item -> last word of one annotator; items without a label are left out."""
+    states: dict[tuple[str, bool], dict[str, Any]] = {}
+    history: list[tuple[tuple[str, bool], dict[str, Any]]] = []
+    for line in journal(folder / "labels" / f"{name}.jsonl"):
+        if line["do"] == "undo":
+            if history:
+                place, before = history.pop()
+                states[place] = before
+            continue
+        place = (str(line["item"]), bool(line.get("again")))
+        now = dict(states.get(place, {}))
+        if line["do"] == "label":
+            history.append((place, dict(now)))
+            now |= {"label": str(line["label"]), "rubric": str(line.get("rubric", ""))}
+        elif line["do"] == "note":
+            now["note"] = str(line["note"])
+        elif line["do"] == "reveal" and not now.get("label"):
+            now["revealed"] = True
+        states[place] = now
+    found = {}
+    for (item, again), now in states.items():
+        if again or not now.get("label"):
+            continue
+        second = states.get((item, True), {}).get("label", "")
+        found[item] = Last(now["label"], now.get("note", ""), second, bool(now.get("revealed")), now.get("rubric", ""))
+    return found
+
+
+def disagreements(folder: Path) -> list[str]:
+    """Items that two annotators labelled differently (can't tell beside a label is no disagreement), in their order."""
+    task, items = read_task(folder)
+    said: defaultdict[str, set[str]] = defaultdict(set)
+    for name in annotators(folder):
+        for item, last in last_labels(folder, name).items():
+            if last.label != CANNOT:
+                said[item].add(last.label)
+    return [p.item for p in order(task, items) if not p.again and len(said[p.item]) > 1]
+
+
+class Settled(NamedTuple):
+    """What annotators came to."""
+
+    labels: dict[str, str]
+    """Item -> label: the adjudicator's, else what more than half of those said who gave one."""
+    open: list[str]
+    """Items on which nobody settled the disagreement."""
+    cannot: list[str]
+    """Items of which everybody said that they cannot tell."""
+    unlabelled: int
+
+
+def settled(folder: Path) -> Settled:
+    """The labels of a task, open disagreements left out."""
+    _, items = read_task(folder)
+    last_word = last_labels(folder, ADJUDICATED)
+    said: defaultdict[str, list[str]] = defaultdict(list)
+    for name in annotators(folder):
+        for item, last in last_labels(folder, name).items():
+            said[item].append(last.label)
+    labels: dict[str, str] = {}
+    open_, cannot, unlabelled = [], [], 0
+    for one in items:
+        given = Counter(label for label in said[one.id] if label != CANNOT)
+        most = given.most_common(1)
+        ruled = last_word[one.id].label if one.id in last_word else ""
+        if ruled and ruled != CANNOT:
+            labels[one.id] = ruled
+        elif ruled == CANNOT or (said[one.id] and not given):
+            cannot.append(one.id)
+        elif most and most[0][1] > given.total() / 2:
+            labels[one.id] = most[0][0]
+        elif given:
+            open_.append(one.id)
+        else:
+            unlabelled += 1
+    return Settled(labels, open_, cannot, unlabelled)
+
+
+def final_labels(folder: Path) -> dict[str, str]:
+    """Item -> label, of a task without open disagreements: `settled`.
+
+    Raises:
+        UsageError: there are some. What people disagree on is what a judge gets wrong; labels without it flatter it.
+    """
+    came = settled(folder)
+    if came.open:
+        raise UsageError(
+            f"{len(came.open):,} disagreements are not settled, and labels without them would flatter the judge",
+            item=str(folder), cure=f"settle them: demur annotate --out {folder} --adjudicate",
+        )  # fmt: skip
+    return came.labels
+
+
+def ratings(folder: Path) -> list[Rating]:
+    """Every annotator's labels and hidden repeats, as `demur.judge.measures.agreement` takes them; no can't-tell."""
+    found = []
+    for name in annotators(folder):
+        for item, last in last_labels(folder, name).items():
+            if last.label != CANNOT:
+                found.append(Rating(item, name, last.label))
+                if last.again and last.again != CANNOT:
+                    found.append(Rating(item, name, last.again, again=True))
+    return found
+
+
+def put_labels(folder: Path, name: str, labels: Mapping[str, tuple[str, str]]) -> int:
+    """File labels that were given elsewhere (a spreadsheet, Label Studio) as an annotator's: item -> (label, note).
+
+    Those that are there already are not filed again.
+
+    Returns:
+        How many were filed.
+    """
+    session = Session(folder, name, adjudicate=name == ADJUDICATED)
+    try:
+        filed = 0
+        for at, place in enumerate(session.places):
+            if place.again or place.item not in labels:
+                continue
+            label, note = labels[place.item]
+            before = session.state.get(at, Said())
+            if label and label != before.label:
+                session.act("label", at, label=label)
+                filed += 1
+            if note and note != before.note:
+                session.act("note", at, note=note)
+        return filed
+    finally:
+        session.close()
+
+
+def about_folder(folder: Path) -> str:
+    """One line on where a task stands."""
+    _, items = read_task(folder)
+    people = annotators(folder)
+    counts = Counter({name: len(last_labels(folder, name)) for name in people})
+    told = ", ".join(f"{name} {counts[name]:,}" for name in people) or "nobody yet"
+    return f"{len(items):,} items; labelled: {told}; {len(disagreements(folder)):,} disagreements"
+
+
+def as_json(value: Any) -> str:
+    """JSON whose text could not end a script or become markup wherever it stood."""
+    return json.dumps(value, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,75 @@
+"""What a judge is, what one that asks a model is given, and how one is opened by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from demur.core import plugins
+from demur.core.code import code_digest
+from demur.core.records import AnswerSpec, Ask, Response, Verdict
+
+if TYPE_CHECKING:
+    from demur.models import Budget
+
+
+class Judge(Protocol):
+    """Whoever grades; a rule judge answers at once, a model judge may be awaited.
+
+    One whose class says ``asks_models = True`` is made with a `JudgeContext` as its second argument. ``async close()``,
+    where it has one, is called when a run ends.
+    """
+
+    id: str
+
+    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict | Awaitable[Verdict]:
+        """One verdict for one response."""
+        ...
+
+
+@dataclass
+class JudgeContext:
+    """What a judge that asks a model is given by whoever opens it."""
+
+    ledger: Path | None = None
+    """Where its calls are kept and paid for once."""
+    concurrency: int | None = None
+    """Calls in flight per endpoint."""
+    budget: Budget | None = None
+    """Money that it may spend."""
+    prices: Path | None = None
+    """A price table that overlays the shipped one."""
+    repeat: int = 0
+    """Which of several independent verdicts on the same answers this is: replies of another one are not reused."""
+
+
+def open_judge(text: str, context: JudgeContext | None = None) -> Judge:
+    """The judge that a name stands for.
+
+    Args:
+        text: ``rules``, ``model:openai/gpt-4o``, ``cascade:MODEL``, ``panel:J1,J2``, ``lave:MODEL``, ``module:Class``.
+        context: for one that asks a model: ledger, budget.
+
+    Raises:
+        UnknownPart: no judge has that name; lists those that exist.
+    """
+    factory, argument = plugins.find("judges", text)
+    judge: Judge
+    if getattr(factory, "asks_models", False):
+        judge = factory(argument, context)
+    else:
+        judge = factory(argument) if argument else factory()
+    return judge
+
+
+async def close_judge(judge: Judge) -> None:
+    """Let a judge that asks a model go of its connection; the next run has another event loop."""
+    if hasattr(judge, "close"):
+        await judge.close()
+
+
+def judge_code(judge: Judge) -> str:
+    """The code of a user's own judge; of demur's, which are told by their ids, the ``version`` if any."""
+    return str(getattr(judge, "version", "")) if type(judge).__module__.startswith("demur.") else code_digest(judge)

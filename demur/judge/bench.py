@@ -1,0 +1,261 @@
+"""How good a judge is, on answers that people labelled: ``demur judge bench rules``.
+
+What is read, by the shape of its lines (``.jsonl``) or its items (``.json``), each file told apart by itself:
+
+    demur's own   id, question, answers, response, label (correct | incorrect | deflected; ``correct|incorrect`` where
+                  people differ), why, part (tuning | untouched), language, sort
+    two-way       id, question, answers, response, human (correct | not_correct), as in EVOUNA made flat
+    EVOUNA        a JSON list: question, golden_answer ("a/b"), answer_SYSTEM and judge_SYSTEM (true | false)
+    SimpleQA      problem | question, answer | target, response | predicted_answer, grade | label (A, B, C or words)
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
+from demur.core.stats import wilson
+from demur.core.store import Problems, read_json, read_jsonl
+from demur.judge.measures.kappa import cohen
+
+NOT_CORRECT = "not_correct"
+LABELS = (*(o.value for o in Outcome), NOT_CORRECT)
+_LETTERS = {"a": "correct", "b": "incorrect", "c": "deflected", "not_attempted": "deflected", "true": "correct"}
+_HUMAN = {"correct": "correct", "not_correct": NOT_CORRECT, "incorrect": "incorrect", "deflected": "deflected"}
+
+
+class Labelled(NamedTuple):
+    """One answer with what people say of it."""
+
+    id: str
+    question: str
+    answers: AnswerSpec
+    response: Response
+    label: str
+    """One of `LABELS`; `NOT_CORRECT` where people did not tell a wrong answer from none."""
+    second: str = ""
+    """Of a second person; "" where there was one only."""
+    part: str = "all"
+    language: str = ""
+
+
+class Share(NamedTuple):
+    """A share of answers, with its Wilson interval."""
+
+    hits: int
+    n: int
+
+    @property
+    def value(self) -> float | None:
+        """None of nothing."""
+        return self.hits / self.n if self.n else None
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """95 %."""
+        return wilson(self.hits, self.n)
+
+
+class BenchRow(NamedTuple):
+    """How a judge did on one part of the labelled answers."""
+
+    part: str
+    n: int
+    coverage: Share
+    """Graded, of all whose system gave an answer."""
+    precision: dict[str, Share]
+    """Outcome -> how many it gave that people gave too."""
+    recall: dict[str, Share]
+    """Outcome -> how many of people's it gave; what it left ungraded is missed."""
+    kappa: float | None
+    """Of what it graded, against people; two-way where people's labels are."""
+    kappa_ends: tuple[float, float] | None
+    """95 %, by resampling answers."""
+    people: float | None
+    """Kappa of two people, where two labelled."""
+
+
+def shipped() -> Path:
+    """The labelled answers that come with demur."""
+    return Path(str(files("demur.judge").joinpath("data", "labelled.jsonl")))
+
+
+def load(path: Path) -> list[Labelled]:
+    """The labelled answers of a file, or of every ``.jsonl`` and ``.json`` of a folder.
+
+    Raises:
+        BadInput: rows that cannot be read, all of them named.
+        UsageError: there are none.
+    """
+    paths = sorted(p for p in path.iterdir() if p.suffix in (".jsonl", ".json")) if path.is_dir() else [path]
+    problems, found = Problems(), []
+    for one in paths:
+        for place, row in _rows(one, problems):
+            made = list(_labelled(place, row))
+            found += made
+            if not made:
+                problems.add(place, "no labelled answer: see `demur.judge.bench` for the layouts that are read")
+    problems.settle()
+    if not found:
+        raise UsageError("holds no labelled answers", item=str(path), cure="give a .jsonl or .json file, or a folder")
+    return found
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+    if path.suffix == ".json":
+        given = read_json(path)
+        for number, row in enumerate(given if isinstance(given, list) else [given]):
+            yield f"{path.name}[{number}]", row if isinstance(row, dict) else {}
+        return
+    yield from ((str(place), row) for place, row in read_jsonl(path, problems))
+
+
+def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
+    question = str(row.get("question") or row.get("problem") or "")
+    systems = sorted(k.removeprefix("answer_") for k in row if k.startswith("answer_"))
+    if "golden_answer" in row and systems:
+        golds = [g for g in str(row["golden_answer"]).split("/") if g.strip()]
+        for system in systems:
+            said, judged = row.get(f"answer_{system}"), row.get(f"judge_{system}")
+            if golds and isinstance(said, str) and isinstance(judged, bool):
+                label = "correct" if judged else NOT_CORRECT
+                yield Labelled(f"{place} {system}", question, _spec(golds, row), Response(text=said), label)
+        return
+    golds = row.get("answers") or row.get("answer") or row.get("target") or []
+    golds = [str(g) for g in (golds if isinstance(golds, list) else [golds]) if str(g).strip()]
+    text = row.get("response", row.get("predicted_answer"))
+    given = str(row.get("label") or row.get("human") or row.get("grade") or "").strip().lower().replace(" ", "_")
+    first, _, second = given.partition("|")
+    labels = [_HUMAN.get(name) or _LETTERS.get(name, "") for name in (first, second)]
+    if golds and isinstance(text, str) and labels[0] and bool(second) == bool(labels[1]):
+        response = Response(text=text, finish_reason=str(row.get("finish_reason", "")), error=str(row.get("error", "")))
+        yield Labelled(
+            str(row.get("id", place)), question, _spec(golds, row), response, labels[0], labels[1],
+            str(row.get("part", "all")), str(row.get("language", "")),
+        )  # fmt: skip
+
+
+def _spec(golds: Sequence[str], row: dict[str, Any]) -> AnswerSpec:
+    choices = tuple((str(k), str(v)) for k, v in dict(row.get("choices") or {}).items())
+    kind: Any = "choice" if choices else str(row.get("answer_type", "string"))
+    return AnswerSpec(accepted=tuple((g,) for g in golds), kind=kind, choices=choices)
+
+
+def asked(items: Iterable[Labelled]) -> list[tuple[Ask, Response, AnswerSpec]]:
+    """The answers as judges take them."""
+    return [
+        (
+            Ask(
+                id=one.id, sample=one.id, context="bench", scenario=Scenario.ORACLE, question=one.question,
+                choices=one.answers.choices,
+            ),
+            one.response,
+            one.answers,
+        )
+        for one in items
+    ]  # fmt: skip
+
+
+def _agrees(said: str, label: str) -> bool:
+    return said == label or (label == NOT_CORRECT and said != "correct")
+
+
+def bench(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[BenchRow]:
+    """One row per part and language, and one of all.
+
+    Args:
+        items: labelled answers.
+        verdicts: of the judge, in their order.
+    """
+    pairs = list(zip(items, verdicts, strict=True))
+    names = [*sorted({one.part for one in items} - {"all"}), *sorted({one.language for one in items} - {""}), "all"]
+    return [_row(name, [p for p in pairs if name in (p[0].part, p[0].language, "all")]) for name in names]
+
+
+def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
+    graded = [(one.label, str(v.outcome.value)) for one, v in pairs if v.outcome is not None]
+    usable = sum(v.status is not Status.FAILED for _, v in pairs)
+    outcomes = [o.value for o in Outcome]
+    precision = {
+        o: Share(sum(_agrees(said, label) for label, said in graded if said == o), sum(s == o for _, s in graded))
+        for o in outcomes
+    }
+    recall = {
+        o: Share(sum(label == o == said for label, said in graded), sum(one.label == o for one, _ in pairs))
+        for o in (*outcomes, NOT_CORRECT)
+        if any(one.label == o for one, _ in pairs)
+    }
+    if NOT_CORRECT in recall:
+        recall[NOT_CORRECT] = Share(
+            sum(la == NOT_CORRECT and s != "correct" for la, s in graded), recall[NOT_CORRECT].n
+        )
+    two_way = any(label == NOT_CORRECT for label, _ in graded)
+    people = [(one.label, one.second) for one, _ in pairs if one.second]
+    value, ends = _kappa(graded, two_way)
+    return BenchRow(
+        part, len(pairs), Share(len(graded), usable), precision, recall, value, ends,
+        cohen(*zip(*people, strict=True)).kappa if people else None,
+    )  # fmt: skip
+
+
+def _kappa(graded: list[tuple[str, str]], two_way: bool) -> tuple[float | None, tuple[float, float] | None]:
+    """Kappa, and the middle 95 % of it over 400 resamples of the answers."""
+    if not graded:
+        return None, None
+    if two_way:
+        graded = [tuple("correct" if s == "correct" else NOT_CORRECT for s in pair) for pair in graded]  # type: ignore[misc]
+    value = cohen(*zip(*graded, strict=True)).kappa
+    dice = random.Random(7)
+    again = (cohen(*zip(*dice.choices(graded, k=len(graded)), strict=True)).kappa for _ in range(400))
+    drawn = sorted(k for k in again if k is not None)
+    return value, (drawn[int(0.025 * len(drawn))], drawn[int(0.975 * len(drawn)) - 1]) if len(drawn) > 40 else None
+
+
+class RuleShare(NamedTuple):
+    """How often one rule of a judge is right."""
+
+    outcome: str
+    kind: str
+    share: Share
+
+
+def by_rule(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[RuleShare]:
+    """The precision of each rule that graded something, by outcome, then most used first."""
+    said: Counter[tuple[str, str]] = Counter()
+    right: Counter[tuple[str, str]] = Counter()
+    for one, verdict in zip(items, verdicts, strict=True):
+        if verdict.outcome is not None:
+            key = verdict.outcome.value, verdict.kind or "-"
+            said[key] += 1
+            right[key] += _agrees(verdict.outcome.value, one.label)
+    order = sorted(said, key=lambda key: (key[0], -said[key], key[1]))
+    return [RuleShare(*key, Share(right[key], said[key])) for key in order]
+
+
+def to_json(rows: Sequence[BenchRow], rules: Sequence[RuleShare]) -> str:
+    """Rows and rules as JSON."""
+
+    def share(s: Share) -> dict[str, Any]:
+        return {"value": s.value, "hits": s.hits, "n": s.n, "ends": s.ends}
+
+    return json.dumps(
+        {
+            "rows": [
+                {
+                    "part": r.part, "n": r.n, "coverage": share(r.coverage),
+                    "precision": {k: share(s) for k, s in r.precision.items()},
+                    "recall": {k: share(s) for k, s in r.recall.items()},
+                    "kappa": r.kappa, "kappa_ends": r.kappa_ends, "people": r.people,
+                }
+                for r in rows
+            ],
+            "rules": [{"outcome": r.outcome, "kind": r.kind, **share(r.share)} for r in rules],
+        }
+    )  # fmt: skip

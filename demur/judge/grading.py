@@ -1,0 +1,121 @@
+"""A judge behind a door: whatever it is and does, each item ends with a verdict that can be kept.
+
+A stranger's judge may raise anything, return anything, or never return: that is one item that is *ungraded*, with the
+reason, and never a grade or the end of a run. What raises a `demur.core.errors.DemurError` ends it: an endpoint that is
+gone, a budget that is spent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from demur.core.errors import DemurError
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
+from demur.core.store import unstorable
+
+LIMIT_S = 120.0
+"""Seconds of one item, after which a plain judge is given up. Our rules read 20,000 characters of a reply, in linear
+time, and take milliseconds. An async judge has the limits of what it awaits.
+
+Python cannot end a thread: the one that is given up goes on in the background until its call returns, and does not
+keep the process alive. A call that holds the interpreter (a regular expression that never ends) cannot be watched from
+within its process at all.
+"""
+
+
+class _Judge(Protocol):
+    id: str
+
+    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Any: ...
+
+
+class Grading:
+    """Verdicts of one judge, from one thread: a judge need not know of threads.
+
+    Args:
+        judge: who grades.
+        limit_s: seconds for one item.
+    """
+
+    def __init__(self, judge: _Judge, limit_s: float = LIMIT_S) -> None:
+        self._judge, self._limit_s = judge, limit_s
+        self._turn = asyncio.Semaphore(1)
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = None
+
+    async def verdict(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+        """One verdict; ungraded where the judge gave none.
+
+        Raises:
+            DemurError: as the judge raises it.
+        """
+        if response.abstained and not response.error:
+            reason = "the system itself says that it gives no answer"
+            return Verdict(
+                id=ask.id, status=Status.GRADED, outcome=Outcome.DEFLECTED, reason=reason, judge=self._judge.id
+            )
+        try:
+            async with self._turn:
+                ended, said = await self._call(ask, response, answers)
+            if not ended:
+                return self._none(ask, f"the judge took longer than {self._limit_s:g} s")
+            if isinstance(said, BaseException):
+                raise said
+            if inspect.isawaitable(said):
+                said = await said
+        except DemurError:
+            raise
+        except Exception as error:
+            return self._none(ask, f"the judge raised {type(error).__name__}: {error}")
+        if not isinstance(said, Verdict):
+            return self._none(ask, f"the judge returned {type(said).__name__}, not a verdict")
+        if why := unstorable(said):
+            return self._none(ask, f"the judge's verdict cannot be kept, {why}")
+        return said
+
+    def _none(self, ask: Ask, why: str) -> Verdict:
+        reason = " ".join(why.encode("utf-8", "replace").decode().split())[:300]
+        return Verdict(id=ask.id, status=Status.UNGRADED, reason=reason, judge=self._judge.id)
+
+    async def _call(self, ask: Ask, response: Response, answers: AnswerSpec) -> tuple[bool, Any]:
+        """Whether it ended in time, and what it returned, or raised."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+
+        def settle(said: Any) -> None:
+            if not done.done():
+                done.set_result(said)
+
+        def job() -> None:
+            try:
+                said: Any = self._judge.grade(ask, response, answers)
+            except BaseException as error:
+                said = error if isinstance(error, Exception) else RuntimeError(f"it raised {type(error).__name__}")
+            with suppress(RuntimeError):  # the loop is gone: nobody waits any more
+                loop.call_soon_threadsafe(settle, said)
+
+        if self._jobs is None:
+            self._jobs = queue.SimpleQueue()
+            threading.Thread(target=_serve, args=(self._jobs,), name="demur judge", daemon=True).start()
+        self._jobs.put(job)
+        try:
+            return True, await asyncio.wait_for(done, self._limit_s)
+        except TimeoutError:
+            self.close()  # its thread ends when the call does; the next item gets another
+            return False, None
+
+    def close(self) -> None:
+        """Let the thread end, when its call has returned."""
+        if self._jobs is not None:
+            self._jobs.put(None)
+            self._jobs = None
+
+
+def _serve(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job()

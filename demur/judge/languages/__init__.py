@@ -1,0 +1,170 @@
+"""How other languages decline: one file of patterns per language, in our own words.
+
+A file has ``NAME = words`` lines (put in where a later line says ``<NAME>``), then sections of one regular expression
+per line. Case, accents, Arabic hamzas and vowel marks, and Chinese character forms do not matter: text and patterns are
+folded alike. Every gap is bounded, so that reading takes time in proportion to the text.
+
+    TURN       words after which a sentence turns ("but", "so")
+    COMMON     words by which a language in Latin letters is told from its neighbours
+    [refuses]  the speaker will not      [declines]  he cannot tell       [blames]    the evidence does not say
+    [asks]     he asks back              [doubts]    he is not sure       [offers]    an answer is coming
+    [describes] what evidence shows, courtesies          [more]  what lies beyond an answer that was given
+    [corrects] what makes a denial an answer: "not in Paris but in Rome", "not identified until 1990"
+    [whole]    replies that decline and are nothing but this
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+LATIN = ("en", "es", "ca", "gl", "pt", "it", "fr", "de", "nl", "pl", "tr", "eu")
+CODES = (*LATIN, "ru", "ar", "hi", "zh", "ja", "ko")
+"""The languages that are read."""
+SECTIONS = ("refuses", "declines", "blames", "asks", "doubts", "offers", "describes", "more", "corrects")
+
+_MARKS = re.compile("[\u0300-\u036f\u064b-\u065f\u0670\u0640\u093c]")
+_LETTERS = {"ı": "i", "ł": "l", "ß": "ss", "ى": "ي", "ة": "ه", "\u2019": "'", "\u02bc": "'", "ё": "е"}
+_TRADITIONAL = (
+    "無法確認識別斷觀資訊圖們沒關說讀應該個這為從據問題顯內數檢繪頁後於難請給並當實與時結論對來誰記載猜測"
+    "細節絡線證細詳義處傷類協評發報導權辦聽見過還額補傳澄開護選擇願質獲達標註寫歸僅關係顏顧務優麼嗎裡裏臺"
+    "歡滿號將會長東萬"
+)
+_SIMPLIFIED = (
+    "无法确认识别断观资讯图们没关说读应该个这为从据问题显内数检绘页后于难请给并当实与时结论对来谁记载猜测"
+    "细节络线证细详义处伤类协评发报导权办听见过还额补传澄开护选择愿质获达标注写归仅关系颜顾务优么吗里里台"
+    "欢满号将会长东万"
+)
+_TABLE = str.maketrans(_LETTERS | dict(zip(_TRADITIONAL, _SIMPLIFIED, strict=True)))
+_SPACELESS = frozenset({"zh", "ja", "ko", "hi", "ar"})
+"""Languages in which a turn needs no word boundary."""
+_COMMA_ONLY = frozenset({"de", "nl"})
+"""Languages in which the words that turn stand inside other clauses too."""
+_MACRO = re.compile(r"([A-Z]+) = (.*)")
+_SCRIPTS = {
+    "ja": re.compile("[\u3040-\u30ff]"),
+    "ko": re.compile("[\u1100-\u11ff\uac00-\ud7a3]"),
+    "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"),
+    "ru": re.compile("[\u0400-\u04ff]"),
+    "ar": re.compile("[\u0600-\u06ff]"),
+    "hi": re.compile("[\u0900-\u097f]"),
+    "latin": re.compile("[A-Za-z\u00c0-\u024f]"),
+}
+_FOREIGN = {
+    "ru": re.compile("[\u0456\u0457\u0454\u0491]"),
+    "ar": re.compile("[\u067e\u0686\u06af\u0698\u06cc\u06a9\u06d2]"),
+}
+"""Letters of other languages in the same script: Ukrainian, Persian, Urdu."""
+_NEIGHBOURS = frozenset({"es", "ca", "gl", "pt"})
+"""Languages that share most of their small words."""
+_SEEN = 4_000
+"""Characters by which a language is told."""
+
+
+class Language(NamedTuple):
+    """The patterns of one language, over folded text."""
+
+    code: str
+    common: frozenset[str]
+    turn: re.Pattern[str]
+    sections: dict[str, re.Pattern[str]]
+    whole: frozenset[str]
+
+
+def fold(text: str) -> str:
+    """Text as patterns see it: no case, no accents, one form of each letter.
+
+    >>> fold("No está CLARO."), fold("無法確定")
+    ('no esta claro.', '无法确定')
+    """
+    text = unicodedata.normalize("NFKC", text).casefold()
+    return _plain(text)
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", text))).translate(_TABLE)
+
+
+def bare(folded: str) -> str:
+    """Folded text as words and single spaces."""
+    return " ".join(re.sub(r"[^\w\u0900-\u097f]+|_", " ", folded).split())
+
+
+@cache
+def language(code: str) -> Language:
+    """The patterns of one language."""
+    macros: dict[str, str] = {}
+    lines: dict[str, list[str]] = {name: [] for name in (*SECTIONS, "whole")}
+    section = ""
+    for raw in files(__package__).joinpath(f"{code}.txt").read_text(encoding="utf-8").splitlines():
+        line = unicodedata.normalize("NFC", raw)
+        if line.startswith("#") or not line.strip():
+            continue
+        if line[0] == "[" and line.rstrip("] \n")[1:] in lines:
+            section = line.rstrip("] \n")[1:]
+            continue
+        for name, words in macros.items():
+            line = line.replace(f"<{name}>", words)
+        made = _MACRO.fullmatch(line)
+        if made and not section:
+            macros[made[1]] = made[2]
+        else:
+            lines[section].append(line)
+    # only what is not an escape is folded: patterns are written small
+    compiled = {name: re.compile("|".join(f"(?:{_plain(p)})" for p in lines[name]) or r"(?!)") for name in SECTIONS}
+    turn = _plain(macros.get("TURN", "(?!)"))
+    if code in _SPACELESS:
+        turned = rf"[,،，、]?\s*(?:{turn})[,،，、]?\s*"
+    elif code in _COMMA_ONLY:
+        turned = rf"(?:^\W*|[,;:]\s*)(?:{turn})\b,?\s*"
+    else:
+        turned = rf"(?:^\W*|[,;:]\s*|\s)(?:{turn})\b,?\s*"
+    return Language(
+        code, frozenset(_plain(macros.get("COMMON", "")).split()), re.compile(turned), compiled,
+        frozenset(bare(_plain(line)) for line in lines["whole"]),
+    )  # fmt: skip
+
+
+@cache
+def wholes() -> frozenset[str]:
+    """Replies that decline and are nothing else, of all languages."""
+    return frozenset().union(*(language(code).whole for code in CODES))
+
+
+def spoken(text: str) -> tuple[str, ...]:
+    """The languages that a text may be in, likeliest first; () where it is in none of `CODES`.
+
+    >>> spoken("No lo sé, la verdad"), spoken("Δεν ξέρω"), spoken("分かりません")
+    (('es', 'ca', 'gl', 'pt'), (), ('ja',))
+    """
+    seen = text[:_SEEN]
+    letters = sum(c.isalpha() for c in seen)
+    counts = {code: len(script.findall(seen)) for code, script in _SCRIPTS.items()}
+    if not letters:
+        return ("en",)
+    if counts["ja"] * 10 >= counts["zh"] > 0 or counts["ja"] > counts["latin"]:
+        counts["ja"] += counts["zh"]
+        counts["zh"] = 0
+    top = max(counts, key=lambda code: counts[code] * (3 if code in ("zh", "ja", "ko") else 1))
+    if counts[top] * (3 if top in ("zh", "ja", "ko") else 1) < letters / 3:
+        return ()
+    if top != "latin":
+        foreign = _FOREIGN.get(top)
+        return () if foreign and foreign.search(seen.casefold()) else (top,)
+    said = bare(fold(seen)).split()
+    scores = {code: sum(word in language(code).common for word in said) for code in LATIN}
+    best = max(scores.values())
+    if not best:
+        return LATIN if len(said) <= 8 else ()
+    kin = any(scores[c] == best for c in _NEIGHBOURS)  # one of them is likeliest: short texts are tried in all
+    near = [
+        c
+        for c in LATIN
+        if scores[c] >= 0.7 * best
+        or (c == "en" and best <= 2)
+        or (c in _NEIGHBOURS and (scores[c] >= 0.4 * best or (kin and scores[c] and len(said) <= 25)))
+    ]
+    return tuple(sorted(near, key=lambda c: -scores[c]))

@@ -1,0 +1,157 @@
+"""Several judges as one: ``--judge "panel:rules,model:openai/gpt-4o,model:http://host/v1#qwen?rule=majority"``.
+
+Members are the names of judges, separated by commas; an address that a member lists after a comma stays with it. Under
+``majority``, the default, more than half of *all* members must say the same, so that one that gave no grade counts
+against every outcome and never for one; under ``unanimous`` all of them must. Else the answer is ungraded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+
+from demur.core import plugins
+from demur.core.errors import DemurError, UsageError
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
+from demur.core.spec import Option, named
+from demur.core.store import canonical
+from demur.judge.base import JudgeContext, close_judge, open_judge
+from demur.judge.grading import Grading
+from demur.judge.measures.agreement import Rating, agreed
+from demur.judge.model import no_answer
+
+RULES = ("majority", "unanimous")
+_CLASS = re.compile(r"[a-z_][\w.]*:[A-Z]\w*")
+MOST_LISTED = 10_000
+"""Disagreements that are kept to be listed."""
+
+
+def members_of(text: str) -> list[str]:
+    """The names in ``J1,J2,J3``: a comma parts two where a judge's name stands behind it.
+
+    >>> members_of("rules,model:http://a/v1#m,http://b/v1#m,cascade:openai/gpt-4o,share=0.1")
+    ['rules', 'model:http://a/v1#m,http://b/v1#m', 'cascade:openai/gpt-4o,share=0.1']
+    """
+    known = plugins.names("judges")
+    found: list[str] = []
+    for part in text.split(","):
+        if not found or part.partition(":")[0] in known or _CLASS.fullmatch(part):
+            found.append(part)
+        else:
+            found[-1] += f",{part}"
+    return found
+
+
+class Panel:
+    """Grades by what several judges say.
+
+    Args:
+        argument: ``J1,J2,J3?rule=majority|unanimous``.
+        context: for members that ask models.
+
+    Attributes:
+        members: the judges, in order.
+        disagreements: ask -> member -> what it said, where graded members differ.
+
+    Raises:
+        UsageError: fewer than two members, one named twice, or a panel within the panel.
+    """
+
+    asks_models = True
+
+    def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
+        head, mark, tail = argument.rpartition("?")
+        if not mark or not tail.startswith("rule="):  # a question mark of a member's own
+            head, tail = argument, ""
+        options = named("panel", f"?{tail}", {"rule": Option(" or ".join(RULES), RULES)}).options if tail else {}
+        self.rule = options.get("rule", "majority")
+        names = members_of(head)
+        if len(names) < 2 or len(set(names)) < len(names) or any(n.partition(":")[0] == "panel" for n in names):
+            cure = "name two judges or more, each once: panel:rules,model:openai/gpt-4o"
+            raise UsageError("a panel needs members", item=f"panel:{argument}", cure=cure)
+        self.members = [open_judge(name, context) for name in names]
+        ids = [member.id for member in self.members]
+        self.names = [f"{one} #{ids[:n].count(one) + 1}" if ids.count(one) > 1 else one for n, one in enumerate(ids)]
+        self.id = f"panel:{','.join(ids)}?rule={self.rule}"
+        self.prompt_sha256 = ",".join(filter(None, (getattr(m, "prompt_sha256", "") for m in self.members)))
+        self.disagreements: dict[str, dict[str, str]] = {}
+        self._ratings: list[Rating] = []
+        self._doors = [Grading(member) for member in self.members]
+
+    async def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+        """One verdict; what is no usable answer fails without a member being asked.
+
+        Raises:
+            DemurError: a member cannot be asked at all.
+        """
+        if why := no_answer(response):
+            return Verdict(id=ask.id, status=Status.FAILED, reason=why[:300], judge=self.id)
+        said = await asyncio.gather(
+            *(door.verdict(ask, response, answers) for door in self._doors), return_exceptions=True
+        )
+        for one in said:
+            if isinstance(one, DemurError) or (isinstance(one, BaseException) and not isinstance(one, Exception)):
+                raise one
+        verdicts = [one if isinstance(one, Verdict) else None for one in said]
+        votes = [v.outcome if v is not None and v.status is Status.GRADED else None for v in verdicts]
+        told = {
+            name: vote.value if vote else v.status.value if v else "failed"
+            for name, vote, v in zip(self.names, votes, verdicts, strict=True)
+        }
+        self._ratings += [
+            Rating(ask.id, name, vote.value) for name, vote in zip(self.names, votes, strict=True) if vote
+        ]
+        if len({vote for vote in votes if vote}) > 1 and len(self.disagreements) < MOST_LISTED:
+            self.disagreements[ask.id] = told
+        outcome = decided(votes, self.rule)
+        reason = "; ".join(f"{name}: {what}" for name, what in told.items())
+        return Verdict(
+            id=ask.id, status=Status.UNGRADED if outcome is None else Status.GRADED, outcome=outcome,
+            reason=(reason if outcome else f"no {self.rule}: {reason}")[:300], judge=self.id,
+            prompt_sha256=self.prompt_sha256, raw=canonical(told),
+        )  # fmt: skip
+
+    @property
+    def summary(self) -> str:
+        """How far the members agree, and on what they do not: lines; "" before the first verdict."""
+        unique = {(r.item, r.rater): r for r in self._ratings}
+        if not unique:
+            return ""
+        lines = []
+        for i, one in enumerate(self.names):
+            for other in self.names[i + 1 :]:
+                pair = agreed(r for r in unique.values() if r.rater in (one, other))
+                raw, kappa = pair.figures["raw"], pair.figures["cohen"]
+                shown = "none" if raw.value is None else f"{raw.value:.1%} [{raw.low:.1%}, {raw.high:.1%}]"
+                beyond = "undefined" if kappa.value is None else f"{kappa.value:.2f}"
+                lines.append(f"{one} and {other}: agreement {shown}, kappa {beyond}, n = {raw.n:,}")
+        lines.append(f"{len(self.disagreements):,} answers on which members disagree")
+        lines += [
+            f"  {ask}: {', '.join(f'{name} {what}' for name, what in said.items())}"
+            for ask, said in list(self.disagreements.items())[:10]
+        ]
+        return "\n".join(lines)
+
+    async def close(self) -> None:
+        """Close the members."""
+        for door in self._doors:
+            door.close()
+        for member in self.members:
+            await close_judge(member)
+
+
+def decided(votes: list[Outcome | None], rule: str) -> Outcome | None:
+    """What a panel says; None where no outcome has what the rule asks for.
+
+    >>> decided([Outcome.CORRECT, Outcome.CORRECT, None], "majority").value
+    'correct'
+    >>> decided([Outcome.CORRECT, None, None], "majority"), decided([Outcome.CORRECT, None], "unanimous")
+    (None, None)
+    """
+    counts = Counter(vote for vote in votes if vote is not None)
+    if not counts:
+        return None
+    outcome, n = counts.most_common(1)[0]
+    needed = len(votes) if rule == "unanimous" else len(votes) // 2 + 1
+    return outcome if n >= needed else None

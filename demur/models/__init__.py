@@ -1,0 +1,47 @@
+"""Calls to models: requests in, responses out, ledger, cache, retries, limits, estimates and budgets.
+
+    async with open_model("http://localhost:8000/v1#Qwen/Qwen2.5-VL-7B-Instruct", ledger=Path("calls.sqlite")) as model:
+        async for request, response in complete_all(model, requests, progress="gate"):
+            ...
+
+``docs/calls.md`` shows it at work; ``docs/design/calls.md`` tells why it is built this way.
+"""
+
+from demur.models.budget import Budget
+from demur.models.client import Counts, Model, ModelClient, Retry
+from demur.models.estimate import Estimate, EstimateLine, estimate_calls
+from demur.models.fleet import Backend, Fleet
+from demur.models.identity import request_key
+from demur.models.ledger import Entry, Ledger, Stats, recover
+from demur.models.names import model_id, open_model, parse_model
+from demur.models.prices import Price, Prices
+from demur.models.run import by_prefix, complete_all, complete_sync, run_sync
+from demur.models.wire import Fault
+
+__all__ = [
+    "Backend",
+    "Budget",
+    "Counts",
+    "Entry",
+    "Estimate",
+    "EstimateLine",
+    "Fault",
+    "Fleet",
+    "Ledger",
+    "Model",
+    "ModelClient",
+    "Price",
+    "Prices",
+    "Retry",
+    "Stats",
+    "by_prefix",
+    "complete_all",
+    "complete_sync",
+    "estimate_calls",
+    "model_id",
+    "open_model",
+    "parse_model",
+    "recover",
+    "request_key",
+    "run_sync",
+]

@@ -1,0 +1,479 @@
+"""A request in, a response out, paid for once.
+
+`ModelClient` strings the parts together: look in the ledger, join a call that is already under way, claim the key,
+send, try again, keep the reply, hand it on.
+
+A call that has gone out is paid for, whoever still waits for it: when all who asked have left (the run failed, the
+budget is reached, somebody pressed Ctrl-C), it is not tried again, but its reply is waited for when the client closes,
+for a while, and kept. What has not gone out is called off at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic, time
+from typing import Protocol
+
+from demur.core.errors import CallError, ItemError, PermanentError, StorageError, TransientError, UsageError
+from demur.core.records import Request, Response
+from demur.models import wire
+from demur.models.budget import Budget
+from demur.models.claims import BEAT_S
+from demur.models.fleet import EndpointSlot, Fleet
+from demur.models.identity import request_key
+from demur.models.ledger import WAIT_S, Entry, Kept, Ledger
+from demur.models.prices import Price, price_at_most
+from demur.models.wire import Fault
+
+log = logging.getLogger("demur.models")
+
+GRACE_S = 30.0
+"""Seconds that a client which closes waits for the replies to calls that went out."""
+
+
+class Model(Protocol):
+    """Whatever answers requests."""
+
+    id: str
+    """The model's identity without its address."""
+
+    async def complete(self, request: Request) -> Response:
+        """One reply. Never an empty choice.
+
+        Raises:
+            CallError: there will be no reply; its kind says whether for this item or for all.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Retry:
+    """When an attempt is given up and when another is made."""
+
+    timeout_s: float = 120.0
+    """Of one attempt."""
+    deadline_s: float = 600.0
+    """Of one call with all its attempts and waits, from its first attempt."""
+    tries: int = 8
+    """Attempts at most; those answered by 429 are bounded by the deadline alone."""
+    backoff_s: float = 0.5
+    """Upper end of the first wait; doubles with each attempt. The wait is drawn evenly below it (full jitter)."""
+    backoff_most_s: float = 30.0
+
+    def wait_s(self, attempt: int, draw: float) -> float:
+        """Seconds to wait after the ``attempt``-th failure (1 is the first); ``draw`` in [0, 1)."""
+        return float(min(self.backoff_s * 2.0 ** min(attempt - 1, 30), self.backoff_most_s)) * draw
+
+
+@dataclass
+class Counts:
+    """What a client did since it was opened."""
+
+    sent: int = 0
+    """Attempts that went out."""
+    replies: int = 0
+    """Replies that came and were handed on."""
+    cached: int = 0
+    """Requests answered from the ledger."""
+    joined: int = 0
+    """Requests answered by a call that was already under way, here or in another process."""
+    failed: int = 0
+    """Requests that ended in an error."""
+    prompt: int = 0
+    completion: int = 0
+    prefix_cached: int = 0
+    """Prompt tokens that the server had in its prefix cache."""
+    money: float = 0.0
+    """US dollars, where the price is known."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """Failed attempts by kind."""
+
+    @property
+    def retries(self) -> int:
+        """Attempts beyond the first of each call."""
+        return self.faults.total()
+
+
+def summary(counts: Iterable[Counts]) -> str:
+    """What clients did so far, together, for a line of progress; "" without any.
+
+    >>> summary([Counts(sent=12, cached=5, money=0.25), Counts(sent=1, money=0.5)])
+    '13 sent, 5 cached, 0 retries, 0 failed, $0.75'
+    """
+    all_counts = tuple(counts)
+    if not all_counts:
+        return ""
+    parts = [f"{sum(getattr(c, name) for c in all_counts)} {name}" for name in ("sent", "cached", "retries", "failed")]
+    money = sum(c.money for c in all_counts)
+    return ", ".join([*parts, *([f"${money:,.2f}"] if money else [])])
+
+
+@dataclass(eq=False, repr=False)
+class _Flight:
+    """One call with all its attempts, and those who wait for it."""
+
+    task: asyncio.Task[Response] = field(init=False)
+    waiting: int = 0
+    sending: bool = False
+    """An attempt has gone out, and its reply is not kept yet."""
+
+
+class ModelClient:
+    """A model behind its ledger, retries and limits. Made by `open_model`.
+
+    Args:
+        model: the model's id, without its address.
+        fleet: where it answers.
+        ledger: where replies are kept; None keeps none, and then equal requests are not merged either.
+        retry: when to try again.
+        revision: which weights, part of the cache key.
+        price: of the model, when known.
+        budget: money for the whole command.
+        names: other names of the model that a request may bear.
+        grace_s: seconds that `close` waits for the replies to calls that went out.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        fleet: Fleet,
+        *,
+        ledger: Ledger | None,
+        retry: Retry,
+        revision: str = "",
+        price: Price | None = None,
+        budget: Budget | None = None,
+        names: Iterable[str] = (),
+        grace_s: float = GRACE_S,
+    ) -> None:
+        if budget is not None and budget.limited and price is None:
+            raise UsageError(
+                f"there is a budget, but no price is known for {model!r}",
+                cure='add it to a price table (--prices FILE); your own server costs {"prompt": 0, "completion": 0}',
+            )
+        self.id = model
+        self.revision = revision
+        self.counts = Counts()
+        self.ledger = ledger
+        self.price = price
+        self._fleet, self._retry, self._budget = fleet, retry, budget
+        self._names = {model, "", *names}
+        self._flights: dict[bytes, _Flight] = {}
+        self._beating: asyncio.Task[None] | None = None
+        self._grace_s = grace_s
+        self._random = random.Random()
+
+    @property
+    def concurrency(self) -> int:
+        """Most calls in flight."""
+        return self._fleet.concurrency
+
+    def key(self, request: Request) -> bytes:
+        """The request's key in the ledger.
+
+        Raises:
+            UsageError: the request names another model.
+        """
+        if request.model not in self._names:
+            raise UsageError(
+                f"the request is for model {request.model!r}, this one is {self.id!r}",
+                item=request.item,
+                cure="open that model",
+            )
+        return request_key(request, self.id, self.revision)
+
+    # --- the ledger
+
+    def _read(self, key: bytes, kept: Kept) -> Response | None:
+        """A kept reply as a response; one that no longer passes the checks is dropped and asked again."""
+        try:
+            return wire.response(kept.raw, served_by=kept.served_by, latency_s=kept.latency_s, cached=True)
+        except TransientError as error:
+            log.warning("a kept reply is not valid and is asked again: %s", error)
+            if self.ledger is not None:
+                self.ledger.drop(key)
+            return None
+
+    def peek(self, requests: Sequence[Request]) -> list[Response | None]:
+        """The kept reply of each request, None where there is none; nothing is sent.
+
+        A kept reply that the content filter emptied comes back as a response with ``error``.
+        """
+        if self.ledger is None:
+            return [None] * len(requests)
+        keys = [self.key(r) for r in requests]
+        found = self.ledger.get_many(keys)
+        replies: list[Response | None] = []
+        for key in keys:
+            kept = found.get(key)
+            try:
+                reply = None if kept is None else self._read(key, kept)
+            except ItemError as error:
+                reply = Response(error=str(error), cached=True)
+            self.counts.cached += reply is not None
+            replies.append(reply)
+        return replies
+
+    # --- one call
+
+    async def complete(self, request: Request) -> Response:
+        """One reply: from the ledger, from a call under way, or from the model.
+
+        Raises:
+            ItemError: this request will never be answered.
+            PermanentError: no request will be answered.
+            TransientError: no reply within the tries and the deadline.
+            BudgetReached: the call may pass the budget; it was not sent.
+            StorageError: the reply could not be kept (it is in the ledger's ``unsaved``).
+            UsageError: the request names another model.
+        """
+        try:
+            if self.ledger is None:
+                if request.model not in self._names:
+                    self.key(request)
+                return await self._ask(request, None, _Flight(waiting=1))
+            return await self._once(request, self.key(request), self.ledger)
+        except CallError as error:
+            self.counts.failed += 1
+            if request.item and not error.item:
+                error.item = request.item
+            raise
+
+    async def _once(self, request: Request, key: bytes, ledger: Ledger) -> Response:
+        while True:
+            flight = self._flights.get(key)
+            mine = flight is None
+            if flight is None:
+                flight = self._flights[key] = _Flight()
+                flight.task = asyncio.create_task(self._claimed(request, key, ledger, flight))
+                flight.task.add_done_callback(lambda task: self._landed(key, task))
+                if self._beating is None:
+                    self._beating = asyncio.create_task(self._beat(ledger))
+            flight.waiting += 1
+            try:
+                await asyncio.wait([flight.task])
+            finally:
+                flight.waiting -= 1
+                if not flight.waiting and not flight.sending:
+                    flight.task.cancel()  # nothing is lost by it; no effect on what is done
+            if flight.task.cancelled():
+                if mine:
+                    raise asyncio.CancelledError  # the client closes
+                continue  # called off when all others who waited had left
+            error = flight.task.exception()
+            if error is None:
+                self.counts.joined += not mine
+                return flight.task.result()
+            raise _for_item(error, request.item) if isinstance(error, CallError) and not mine else error
+
+    async def _beat(self, ledger: Ledger) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            with suppress(StorageError):  # the disk: the next reply tells
+                ledger.renew()
+
+    def _landed(self, key: bytes, task: asyncio.Task[Response]) -> None:
+        del self._flights[key]
+        if not task.cancelled():
+            task.exception()  # seen: all who asked may have left
+
+    async def _claimed(self, request: Request, key: bytes, ledger: Ledger, flight: _Flight) -> Response:
+        if (found := self._found(key, ledger)) is not None:  # without a claim: a kept reply costs no write
+            self.counts.cached += 1
+            return found
+        wait = 0.0
+        while not ledger.claim(key):
+            wait = min(wait * 1.5, 0.5) or 0.02
+            await asyncio.sleep(wait)
+        try:
+            if (found := self._found(key, ledger)) is None:  # whoever held the claim before has committed
+                return await self._ask(request, key, flight)
+            self.counts.joined += 1
+            return found
+        finally:
+            ledger.release(key)
+
+    def _found(self, key: bytes, ledger: Ledger) -> Response | None:
+        kept = ledger.get(key)
+        return None if kept is None else self._read(key, kept)
+
+    async def _ask(self, request: Request, key: bytes | None, flight: _Flight) -> Response:
+        """Send until a reply comes, and keep it; not again when nobody waits for it any more."""
+        fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
+        faults: dict[str, int] = {}
+        counted = attempts = 0
+        deadline = 0.0
+        last: EndpointSlot | None = None
+        while True:
+            most = price_at_most(request, self.price) if self._budget is not None and self.price is not None else 0.0
+            slot = await fleet.take(last)
+            started = clock()
+            deadline = deadline or started + retry.deadline_s
+            cost = 0.0
+            reserved: float | None = None
+            try:
+                if self._budget is not None:
+                    reserved = await self._budget.reserve(most)
+                attempts += 1
+                self.counts.sent += 1
+                flight.sending = True
+                raw = await slot.backend.send(request, min(retry.timeout_s, max(deadline - started, 0.001)))
+                latency = clock() - started
+                try:
+                    answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)
+                except ItemError:  # a content filter's empty reply was paid for too: it is kept and not asked again
+                    answer = Response(finish_reason="content_filter", usage=wire.usage_of(raw))
+                    cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
+                    raise
+                cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
+                slot.worked()
+                return answer
+            except TransientError as error:
+                fault = error if isinstance(error, Fault) else Fault(error.message, retry_after=error.retry_after)
+                cost = most if fault.paid else 0.0
+                slot.failed(fault, started, clock())
+                last = slot
+                faults[fault.kind] = faults.get(fault.kind, 0) + 1
+                self.counts.faults[fault.kind] += 1
+                counted += fault.kind != "429"
+                wait = max(retry.wait_s(max(counted, 1), self._random.random()), fault.retry_after or 0.0)
+                if counted >= retry.tries or clock() + wait > deadline or not flight.waiting:
+                    raise _given_up(fault, attempts, faults, retry) from error
+            except ItemError:
+                raise
+            except (asyncio.CancelledError, StorageError):  # on its way, or here and not kept: it was paid for
+                cost = most
+                raise
+            except PermanentError as error:
+                if not fleet.close_slot(slot, error):
+                    raise
+                wait = 0.0
+            finally:
+                flight.sending = False
+                if reserved is not None and self._budget is not None:
+                    self._budget.settle(reserved, cost, most)
+                fleet.give_back(slot)
+            if wait:
+                await asyncio.sleep(wait)
+
+    async def _keep(
+        self,
+        key: bytes | None,
+        request: Request,
+        raw: str,
+        answer: Response,
+        slot: EndpointSlot,
+        attempts: int,
+        faults: dict[str, int],
+        latency: float,
+    ) -> float:
+        """Commit a reply to the ledger and count it; returns its price in US dollars, 0 when not known."""
+        usage = answer.usage
+        cost = None if self.price is None else self.price.of(usage)
+        counts = self.counts
+        counts.replies += 1
+        counts.prompt += usage.prompt
+        counts.completion += usage.completion
+        counts.prefix_cached += usage.cached
+        counts.money += cost or 0.0
+        if key is not None and self.ledger is not None:
+            entry = Entry(
+                key=key,
+                model=self.id,
+                item=request.item,
+                raw=raw,
+                served_by=slot.backend.name,
+                finish=answer.finish_reason,
+                attempts=attempts,
+                faults=json.dumps(faults, sort_keys=True) if faults else "{}",
+                latency_s=latency,
+                prompt=usage.prompt,
+                completion=usage.completion,
+                cached=usage.cached,
+                reasoning=usage.reasoning,
+                price=cost,
+                created=time(),
+            )
+            until = monotonic() + WAIT_S
+            written = self.ledger.offer(entry)
+            while not written:  # another process writes: nobody else's reply waits for that
+                await asyncio.sleep(0.02)
+                written = self.ledger.saved(last=monotonic() > until)
+        return cost or 0.0
+
+    async def close(self) -> None:
+        """Keep the replies to calls that went out, then close connections and the ledger.
+
+        Waits for such replies for ``grace_s`` seconds at most, and says so; cancelled meanwhile, it closes at once.
+
+        Raises:
+            StorageError: paid replies could not be written; it names the file they are in.
+        """
+        try:
+            await self._drain()
+        finally:
+            if self._beating is not None:
+                self._beating.cancel()
+            await self._fleet.close()
+            if self._budget is not None:
+                self._budget.close()
+            if self.ledger is not None:
+                self.ledger.close()
+
+    async def _drain(self) -> None:
+        paid = [f.task for f in self._flights.values() if f.sending]
+        tasks = [f.task for f in self._flights.values()]
+        for flight in self._flights.values():
+            if not flight.sending:
+                flight.task.cancel()
+        if paid:
+            calls = "1 call" if len(paid) == 1 else f"{len(paid)} calls"
+            _say(f"{self.id}: waiting up to {self._grace_s:.0f} s for {calls} under way, which will be paid for; "
+                "Ctrl-C stops at once")  # fmt: skip
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=self._grace_s)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if paid:
+                kept = sum(not t.cancelled() and t.exception() is None for t in paid)
+                lost = f", {len(paid) - kept} given up" if kept < len(paid) else ""
+                _say(f"{self.id}: {kept} of {len(paid)} replies came and are kept{lost}")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"demur: {line}\n")
+    sys.stderr.flush()
+
+
+def _for_item(error: CallError, item: str) -> CallError:
+    """The same error for another item that asked the same thing."""
+    other = copy.copy(error)
+    other.item = item
+    return other
+
+
+def _given_up(error: Fault, attempts: int, faults: dict[str, int], retry: Retry) -> TransientError:
+    seen = ", ".join(f"{n}x {kind}" for kind, n in sorted(faults.items()))
+    if error.retry_after and error.retry_after >= retry.deadline_s:
+        return Fault(
+            f"the server asks to wait {error.retry_after:.0f} s, longer than the deadline of {retry.deadline_s:g} s",
+            kind=error.kind,
+            cure="run again later, or with fewer calls at once",
+        )
+    return Fault(
+        f"no reply after {attempts} attempts ({seen}); the last: {error.message}",
+        kind=error.kind,
+        cure="run the same command again: replies already had are kept",
+    )

@@ -1,0 +1,319 @@
+"""One OpenAI-compatible HTTP endpoint: a single attempt, with every way it can fail told apart.
+
+A plain `aiohttp.ClientSession`, with a connector that does not hand out a connection on which an unasked reply waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from demur.core.errors import CallError, PermanentError, UsageError
+from demur.core.records import ImageRef, Request
+from demur.models import wire
+from demur.models.images import ImageUrls
+from demur.models.keys import Secret
+from demur.models.wire import Fault
+
+_CONNECT_S = 30.0
+"""Seconds to open a connection. Five, as SDKs have it, is passed by a busy event loop alone."""
+_MOST_REPLY = 64_000_000
+"""Bytes of a reply after which it is not a reply."""
+_LARGE_BODY = 1 << 20
+"""Bytes of a request above which it is handed on in pieces."""
+_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=_CONNECT_S)
+_BREAKS = (CallError, TimeoutError, aiohttp.ClientError, OSError, ValueError)
+"""What an attempt may fail with; anything else is a bug, or the task was cancelled."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_MARK = secrets.token_hex(16)
+"""Stands for an image while the body is encoded: image bytes are never run through the JSON encoder. Random, so
+that no text in a request can hold it."""
+
+
+_ID = re.compile(r'"id"\s*:\s*"([^"\\]+)"')
+_IDS = 4096
+"""Reply ids remembered per endpoint."""
+
+
+_TRANSPORT: ContextVar[Any] = ContextVar("transport", default=None)
+"""What this task's last request went out on."""
+
+
+def _mark_of(_: ImageRef) -> str:
+    return _MARK
+
+
+async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in body:
+        yield piece
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Gives only connections on which nothing waits that nobody asked for, and notes which one it gave.
+
+    A server or proxy that sends a reply twice leaves the second copy in the connection, where it would answer the
+    next request: a wrong answer that looks right.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._given: set[int] = set()
+
+    async def connect(self, *args: Any, **options: Any) -> Any:
+        while True:
+            connection = await super().connect(*args, **options)
+            transport = connection.transport
+            if id(transport) not in self._given or not getattr(connection.protocol, "should_close", False):
+                self._given.add(id(transport))
+                _TRANSPORT.set(transport)
+                return connection
+            self._given.discard(id(transport))
+            connection.close()
+
+
+class StaleReplies:
+    """Tells a reply that belongs to an earlier request on the same connection.
+
+    A second copy of a reply may also arrive after the next request was sent. It has the id of the earlier reply, and
+    came on the same connection; the connection then runs one reply behind for good and must not be used again. A
+    server whose ids repeat across connections has no ids worth the name, and is not judged by them.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, tuple[int, ...]]] = {}
+        """Reply id -> (fingerprint of the request that it answered, the connections it came on)."""
+        self._unique = True
+
+    def is_stale(self, text: str, request: int, connection: object) -> bool:
+        """Whether a raw reply answers another request than this one.
+
+        Args:
+            text: the raw reply.
+            request: fingerprint of the request.
+            connection: what it came on.
+        """
+        found = _ID.search(text) if self._unique else None
+        if found is None:
+            return False
+        earlier = self._seen.get(found[1])
+        if earlier is None:
+            self._seen[found[1]] = (request, (id(connection),))
+            if len(self._seen) > _IDS:
+                del self._seen[next(iter(self._seen))]
+            return False
+        if earlier[0] == request:  # asked again, and answered under the same id by a server that derives it
+            if id(connection) not in earlier[1]:
+                self._seen[found[1]] = (request, (*earlier[1][-7:], id(connection)))
+            return False
+        if id(connection) in earlier[1]:
+            return True
+        self._unique = False
+        return False
+
+
+class Endpoint:
+    """A chat-completions server.
+
+    Args:
+        base_url: address up to and including ``/v1``.
+        wire_model: the model's name there.
+        key: its API key.
+        key_env: the variable that the key came from or should come from.
+        images: where image bytes come from.
+        openai: whether this is OpenAI's own service, which wants ``max_completion_tokens``.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        wire_model: str,
+        *,
+        key: Secret | None,
+        key_env: str,
+        images: ImageUrls,
+        openai: bool = False,
+    ) -> None:
+        url = URL(base_url)
+        self.name = str(url.with_query(None).with_fragment(None)).rstrip("/")
+        self.wire_model = wire_model
+        self._url = url.with_path(url.path.rstrip("/") + "/chat/completions", keep_query=True)
+        self._models_url = url.with_path(url.path.rstrip("/") + "/models", keep_query=True)
+        self._key, self._key_env, self._images = key, key_env, images
+        self._max_tokens_field = "max_completion_tokens" if openai else "max_tokens"
+        proxy = None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
+        self._proxy = Secret(proxy) if proxy else None
+        """A secret, as a proxy's address may hold a password."""
+        if key is not None and not key.reveal().isprintable():
+            raise UsageError(
+                f"the key in {key_env} holds a line break or another control character", cure="set it again"
+            )
+        self._stale = StaleReplies()
+        self._poisoned: deque[object] = deque(maxlen=64)
+        """Connections that ran one reply behind; closed."""
+        self._session: aiohttp.ClientSession | None = None
+
+    def _headers(self) -> dict[str, str]:
+        # identity: replies are small, and a compressed one could unpack to any size
+        plain = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        return plain | ({"Authorization": f"Bearer {self._key.reveal()}"} if self._key else {})
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=_Connector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
+                headers=self._headers(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=_TIMEOUT,
+            )
+        return self._session
+
+    def _post(self, body: list[bytes]) -> Any:
+        """The request, to be awaited or entered."""
+        size = sum(map(len, body))
+        large = size > _LARGE_BODY
+        return self._opened().post(
+            self._url,
+            data=_pieces(body) if large else b"".join(body),
+            headers={"Content-Length": str(size)} if large else None,
+            allow_redirects=False,
+            proxy=self._proxy.reveal() if self._proxy else None,
+        )
+
+    async def _body(self, request: Request) -> tuple[list[bytes], int]:
+        """The body's bytes in pieces, and a fingerprint of the request."""
+        skeleton = _encode(wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field))
+        whole = skeleton.encode("utf-8", "replace")
+        if _MARK not in skeleton:
+            return [whole], hash(whole)
+        images = [p.image for m in request.messages for p in m.parts if p.type == "image"]
+        pieces = whole.split(_MARK.encode())
+        joined = [pieces[0]]
+        for image, piece in zip(images, pieces[1:], strict=True):
+            joined += (await self._images.of(image), piece)
+        return joined, hash((whole, *(image.sha256 for image in images)))
+
+    async def send(self, request: Request, timeout_s: float) -> str:
+        """One attempt; returns the raw reply, which may still be no answer (`wire.response` tells).
+
+        Raises:
+            Fault: may be tried again.
+            ItemError: this request will never be answered.
+            PermanentError: no request will be answered here.
+        """
+        body, fingerprint = await self._body(request)
+        outcome = await self._exchange(body, timeout_s)
+        if isinstance(outcome, CallError):
+            raise outcome
+        status, headers, text, transport = outcome
+        if status != 200:
+            raise await self._refused(status, headers, text)
+        if self._stale.is_stale(text, fingerprint, transport):
+            self._poisoned.append(transport)
+            transport.close()
+        if transport in self._poisoned:
+            raise Fault("the reply belongs to an earlier request on the same connection", kind="stale", paid=True)
+        return text
+
+    async def _exchange(
+        self, body: list[bytes], timeout_s: float
+    ) -> tuple[int, Mapping[str, str], str, Any] | CallError:
+        """Send the request and read the reply: (status, headers, text, its transport), or what went wrong.
+
+        Failures are returned, not raised: a server may echo the key, and what came as it came, in this frame and in
+        aiohttp's below it, would else be shown by a traceback with locals.
+        """
+        _TRANSPORT.set(None)
+        begun = False
+        chunks: list[bytes] = []
+        try:
+            async with asyncio.timeout(timeout_s), self._post(body) as reply:
+                begun = reply.status == 200
+                size = 0
+                while chunk := await reply.content.readany():
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > _MOST_REPLY:
+                        reply.close()
+                        raise Fault(f"the reply is larger than {_MOST_REPLY:,} bytes", kind="broken", paid=True)
+        except _BREAKS as error:
+            chunks.clear()
+            return self._fault(error, timeout_s, connected=_TRANSPORT.get() is not None, begun=begun)
+        headers = {} if begun else {name: self._scrub(value) for name, value in reply.headers.items()}
+        return reply.status, CIMultiDict(headers), self._clean(b"".join(chunks)), _TRANSPORT.get()
+
+    def _fault(self, error: Exception, timeout_s: float, *, connected: bool, begun: bool) -> CallError:
+        """What broke an attempt (one of `_BREAKS`), as one of our errors.
+
+        Only the reason is taken over: aiohttp's own errors carry the request.
+        """
+        if isinstance(error, CallError):
+            return error.with_traceback(None)
+        if isinstance(error, TimeoutError):
+            if not connected:
+                return Fault(f"no connection to {self.name} within {min(_CONNECT_S, timeout_s):g} s", kind="connect")
+            return Fault(f"no whole reply within {timeout_s:g} s", kind="timeout", paid=True)
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            return PermanentError(
+                f"the certificate of {self.name} is not trusted: {error.certificate_error}",
+                cure="set SSL_CERT_FILE to the authority that signed it",
+            )
+        if isinstance(error, aiohttp.ClientHttpProxyError) and 400 <= error.status < 500:
+            return PermanentError(
+                f"the proxy refuses (HTTP {error.status})",
+                cure="check address, user and password in the proxy variable",
+            )
+        if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError)):
+            return Fault(f"cannot connect to {self.name}: {error.os_error}", kind="connect")
+        return Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=begun)
+
+    def _clean(self, raw: bytes) -> str:
+        return self._scrub(raw.decode("utf-8", "replace"))
+
+    def _scrub(self, text: str) -> str:
+        return self._key.scrub(text) if self._key else text
+
+    async def _refused(self, status: int, headers: Mapping[str, str], text: str) -> CallError:
+        error = wire.refusal(
+            status,
+            headers,
+            text,
+            key_env=self._key_env,
+            wire_model=self.wire_model,
+        )
+        if status == 404 and isinstance(error, PermanentError):
+            served = await self._served()
+            if served:
+                error.cure = f"this server has {', '.join(served[:8])}; name one of them after '#'"
+        return error
+
+    async def _served(self) -> list[str]:
+        """Names of the models the server has; empty when it does not say."""
+        try:
+            async with self._opened().get(
+                self._models_url,
+                allow_redirects=False,
+                proxy=self._proxy.reveal() if self._proxy else None,
+                timeout=aiohttp.ClientTimeout(total=5),
+            ) as reply:
+                found = json.loads(self._clean(await reply.content.read(1_000_000)))
+                return [str(entry["id"]) for entry in found["data"]]
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError, RecursionError):
+            return []
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None

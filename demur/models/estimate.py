@@ -1,0 +1,207 @@
+"""What a command would cost, before anything is paid: calls, tokens, money and time, per stage and model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from demur.core.errors import UsageError
+from demur.core.records import Record, Request
+from demur.models.identity import request_key
+from demur.models.ledger import Ledger
+from demur.models.names import parse_model, revision_of
+from demur.models.prices import DEFAULT_COMPLETION, Price, Prices, prompt_tokens
+
+
+class EstimateLine(Record):
+    """One stage with one model."""
+
+    stage: str
+    model: str
+    calls: int = 0
+    """Different calls that the stage makes, kept ones included."""
+    cached: int = 0
+    """Of these, replies that the ledger has."""
+    prompt: int = 0
+    """Prompt tokens still to be paid, estimated."""
+    completion: int = 0
+    """Completion tokens still to be paid, at most: ``max_tokens`` of each call."""
+    money: float | None = None
+    """US dollars at most, for the calls that are not kept; None when no price is known."""
+    seconds: float | None = None
+    """At the rate that was given; None without one."""
+
+    @property
+    def to_pay(self) -> int:
+        """Calls that would be sent."""
+        return self.calls - self.cached
+
+
+class Estimate(Record):
+    """All stages of a command."""
+
+    lines: tuple[EstimateLine, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What to know about the prices, a line each."""
+
+    @property
+    def money(self) -> float | None:
+        """US dollars at most; None when a model that has calls to pay has no known price."""
+        if any(line.money is None and line.to_pay for line in self.lines):
+            return None
+        return sum(line.money or 0.0 for line in self.lines)
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return Estimate(lines=(*self.lines, *other.lines), notes=tuple(dict.fromkeys((*self.notes, *other.notes))))
+
+    def text(self) -> str:
+        """As a table, one line per stage and model, the sum, and the notes.
+
+        >>> line = EstimateLine(stage="gate", model="m", calls=3, cached=1, prompt=20, money=0.5)
+        >>> print(Estimate(lines=(line,)).text())
+        stage  model  calls  cached  to pay  prompt tokens  completion tokens  money  time
+        gate   m          3       1       2             20                  0  $0.50     -
+        total             3       1       2             20                  0  $0.50     -
+        """
+        head = ["stage", "model", "calls", "cached", "to pay", "prompt tokens", "completion tokens", "money", "time"]
+        rows = [
+            [ln.stage, ln.model, *_cells(ln.calls, ln.cached, ln.prompt, ln.completion), _money(ln), _time(ln.seconds)]
+            for ln in self.lines
+        ]
+        sums = [sum(getattr(ln, name) for ln in self.lines) for name in ("calls", "cached", "prompt", "completion")]
+        seconds = [ln.seconds for ln in self.lines if ln.to_pay]
+        total = None if None in seconds else sum(s for s in seconds if s is not None)
+        money = self.money
+        rows.append(["total", "", *_cells(*sums), _dollars(money), _time(total)])
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        table = [
+            "  ".join(
+                [*(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)), *map(str.rjust, row[2:], widths[2:])]
+            )
+            for row in (head, *rows)
+        ]
+        return "\n".join([*table, *(f"note: {note}" for note in self.notes)])
+
+
+def check_rate(per_second: float | None) -> None:
+    """Refuse a rate that no time can be reckoned with.
+
+    Raises:
+        UsageError: it is not positive.
+    """
+    if per_second is not None and not per_second > 0:
+        raise UsageError(f"--per-second {per_second:g}", cure="give replies a second, more than 0")
+
+
+def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
+    """What an estimate has to say about a model's price: that it is not known, or how old it is."""
+    if price is None:
+        return (f"no price is known for {model}: its money is unknown, not 0; give it with --prices FILE",)
+    if not price.checked:
+        return ()
+    told = f"the price of {model} is of {price.checked}: check before trusting"
+    return (f"{told} - that is more than six months ago" if price.old() else told,)
+
+
+def _cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
+    return [f"{n:,}" for n in (calls, cached, calls - cached, prompt, completion)]
+
+
+def _money(line: EstimateLine) -> str:
+    if not line.to_pay:
+        return "$0.00"
+    return _dollars(line.money)
+
+
+def _dollars(money: float | None) -> str:
+    if money is None:
+        return "unknown"
+    return f"${money:.4f}" if 0 < money < 0.01 else f"${money:,.2f}"
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else duration(seconds)
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> [duration(s) for s in (59, 3600, 36000)]
+    ['59 s', '60 min', '10.0 h']
+    """
+    minutes = round(seconds / 60)
+    return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def estimate_calls(
+    stage: str,
+    model: str,
+    requests: Iterable[Request],
+    *,
+    ledger: Path | None = None,
+    prices: Path | None = None,
+    per_second: float | None = None,
+    revision: str = "",
+) -> Estimate:
+    """Estimate one stage; sum estimates with ``+``. Nothing is sent, and the model is not opened.
+
+    Args:
+        stage: what the calls are for.
+        model: model string.
+        requests: all of them; taken a thousand at a time. Equal ones count once.
+        ledger: what is kept there is not paid again; None, or a file that does not exist yet: nothing is.
+        prices: table that overlays the shipped one.
+        per_second: replies a second, for the time (see the last run's progress line).
+        revision: as for `demur.models.open_model`.
+
+    Returns:
+        An estimate of one line. Prompt tokens are estimated from text and image sizes, completion tokens are the most
+        that the requests allow, so the money is an upper estimate.
+
+    Raises:
+        UsageError: not a model string, or ``per_second`` is not positive.
+        DataError: the price table is none.
+    """
+    check_rate(per_second)
+    name = parse_model(model).id
+    revision = revision or revision_of(model)
+    price = Prices(prices).find(name)
+    rule = price.images if price is not None else "patches28"
+    kept = Ledger(ledger, read_only=True) if ledger is not None and ledger.is_file() else None
+    seen: set[bytes] = set()
+    cached = prompt = completion = 0
+    source = iter(requests)
+    try:
+        while batch := list(islice(source, 1000)):
+            fresh = {}
+            for request in batch:
+                key = request_key(request, name, revision)
+                if key not in seen:
+                    seen.add(key)
+                    fresh[key] = request
+            known = kept.known(list(fresh)) if kept is not None else set()
+            cached += len(known)
+            for key, request in fresh.items():
+                if key not in known:
+                    prompt += prompt_tokens(request, rule)
+                    completion += request.max_tokens or DEFAULT_COMPLETION
+    finally:
+        if kept is not None:
+            kept.close()
+    to_pay = len(seen) - cached
+    return Estimate(
+        notes=price_notes(name, price) if to_pay else (),
+        lines=(
+            EstimateLine(
+                stage=stage,
+                model=name,
+                calls=len(seen),
+                cached=cached,
+                prompt=prompt,
+                completion=completion,
+                money=None if price is None else (prompt * price.prompt + completion * price.completion) * 1e-6,
+                seconds=None if per_second is None else to_pay / per_second,
+            ),
+        ),
+    )

@@ -1,0 +1,85 @@
+"""What makes two model calls the same call: the key of the cache.
+
+The key is the SHA-256 of the canonical JSON of model id and revision, messages (an image stands as the SHA-256
+of its bytes), sampling, seed, extra body, schema version and draw. The address, the retry knobs, an expiry and
+``Request.item`` are not part of it: the same model behind another port is the same call, and a paid reply
+never dies of old age.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from demur.core.records import ImagePart, Request
+
+KEY_VERSION = 1
+"""Raised when the meaning of a field changes; a new field with a default needs no new version (see `identity`)."""
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+_DEFAULTS: dict[str, Any] = {
+    "temperature": None,
+    "top_p": None,
+    "max_tokens": None,
+    "seed": None,
+    "stop": (),
+    "logprobs": False,
+    "top_logprobs": None,
+    "json_schema": None,
+    "extra": {},
+    "draw": 0,
+}
+
+
+def identity(request: Request, model: str, revision: str = "") -> dict[str, Any]:
+    """The JSON-safe value that is hashed. Fields at their default are left out, so that adding one keeps old keys.
+
+    Args:
+        request: the call; its ``model`` and ``item`` are not looked at.
+        model: the model's id, without its address.
+        revision: which weights, where known.
+    """
+    value: dict[str, Any] = {
+        "v": KEY_VERSION,
+        "model": model,
+        "messages": [
+            [m.role, [["i", p.image.sha256] if isinstance(p, ImagePart) else p.text for p in m.parts]]
+            for m in request.messages
+        ],
+    }
+    if revision:
+        value["revision"] = revision
+    for name, default in _DEFAULTS.items():
+        found = getattr(request, name)
+        if found != default:
+            value[name] = found
+    return value
+
+
+def request_key(request: Request, model: str, revision: str = "") -> bytes:
+    """The 32-byte key of a call.
+
+    >>> from demur.core.records import Message, TextPart
+    >>> ask = Request(model="m", messages=(Message(role="user", parts=(TextPart(text="hi"),)),))
+    >>> request_key(ask, "m") == request_key(ask.model_copy(update={"item": "7"}), "m")
+    True
+    >>> request_key(ask, "m") == request_key(ask.model_copy(update={"draw": 1}), "m")
+    False
+    """
+    return hashlib.sha256(_encode(identity(request, model, revision)).encode("utf-8", "surrogatepass")).digest()
+
+
+def prefix_of(request: Request) -> tuple[str, ...]:
+    """The call's parts in order, as text that sorts calls with a shared beginning next to each other.
+
+    >>> from demur.core.records import Message, TextPart
+    >>> prefix_of(Request(model="m", messages=(Message(role="user", parts=(TextPart(text="a"), TextPart(text="b"))),)))
+    ('user', 'ta', 'tb')
+    """
+    parts: list[str] = []
+    for message in request.messages:
+        parts.append(message.role)
+        parts += ["i" + p.image.sha256 if isinstance(p, ImagePart) else "t" + p.text for p in message.parts]
+    return tuple(parts)

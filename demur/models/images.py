@@ -1,0 +1,81 @@
+"""Image bytes on their way into a request: read once, hashed once per file, encoded once while they stay in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+from demur.core.errors import DataError, ItemError, StorageError
+from demur.core.records import ImageRef
+from demur.core.store import read_image
+
+
+class ImageUrls:
+    """Image references as the text that stands for them in a request.
+
+    An ``http(s)`` or ``data`` uri goes through as it is. Anything else is read and becomes a data URI; the last
+    ``most_bytes`` of them are kept, because the questions about one image follow each other. A file is checked
+    against its SHA-256 when it is first read, and again only when it changed since.
+
+    Args:
+        root: folder that relative paths start from.
+        most_bytes: memory for encoded images, in bytes.
+        read: gives the bytes of an image that lies in no file of its own (in a release's tables, say).
+    """
+
+    def __init__(
+        self,
+        root: Path | None = None,
+        most_bytes: int = 64_000_000,
+        read: Callable[[ImageRef], bytes] | None = None,
+    ) -> None:
+        self.root, self.most_bytes, self._from = root, most_bytes, read
+        self._encoded: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+        self._checked: dict[str, tuple[str, int, int]] = {}
+
+    async def of(self, image: ImageRef) -> bytes:
+        """The address or data URI of an image, ASCII.
+
+        Raises:
+            ItemError: the image cannot be read, or is not the one that the reference names.
+        """
+        found = self._encoded.get(image.sha256)
+        if found is not None:
+            self._encoded.move_to_end(image.sha256)
+            return found
+        if image.uri.startswith(("http://", "https://", "data:")):
+            return image.uri.encode("ascii", "ignore")
+        try:
+            found = await asyncio.to_thread(self._encode, image)
+        except (StorageError, DataError) as error:
+            raise ItemError(f"an image cannot be shown: {error}", cure="fetch it again") from error
+        if image.sha256 not in self._encoded:
+            self._encoded[image.sha256] = found
+            self._size += len(found)
+            while self._size > self.most_bytes and len(self._encoded) > 1:
+                _, dropped = self._encoded.popitem(last=False)
+                self._size -= len(dropped)
+        return found
+
+    def _encode(self, image: ImageRef) -> bytes:
+        return b"data:" + image.media_type.encode("ascii", "ignore") + b";base64," + base64.b64encode(self._read(image))
+
+    def _read(self, image: ImageRef) -> bytes:
+        if self._from is not None:
+            return self._from(image)
+        path = (self.root or Path()) / image.uri
+        try:
+            state = path.stat()
+        except OSError:  # a member of an archive, or missing: the store knows
+            state = None
+        mark = None if state is None else (image.sha256, state.st_mtime_ns, state.st_size)
+        if mark is not None and self._checked.get(image.uri) == mark:
+            return path.read_bytes()
+        data = read_image(image, self.root)
+        if mark is not None:
+            self._checked[image.uri] = mark
+        return data

@@ -1,0 +1,384 @@
+"""``hf:folder-or-repo``: a transformers model in this process (extra: ``hf``).
+
+Text and image-text models, in batches on the best device there is. Greedy requests with the same settings share a
+batch; a sampled one runs alone under its own seed, so that its reply does not depend on its neighbours.
+Log-probabilities are of the model's own distribution, before temperature and top-p, as servers report them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.core.errors import CallError, DataError, ItemError, MissingExtra, PermanentError, StorageError, UsageError
+from demur.core.images import opened
+from demur.core.records import Request, Response, TokenLogprob, Usage
+from demur.core.store import digest, read_image, seed_of
+from demur.models import wire
+from demur.models.wire import Fault
+
+_BATCH = 16
+_DEFAULT_NEW = 512
+"""Tokens generated at most when a request sets no ``max_tokens``."""
+_EXTRA = frozenset({"top_k", "repetition_penalty", "chat_template_kwargs"})
+
+
+class _Job(NamedTuple):
+    request: Request
+    done: asyncio.Future[str]
+
+
+def weights_digest(folder: Path) -> str:
+    """What a model folder holds, in 16 hex digits: small files whole; size, first and last megabyte of large ones."""
+    parts = []
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
+        size = path.stat().st_size
+        sha = hashlib.sha256()
+        with path.open("rb") as handle:
+            sha.update(handle.read(1_000_000))
+            if size > 2_000_000:
+                handle.seek(-1_000_000, io.SEEK_END)
+            sha.update(handle.read())
+        parts.append([path.relative_to(folder).as_posix(), size, sha.hexdigest()])
+    return digest(parts, 16)
+
+
+def best_device() -> str:
+    """``cuda``, ``mps`` or ``cpu``: the first that is there."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def precision(device: str, stored: Any) -> Any:
+    """The number format to compute in: what the weights are stored in, but on a GPU never more than half precision.
+
+    Args:
+        device: from `best_device`.
+        stored: ``torch.dtype`` of the weights, None when the model's config does not say.
+
+    Returns:
+        ``torch.float32`` on the CPU, where half precision is slow; else the stored half-precision format, and for
+        weights in 32 bits ``torch.bfloat16`` where the GPU has it, else ``torch.float16``.
+    """
+    import torch
+
+    if device == "cpu":
+        return torch.float32
+    if stored in (torch.float16, torch.bfloat16):
+        return stored
+    return torch.bfloat16 if device == "cuda" and torch.cuda.is_bf16_supported() else torch.float16
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether a device ran out of memory: CUDA says so by type, MPS and the CPU's allocator by message."""
+    import torch
+
+    said = str(error)
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and ("out of memory" in said or "not enough memory" in said)
+    )
+
+
+class LocalBackend:
+    """A transformers model. Made by `open_local`.
+
+    Args:
+        name: ``hf:`` and the folder or repository.
+        model: with ``generate``.
+        processor: a tokenizer, or a processor that holds one.
+        images: whether the model takes images.
+        image_root: folder that relative image paths start from.
+        revision: which weights.
+    """
+
+    def __init__(
+        self, name: str, model: Any, processor: Any, *, images: bool, image_root: Path | None, revision: str
+    ) -> None:
+        self.name, self.revision = name, revision
+        self._model, self._processor, self._takes_images, self._root = model, processor, images, image_root
+        self._tokenizer = getattr(processor, "tokenizer", processor)
+        self._tokenizer.padding_side = "left"
+        if self._tokenizer.pad_token_id is None:
+            self._tokenizer.pad_token = self._tokenizer.eos_token
+        text_config = model.config.get_text_config()
+        self._window = int(getattr(text_config, "max_position_embeddings", 0) or 0)
+        self._jobs: deque[_Job] = deque()
+        self._pump: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="demur-hf")
+
+    # --- queue
+
+    async def send(self, request: Request, timeout_s: float) -> str:
+        """One attempt; the reply in chat-completion form.
+
+        Raises:
+            ItemError: too long for the model, too large for the memory, or an image that cannot be read.
+            PermanentError: the model cannot do what is asked (images, a JSON schema, an unknown option).
+            Fault: no reply in time.
+        """
+        if request.json_schema is not None:
+            raise PermanentError(f"{self.name} cannot be held to a JSON schema", cure="serve it with vLLM or llama.cpp")
+        unknown = sorted(request.extra.keys() - _EXTRA)
+        if unknown:
+            raise PermanentError(
+                f"{self.name} does not know {', '.join(unknown)}",
+                cure=f"extra options here: {', '.join(sorted(_EXTRA))}",
+            )
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._jobs.append(_Job(request, done))
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._work())
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await done
+        except TimeoutError as error:
+            raise Fault(f"no reply within {timeout_s:g} s", kind="timeout") from error
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._jobs:
+            await asyncio.sleep(0)  # whoever is about to ask joins this batch
+            batch = self._next_batch()
+            if not batch:
+                continue
+            results = await loop.run_in_executor(self._thread, self._answer, [job.request for job in batch])
+            for job, result in zip(batch, results, strict=True):
+                if job.done.done():
+                    continue
+                if isinstance(result, CallError):
+                    job.done.set_exception(result)
+                else:
+                    job.done.set_result(result)
+
+    def _next_batch(self) -> list[_Job]:
+        batch: list[_Job] = []
+        rest: list[_Job] = []
+        while self._jobs and len(batch) < _BATCH:
+            job = self._jobs.popleft()
+            if job.done.done():
+                continue  # given up meanwhile
+            if not batch or (
+                _settings(job.request) == _settings(batch[0].request) and not batch[0].request.temperature
+            ):
+                batch.append(job)
+            else:
+                rest.append(job)
+        self._jobs.extendleft(reversed(rest))
+        return batch
+
+    # --- in the thread
+
+    def _answer(self, requests: list[Request]) -> list[str | CallError]:
+        """Replies to a batch; an error for each request that cannot be answered."""
+        try:
+            return list(self._generate(requests))
+        except CallError as error:
+            failure: CallError = error
+            full = False
+        except Exception as error:
+            full = out_of_memory(error)
+            failure = (
+                ItemError("does not fit in the device's memory", cure="show less evidence, or smaller images")
+                if full
+                else ItemError(f"{self.name}: {type(error).__name__}: {error}", cure="check the model with this input")
+            )
+        # outside of the handlers: the failed batch's tensors hang on the traceback, and are free now
+        if len(requests) == 1:
+            return [failure]
+        if not full:
+            return [reply for request in requests for reply in self._answer([request])]
+        if self._model.device.type == "cuda":
+            import torch
+
+            torch.cuda.empty_cache()
+        half = len(requests) // 2
+        return self._answer(requests[:half]) + self._answer(requests[half:])
+
+    def _prompt(self, request: Request) -> tuple[str, list[Any]]:
+        """(the prompt's text, its images)."""
+        images: list[Any] = []
+        turns = []
+        for message in request.messages:
+            parts: list[dict[str, Any]] = []
+            for part in message.parts:
+                if part.type == "text":
+                    parts.append({"type": "text", "text": part.text})
+                else:
+                    if not self._takes_images:
+                        raise PermanentError(f"{self.name} does not take images", cure="name a vision-language model")
+                    images.append(self._image(part.image))
+                    parts.append({"type": "image"})
+            whole = "".join(p.get("text", "") for p in parts)
+            turns.append({"role": message.role, "content": parts if self._takes_images else whole})
+        options = request.extra.get("chat_template_kwargs") or {}
+        if getattr(self._processor, "chat_template", None):
+            text = self._processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **options)
+        else:  # a base model: the turns one after the other
+            text = "\n\n".join(t["content"] if isinstance(t["content"], str) else "" for t in turns) + "\n\n"
+        return str(text), images
+
+    def _image(self, ref: Any) -> Any:
+        try:
+            with opened(read_image(ref, self._root), ref.uri) as (image, _):
+                return image.convert("RGB")
+        except (StorageError, DataError) as error:
+            raise ItemError(f"an image cannot be shown: {error}", cure="fetch it again") from error
+
+    def _generate(self, requests: list[Request]) -> list[str]:
+        import torch
+
+        first = requests[0]
+        prompts = [self._prompt(request) for request in requests]
+        texts = [text for text, _ in prompts]
+        images = [group for _, group in prompts]
+        inputs = (
+            self._processor(text=texts, images=images if any(images) else None, padding=True, return_tensors="pt")
+            if self._takes_images
+            else self._processor(texts, padding=True, return_tensors="pt", add_special_tokens=False)
+        )
+        # numbers that are not ids (pixels) in the model's own format
+        inputs = (
+            inputs.to(self._model.device, dtype=self._model.dtype)
+            if self._takes_images
+            else inputs.to(self._model.device)
+        )
+        length = int(inputs["input_ids"].shape[1])
+        new = first.max_tokens or _DEFAULT_NEW
+        if self._window and length + new > self._window:
+            longest = int(inputs["attention_mask"].sum(dim=1).max())
+            raise ItemError(
+                f"the context is too long: {longest} tokens and {new} to come, the model takes {self._window}",
+                cure="show less evidence, or allow fewer tokens in the answer",
+            )
+        options: dict[str, Any] = {"max_new_tokens": new, "do_sample": bool(first.temperature)}
+        if first.temperature:
+            options |= {
+                "temperature": first.temperature,
+                "top_p": first.top_p or 1.0,
+                "top_k": first.extra.get("top_k", 0),
+            }
+            seed = first.seed if first.draw == 0 and first.seed is not None else seed_of(first.seed, first.draw)
+            torch.manual_seed(seed)
+        if first.extra.get("repetition_penalty"):
+            options["repetition_penalty"] = float(first.extra["repetition_penalty"])
+        if first.stop:
+            options |= {"stop_strings": list(first.stop), "tokenizer": self._tokenizer}
+        wanted = first.logprobs or first.top_logprobs is not None
+        with torch.inference_mode():
+            out = self._model.generate(
+                **inputs,
+                **options,
+                pad_token_id=self._tokenizer.pad_token_id,
+                return_dict_in_generate=True,
+                output_logits=wanted,
+            )
+        ends = self._model.generation_config.eos_token_id
+        end_ids = set(ends if isinstance(ends, list) else [ends]) | {self._tokenizer.eos_token_id}
+        replies = []
+        for row, request in enumerate(requests):
+            tokens = out.sequences[row, length:].tolist()
+            stop = next((i for i, token in enumerate(tokens) if token in end_ids), None)
+            kept = tokens if stop is None else tokens[:stop]
+            text = self._tokenizer.decode(kept, skip_special_tokens=True)
+            cut = min((text.find(s) for s in request.stop if s in text), default=-1)
+            if cut >= 0:
+                text = text[:cut]
+            replies.append(
+                wire.reply_of(
+                    Response(
+                        text=text,
+                        logprobs=self._logprobs(out.logits, row, kept, request.top_logprobs or 0) if wanted else (),
+                        usage=Usage(prompt=int(inputs["attention_mask"][row].sum()), completion=len(kept)),
+                        finish_reason="length" if stop is None and cut < 0 else "stop",
+                    ),
+                    self.name,
+                )
+            )
+        return replies
+
+    def _logprobs(self, logits: tuple[Any, ...], row: int, tokens: list[int], rivals: int) -> tuple[TokenLogprob, ...]:
+        """Of each generated token; ``logits`` is one (batch, vocabulary) array per step."""
+        found = []
+        for step, token in enumerate(tokens):
+            scores = logits[step][row].float().log_softmax(dim=-1)
+            best = scores.topk(rivals) if rivals else None
+            top = (
+                tuple(
+                    (self._tokenizer.decode([i]), float(v))
+                    for v, i in zip(*map(lambda t: t.tolist(), best), strict=True)
+                )
+                if best is not None
+                else ()
+            )
+            found.append(TokenLogprob(token=self._tokenizer.decode([token]), logprob=float(scores[token]), top=top))
+        return tuple(found)
+
+    async def close(self) -> None:
+        """Stop the thread; requests that wait are given up."""
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+
+def _settings(request: Request) -> str:
+    """What requests of one batch have in common, as text."""
+    return json.dumps(
+        [
+            request.temperature,
+            request.top_p,
+            request.max_tokens,
+            request.stop,
+            request.logprobs,
+            request.top_logprobs,
+            request.extra,
+            any(p.type == "image" for m in request.messages for p in m.parts),
+        ],
+        sort_keys=True,
+    )
+
+
+def open_local(name: str, image_root: Path | None) -> LocalBackend:
+    """Load a model from a folder or a repository (``repo@revision``); remote code is never run.
+
+    Raises:
+        MissingExtra: transformers or torch is not installed.
+        UsageError: there is no such model, or it cannot be loaded.
+    """
+    from demur.core.vision_ops import ensure_torchvision
+
+    try:
+        device = best_device()
+        ensure_torchvision()
+        import transformers
+    except ImportError as error:
+        raise MissingExtra(f"hf:{name}", extra="hf", module="transformers and torch") from error
+    folder = Path(name)
+    where, _, revision = (name, "", "") if folder.is_dir() else name.partition("@")
+    options: dict[str, Any] = {"trust_remote_code": False} | ({"revision": revision} if revision else {})
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        config = transformers.AutoConfig.from_pretrained(where, **options)
+        images = getattr(config, "vision_config", None) is not None
+        kind: Any = transformers.AutoModelForImageTextToText if images else transformers.AutoModelForCausalLM
+        reader: Any = transformers.AutoProcessor if images else transformers.AutoTokenizer
+        processor = reader.from_pretrained(where, **options)
+        stored = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
+        model = kind.from_pretrained(where, dtype=precision(device, stored), **options)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise UsageError(
+            f"hf:{name} cannot be loaded: {' '.join(str(error).split())[:300]}",
+            cure="check the folder or the repository's name",
+        ) from error
+    model.to(device).eval()
+    known = weights_digest(folder) if folder.is_dir() else str(getattr(config, "_commit_hash", "") or revision)
+    return LocalBackend(f"hf:{where}", model, processor, images=images, image_root=image_root, revision=known)

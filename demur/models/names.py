@@ -1,0 +1,219 @@
+"""Model strings, and the client that each opens.
+
+    openai/gpt-4o               OpenAI, or what OPENAI_BASE_URL names; key from OPENAI_API_KEY
+    http://host:port/v1#model   any OpenAI-compatible server (vLLM, llama.cpp, SGLang ...); key from DEMUR_API_KEY...
+    any-llm:provider/model      another vendor's wire format, through any-llm (extra: providers)
+    hf:folder-or-repo           transformers in this process (extra: hf); hf:repo@revision pins the weights
+    python:module:function      a Python function; python:module:function@revision says more than its code does
+
+Several strings of one model are a fleet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from demur.core.errors import UsageError
+from demur.core.records import ImageRef
+from demur.models.budget import Budget
+from demur.models.client import GRACE_S, ModelClient, Retry
+from demur.models.fleet import Backend, Fleet
+from demur.models.function import open_function
+from demur.models.images import ImageUrls
+from demur.models.keys import find_key, key_names
+from demur.models.ledger import Ledger
+from demur.models.prices import Prices
+
+IN_FLIGHT = 8
+"""Calls in flight at each endpoint, where nobody says otherwise."""
+_FORMS = "openai/MODEL, http://HOST:PORT/v1#MODEL, any-llm:PROVIDER/MODEL, hf:FOLDER-OR-REPO, python:MODULE:FUNCTION"
+_OPENAI = "https://api.openai.com/v1"
+
+
+class ModelText(NamedTuple):
+    """A model string, taken apart."""
+
+    kind: str
+    """openai, http, any-llm, hf or python."""
+    id: str
+    """The model's identity, without its address."""
+    name: str
+    """Its name at the server; provider/model, folder or repository, module:function."""
+    address: str
+    """kind=openai, http: the base URL."""
+
+
+def parse_model(text: str) -> ModelText:
+    """Take a model string apart.
+
+    >>> parse_model("http://localhost:8000/v1#Qwen/Qwen2.5-VL-7B-Instruct").id
+    'Qwen/Qwen2.5-VL-7B-Instruct'
+    >>> parse_model("openai/gpt-4o")[:3]
+    ('openai', 'openai/gpt-4o', 'gpt-4o')
+
+    Raises:
+        UsageError: none of the known forms, or an address with a password in it.
+    """
+    kind, _, rest = text.partition(":")
+    if kind in ("http", "https"):
+        address, _, model = text.partition("#")
+        parts = urlsplit(address)
+        if parts.username or parts.password:
+            raise UsageError(
+                "a model string has credentials in its address", cure=f"set {key_names(address)[0]} to the key instead"
+            )
+        if not model or not parts.hostname:
+            raise UsageError(
+                f"expected http://HOST:PORT/v1#MODEL, got {text!r}",
+                cure="name the model after '#'; GET /v1/models lists them",
+            )
+        return ModelText("http", model, model, address)
+    if text.startswith("openai/") and len(text) > 7:
+        return ModelText("openai", text, text[7:], os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI)
+    if kind == "any-llm" and rest.count("/") >= 1 and all(rest.split("/", 1)):
+        return ModelText("any-llm", rest, rest, "")
+    if kind == "hf" and rest:
+        path = rest.rstrip("/")
+        return ModelText("hf", f"hf:{Path(path).name if Path(path).is_dir() else path}", path, "")
+    if kind == "python" and ":" in rest:
+        return ModelText("python", text.partition("@")[0], rest, "")
+    raise UsageError(f"{text!r} is not a model string", cure=f"write one of: {_FORMS}")
+
+
+def model_id(text: str) -> str:
+    """The identity of the model that a string names, without its address; what ``Request.model`` holds."""
+    return parse_model(text).id
+
+
+def revision_of(text: str) -> str:
+    """The revision that enters the cache key, as far as a string tells without opening the model.
+
+    Of a local folder it is a digest of what the folder holds; of ``hf:repo@revision`` that revision (give the whole
+    commit hash: a branch's name says nothing about its weights); of a Python function the digest of its code
+    (`demur.core.code.code_digest`); else "".
+
+    Raises:
+        UsageError: there is no such function.
+    """
+    model = parse_model(text)
+    if model.kind == "python":
+        return open_function(model.name).revision
+    if model.kind != "hf":
+        return ""
+    if Path(model.name).is_dir():
+        from demur.models.local import weights_digest
+
+        return weights_digest(Path(model.name))
+    return model.name.partition("@")[2]
+
+
+def _http(model: ModelText, images: ImageUrls) -> Backend:
+    from demur.models.endpoint import Endpoint  # brings aiohttp, which takes a third of a second
+
+    names = ("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address)
+    env, key = find_key(names)
+    own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
+    if own and key is None:
+        raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
+    return Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own)
+
+
+@asynccontextmanager
+async def open_model(
+    text: str | Sequence[str],
+    *,
+    ledger: Path | None = None,
+    image_root: Path | None = None,
+    read_image: Callable[[ImageRef], bytes] | None = None,
+    concurrency: int | None = None,
+    timeout_s: float = 120.0,
+    deadline_s: float = 600.0,
+    tries: int = 8,
+    backoff_s: float = 0.5,
+    revision: str = "",
+    budget: Budget | None = None,
+    prices: Path | None = None,
+    grace_s: float = GRACE_S,
+) -> AsyncIterator[ModelClient]:
+    """Open the model that a string names; several strings are endpoints of one model (a fleet).
+
+    Args:
+        text: model string or strings; see this module's head.
+        ledger: SQLite file that keeps every reply; the same call is then never paid twice. None keeps nothing.
+        image_root: folder that relative image paths start from.
+        read_image: gives the bytes of an image, where they do not lie in files under ``image_root``.
+        concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429. None: 8; of a plain
+            Python function 1, or what its attribute ``concurrency`` says.
+        timeout_s: seconds for one attempt.
+        deadline_s: seconds for one call with all its attempts and waits.
+        tries: attempts of one call; those answered by 429 are bounded by the deadline alone.
+        backoff_s: upper end of the first wait between attempts, in seconds; doubles with each.
+        revision: which weights the server has, where the name does not say; part of the cache key.
+        budget: stops before this money is passed; may be shared by several models.
+        prices: price table that overlays the shipped one.
+        grace_s: when the block is left while calls are under way (an error, Ctrl-C): seconds that their replies, which
+            are paid for, are waited for and kept in the ledger.
+
+    Yields:
+        The model; closed when the block is left.
+
+    Raises:
+        UsageError: not a model string, strings of different models, or a missing key.
+        MissingExtra: the string needs an extra that is not installed.
+        StorageError: the ledger cannot be used, or paid replies could not be written to it at the end.
+    """
+    texts = (text,) if isinstance(text, str) else tuple(text)
+    if not texts:
+        raise UsageError("no model is named", cure=f"write one of: {_FORMS}")
+    if (concurrency is not None and concurrency < 1) or tries < 1 or timeout_s <= 0 or deadline_s <= 0:
+        raise UsageError("concurrency, tries, time-out and deadline must be positive", cure="raise them")
+    models = [parse_model(t) for t in texts]
+    ids = {m.id for m in models}
+    if len(ids) > 1:
+        raise UsageError(f"a fleet serves one model, these are {', '.join(sorted(ids))}", cure="open them one by one")
+    images = ImageUrls(image_root, read=read_image)
+    backends: list[Backend] = []
+    for model in models:
+        if model.kind in ("openai", "http"):
+            backends.append(_http(model, images))
+        elif model.kind == "python":
+            function = open_function(model.name, concurrency)
+            revision, concurrency = revision or function.revision, function.most
+            backends.append(function)
+        elif model.kind == "any-llm":
+            from demur.models.providers import AnyLlmBackend
+
+            backends.append(AnyLlmBackend(model.name, images))
+        else:
+            from demur.models.local import open_local
+
+            local = open_local(model.name, image_root)
+            revision = revision or local.revision
+            backends.append(local)
+    price = Prices(prices).find(models[0].id)
+    opened = None if ledger is None else Ledger(ledger)
+    try:
+        client = ModelClient(
+            models[0].id,
+            Fleet(backends, concurrency or IN_FLIGHT),
+            ledger=opened,
+            retry=Retry(timeout_s=timeout_s, deadline_s=deadline_s, tries=tries, backoff_s=backoff_s),
+            revision=revision,
+            price=price,
+            budget=budget,
+            names=texts,
+            grace_s=grace_s,
+        )
+    except BaseException:
+        if opened is not None:
+            opened.close()
+        raise
+    try:
+        yield client
+    finally:
+        await client.close()

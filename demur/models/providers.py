@@ -1,0 +1,106 @@
+"""``any-llm:provider/model``: other vendors' wire formats through any-llm (extra: ``providers``)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import re
+from typing import Any
+
+from demur.core.errors import CallError, MissingExtra, PermanentError, UsageError
+from demur.core.records import Request
+from demur.models import wire
+from demur.models.images import ImageUrls
+from demur.models.keys import Secret
+from demur.models.wire import Fault
+
+_HOLDS_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
+"""Names of variables whose values are shown nowhere."""
+_KINDS = {"Timeout": "timeout", "Connection": "connect", "RateLimit": "429", "ProviderError": "error"}
+"""Part of an SDK's error name -> the fault it stands for, where the error has no HTTP status."""
+
+
+class AnyLlmBackend:
+    """A model of any provider that any-llm knows; its key comes from the variable that the provider names.
+
+    Args:
+        name: ``provider/model``.
+        images: where image bytes come from.
+
+    Raises:
+        MissingExtra: any-llm is not installed.
+        UsageError: no such provider, no key for it, or its own package is not installed.
+    """
+
+    def __init__(self, name: str, images: ImageUrls) -> None:
+        try:
+            import any_llm
+        except ImportError as error:
+            raise MissingExtra(f"any-llm:{name}", extra="providers", module="any-llm-sdk") from error
+        self._provider, self._model = name.split("/", 1)
+        self._secrets = [Secret(value) for env, value in os.environ.items() if _HOLDS_A_KEY.search(env) and value]
+        try:
+            self._client: Any = any_llm.AnyLLM.create(self._provider, max_retries=0, unified_exceptions=True)
+        except Exception as error:
+            raise UsageError(
+                f"any-llm:{name} cannot be opened: {self._scrub(str(error))}",
+                cure=f"set the provider's key, or pip install 'any-llm-sdk[{self._provider}]'",
+            ) from None
+        self.name = f"any-llm:{name}"
+        self._images = images
+
+    async def send(self, request: Request, timeout_s: float) -> str:
+        """One attempt; the reply in chat-completion form. any-llm's own retries are switched off."""
+        urls: dict[str, str] = {}
+        for message in request.messages:
+            for part in message.parts:
+                if part.type == "image":
+                    urls[part.image.sha256] = (await self._images.of(part.image)).decode()
+        body = wire.body(request, self._model, lambda image: urls[image.sha256])
+        del body["model"]
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply: Any = await self._client.acompletion(model=self._model, **body)
+        except TimeoutError as error:
+            raise Fault(f"no reply within {timeout_s:g} s", kind="timeout", paid=True) from error
+        except Exception as error:
+            # not chained: the SDKs' errors hold the request with its headers
+            raise self._translated(error) from None
+        try:
+            raw = str(reply.model_dump_json())
+        except Exception as error:  # half a character, or no record at all: whatever its library hands on
+            raise Fault(f"the reply is malformed, {self._scrub(str(error))[:300]}", kind="broken", paid=True) from None
+        return self._scrub(raw)
+
+    def _scrub(self, text: str) -> str:
+        for secret in self._secrets:
+            text = secret.scrub(text)
+        return text
+
+    def _translated(self, error: Exception) -> CallError:
+        """An SDK's error as ours: by its HTTP status where one is to be found, else by its class name."""
+        inner = getattr(error, "original_exception", None) or error
+        said = self._scrub(str(error))
+        status = getattr(inner, "status_code", None) or getattr(error, "status_code", None)
+        headers = dict(getattr(getattr(inner, "response", None), "headers", None) or {})
+        name = type(error).__name__
+        if isinstance(status, int):
+            env = f"{self._provider.upper()}_API_KEY"
+            return wire.refusal(status, headers, said, key_env=env, wire_model=self._model)
+        for word, kind in _KINDS.items():
+            if word in name:
+                return Fault(f"{name}: {said}", kind=kind, paid=kind == "error")
+        if "ContextLength" in name:
+            return wire.refusal(400, {}, f"context length: {said}", key_env="", wire_model=self._model)
+        if "ContentFilter" in name:
+            return wire.refusal(400, {}, f"content filter: {said}", key_env="", wire_model=self._model)
+        return PermanentError(f"{name}: {said}", cure=f"check the key, the model and the provider {self._provider!r}")
+
+    async def close(self) -> None:
+        """Close the provider's own client, where it has one that can be closed."""
+        close = getattr(getattr(self._client, "client", None), "close", None)
+        if close is not None:
+            done = close()
+            if inspect.isawaitable(done):
+                await done

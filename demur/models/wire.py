@@ -1,0 +1,421 @@
+"""The OpenAI chat-completions wire format: a `Request` as a body, a reply as a `Response`, a refusal as an error.
+
+Every model, local ones and other vendors' included, answers in this one shape, so that the ledger keeps one
+kind of raw reply and reads it back with the same checks as a fresh one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import Any
+
+from demur.core.errors import CallError, ItemError, PermanentError, TransientError, UsageError
+from demur.core.records import ImagePart, ImageRef, Message, Request, Response, TextPart, TokenLogprob, Usage
+from demur.core.store import seed_of, unstorable
+
+_OURS = frozenset({"model", "messages", "stream", "n"})
+_FLOOR_LOGPROB = -9999.0
+"""Stands for minus infinity, which JSON cannot hold; the value that servers use themselves."""
+
+
+class Fault(TransientError):
+    """One attempt that failed and may be tried again.
+
+    Args:
+        kind: what to count it under: ``429``, ``500``, ``connect``, ``reset``, ``timeout``, ``broken``, ``empty``.
+        paid: whether the server may have charged for it (a reply was under way); budgets count it as paid.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "error",
+        paid: bool = False,
+        item: str = "",
+        cure: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, item=item, cure=cure, retry_after=retry_after)
+        self.kind, self.paid = kind, paid
+
+
+def _broken(message: str) -> Fault:
+    return Fault(message, kind="broken", paid=True)
+
+
+def _empty(message: str) -> Fault:
+    return Fault(message, kind="empty", paid=True)
+
+
+# --- out -----------------------------------------------------------------------------------------
+
+
+def _content(message: Message, image_url: Callable[[ImageRef], str]) -> Any:
+    if all(isinstance(p, TextPart) for p in message.parts):
+        return "".join(p.text for p in message.parts if isinstance(p, TextPart))
+    return [
+        {"type": "image_url", "image_url": {"url": image_url(p.image)}}
+        if isinstance(p, ImagePart)
+        else {"type": "text", "text": p.text}
+        for p in message.parts
+    ]
+
+
+def body(
+    request: Request,
+    wire_model: str,
+    image_url: Callable[[ImageRef], str],
+    *,
+    max_tokens_field: str = "max_tokens",
+) -> dict[str, Any]:
+    """The request as a chat-completions body.
+
+    A message of text alone is sent as one string (what every server accepts), one with images as a list of
+    parts in their order.
+
+    Args:
+        request: what to ask.
+        wire_model: the model's name at this server.
+        image_url: text to stand for an image: a data URI, an address, or a placeholder to be filled later.
+        max_tokens_field: ``max_completion_tokens`` for OpenAI's own endpoint, which refuses the older name
+            for its reasoning models.
+
+    Raises:
+        UsageError: ``extra`` would change the model, the messages, or ask for several choices or a stream.
+    """
+    clash = sorted(_OURS & request.extra.keys())
+    if clash:
+        raise UsageError(
+            f"extra body sets {', '.join(clash)}", item=request.item, cure="leave it out; use draws for several replies"
+        )
+    value: dict[str, Any] = {
+        "model": wire_model,
+        "messages": [{"role": m.role, "content": _content(m, image_url)} for m in request.messages],
+    }
+    if request.temperature is not None:
+        value["temperature"] = request.temperature
+    if request.top_p is not None:
+        value["top_p"] = request.top_p
+    if request.max_tokens is not None:
+        value[max_tokens_field] = request.max_tokens
+    if request.seed is not None:
+        # the same seed again would be the same answer again: each further draw has a seed of its own
+        value["seed"] = seed_of(request.seed, request.draw) % 2**31 if request.draw else request.seed
+    if request.stop:
+        value["stop"] = list(request.stop)
+    if request.logprobs or request.top_logprobs is not None:
+        value["logprobs"] = True
+    if request.top_logprobs is not None:
+        value["top_logprobs"] = request.top_logprobs
+    if request.json_schema is not None:
+        value["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "strict": True, "schema": request.json_schema},
+        }
+    value.update(request.extra)
+    return value
+
+
+# --- back ----------------------------------------------------------------------------------------
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    r"""Inline thinking and the answer after it.
+
+    Chat templates that open the tag in the prompt leave only the closing one in the reply; a reply cut off while
+    thinking has only the opening one.
+
+    >>> split_thinking("<think>two and two</think>\n4")
+    ('two and two', '4')
+    >>> split_thinking("two and two</think>4")
+    ('two and two', '4')
+    >>> split_thinking("<think>two and")
+    ('two and', '')
+    >>> split_thinking("write <think> and </think> around it")
+    ('', 'write <think> and </think> around it')
+    """
+    head = text.lstrip()
+    if head.startswith("<think>"):
+        thought, _, answer = head[7:].partition("</think>")
+        return thought.strip(), answer.strip()
+    if "</think>" in text and "<think>" not in text:
+        thought, _, answer = text.partition("</think>")
+        return thought.strip(), answer.strip()
+    return "", text
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    return number if math.isfinite(number) else _FLOOR_LOGPROB
+
+
+def _logprobs(choice: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
+    content = (choice.get("logprobs") or {}).get("content") or ()
+    return tuple(
+        TokenLogprob(
+            token=str(entry["token"]),
+            logprob=_finite(entry["logprob"]),
+            top=tuple((str(t["token"]), _finite(t["logprob"])) for t in entry.get("top_logprobs") or ()),
+        )
+        for entry in content
+    )
+
+
+_MOST_TOKENS = 10**12
+"""More than any model reads; the sums of a million such replies still fit 64 bits."""
+
+
+class _Malformed(ValueError):
+    """What a reply says where something else belongs."""
+
+
+def _count(value: Any) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _MOST_TOKENS:
+        raise _Malformed(f"its usage counts {str(value)[:40]!r} tokens")
+    return max(int(value), 0)
+
+
+def _usage(reply: Mapping[str, Any]) -> Usage:
+    found = reply.get("usage")
+    if not found:
+        return Usage()
+    if not isinstance(found, dict):
+        raise _Malformed(f"its usage is a {type(found).__name__}")
+    prompt, completion = found.get("prompt_tokens_details") or {}, found.get("completion_tokens_details") or {}
+    if not isinstance(prompt, dict) or not isinstance(completion, dict):
+        raise _Malformed("the details of its usage are no objects")
+    return Usage(
+        prompt=_count(found.get("prompt_tokens")),
+        completion=_count(found.get("completion_tokens")),
+        cached=_count(prompt.get("cached_tokens")),
+        reasoning=_count(completion.get("reasoning_tokens")),
+    )
+
+
+def usage_of(raw: str) -> Usage:
+    """The tokens of a raw reply that is no answer, but was paid for (the content filter's)."""
+    return _usage(json.loads(raw))
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, list):
+        parts = (p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text")
+        return "".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else ""
+
+
+def _confidence(value: Any) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise _Malformed(f"its confidence is {str(value)[:40]!r}, not a number from 0 to 1")
+    return float(value)
+
+
+def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False) -> Response:
+    """Read a raw reply, fresh or from the ledger, with the same checks.
+
+    A refusal is an answer. A reply that has thinking but was cut off before its answer is returned with empty
+    ``text`` and its ``finish_reason``: asking again would only pay again.
+
+    This is the one place where replies are checked, whoever they are from: what passes can be kept in every file.
+
+    Raises:
+        Fault: not JSON, not of the shape of a chat completion, or with text or numbers that no file can hold
+            (``broken``); no choice, or one with neither text, refusal nor thinking (``empty``).
+        ItemError: the content filter left nothing of the answer.
+    """
+    try:
+        reply = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise _broken(f"the reply is not JSON: {_excerpt(raw)!r}") from error
+    try:
+        usage = _usage(reply)
+        choices = reply["choices"]
+        if not choices:
+            raise _empty("the reply has no choices")
+        choice = choices[0]
+        message = choice["message"]
+        finish = str(choice.get("finish_reason") or "")[:100]
+        thought, text = split_thinking(_text_of(message.get("content")))
+        reasoning = _text_of(message.get("reasoning_content") or message.get("reasoning")) or thought
+        if not text.strip() and message.get("refusal"):
+            text, finish = _text_of(message["refusal"]), finish or "refusal"
+        if not text.strip() and not reasoning:
+            if finish == "content_filter":
+                raise ItemError(
+                    "the content filter withheld the answer", cure="leave the item out, or ask another model"
+                )
+            raise _empty(f"the reply is empty (finish reason {finish or 'not given'})")
+        found = Response(
+            text=text,
+            reasoning=reasoning,
+            confidence=_confidence(message.get("confidence")),
+            logprobs=_logprobs(choice) if choice.get("logprobs") else (),
+            usage=usage,
+            finish_reason=finish,
+            served_by=served_by,
+            latency_s=latency_s,
+            cached=cached,
+            cuts=tuple(map(str, message.get("cuts") or ())),
+        )
+        if why := unstorable(found):
+            raise _Malformed(why)
+    except _Malformed as error:
+        raise _broken(f"the reply is malformed, {error}: {_excerpt(raw)!r}") from error
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+        raise _broken(f"the reply is not a chat completion: {_excerpt(raw)!r}") from error
+    return found
+
+
+def reply_of(answer: Response, model: str) -> str:
+    """A `Response` made in this process, as the raw reply that the ledger keeps; `response` reads it back."""
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    if answer.confidence is not None:
+        message["confidence"] = answer.confidence
+    if answer.cuts:
+        message["cuts"] = list(answer.cuts)
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": answer.finish_reason or "stop"}
+    if answer.logprobs:
+        choice["logprobs"] = {
+            "content": [
+                {
+                    "token": t.token,
+                    "logprob": t.logprob,
+                    "top_logprobs": [{"token": token, "logprob": value} for token, value in t.top],
+                }
+                for t in answer.logprobs
+            ]
+        }
+    usage = answer.usage
+    return json.dumps(
+        {
+            "object": "chat.completion",
+            "model": model,
+            "choices": [choice],
+            "usage": {
+                "prompt_tokens": usage.prompt,
+                "completion_tokens": usage.completion,
+                "prompt_tokens_details": {"cached_tokens": usage.cached},
+                "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+            },
+        },
+        ensure_ascii=False,
+    )
+
+
+# --- refusals of the server ----------------------------------------------------------------------
+
+_TOO_LONG = re.compile(
+    r"context[ _](length|size|window)|maximum context|too many (input )?tokens|(prompt|input) (is )?too long"
+    r"|exceeds? the (available )?context|longer than the maximum model length|max_model_len",
+    re.IGNORECASE,
+)
+_FILTERED = re.compile(r"content[ _]?filter|content management policy|content policy|safety system", re.IGNORECASE)
+_TEXT_ONLY = re.compile(
+    r"image input is not supported|not a multimodal model|does(n't| not) support (image|vision|multimodal)"
+    r"|at most 0 image|no (image|vision) support|images? (is|are) not supported",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+
+
+def _excerpt(raw: str | bytes, most: int = 160) -> str:
+    text = raw[: most * 4].decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    return " ".join(text[:most].encode("utf-8", "replace").decode().split())
+
+
+def error_message(raw: str | bytes) -> str:
+    """What a server says in its error body, in one line of at most 300 characters."""
+    try:
+        found = json.loads(raw)
+        if isinstance(found, dict):
+            inner = found.get("error", found)
+            if isinstance(inner, dict):
+                code = inner.get("code") or inner.get("type") or ""
+                said = str(inner.get("message") or inner.get("detail") or inner)
+                return _excerpt(f"{said} [{code}]" if isinstance(code, str) and code else said, 300)
+            return _excerpt(str(inner), 300)
+    except (ValueError, RecursionError):
+        pass
+    return _excerpt(raw)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the server asks us to wait (``Retry-After`` as seconds or a date, or ``retry-after-ms``).
+
+    >>> retry_after({"Retry-After": "2.5"})
+    2.5
+    >>> retry_after({"Retry-After": "soon"}) is None
+    True
+    """
+    milliseconds = headers.get("retry-after-ms")
+    given = headers.get("Retry-After")
+    for text, unit in ((milliseconds, 1e-3), (given, 1.0)):
+        if text:
+            try:
+                seconds = float(text) * unit
+            except ValueError:
+                continue
+            return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    if given:
+        try:
+            return max(parsedate_to_datetime(given).timestamp() - time(), 0.0)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+    return None
+
+
+def refusal(status: int, headers: Mapping[str, str], raw: str | bytes, *, key_env: str, wire_model: str) -> CallError:
+    """The error that an HTTP status and its body stand for, with its cure.
+
+    Args:
+        status: the HTTP status, not 200.
+        headers: of the reply.
+        raw: its body.
+        key_env: name of the environment variable that the key was looked for in.
+        wire_model: the model's name at this server.
+
+    Returns:
+        `Fault` where another try can help, `ItemError` where this one item is at fault, else
+        `PermanentError`.
+    """
+    said = error_message(raw)
+    if _TEXT_ONLY.search(said):
+        return PermanentError(
+            f"{wire_model} does not take images: {said}", cure="serve a vision-language model (llama.cpp: add --mmproj)"
+        )
+    if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
+        return ItemError(f"the context is too long: {said}", cure="show less evidence, or serve with a larger window")
+    if status == 413:
+        return ItemError(f"the request is too large: {said}", cure="send fewer or smaller images")
+    if status in (400, 403, 422) and _FILTERED.search(said):
+        return ItemError(f"the content filter refused: {said}", cure="leave the item out, or ask another model")
+    if status in (401, 403):
+        return PermanentError(f"HTTP {status}: {said}", cure=f"set {key_env} to a key that is valid for this endpoint")
+    if status == 402 or (status == 429 and _QUOTA.search(said)):
+        return PermanentError(f"HTTP {status}: {said}", cure="the account is out of money; top it up and run again")
+    if status == 404:
+        return PermanentError(
+            f"no model {wire_model!r} at this address: {said}", cure="check the model's name and the path (/v1)"
+        )
+    if status in (408, 409, 425, 429) or (status >= 500 and status not in (501, 505)):
+        return Fault(f"HTTP {status}: {said}", kind=str(status), retry_after=retry_after(headers))
+    if status in (400, 422):
+        return ItemError(f"the server refuses the request (HTTP {status}): {said}", cure="change what it names")
+    if 300 <= status < 400:
+        return PermanentError(
+            f"HTTP {status}: the address is redirected to {headers.get('Location', 'elsewhere')}",
+            cure="give the final address",
+        )
+    return PermanentError(f"HTTP {status}: {said}", cure="check the endpoint's address")

@@ -1,0 +1,352 @@
+"""What a release says about itself: dataset card and citation, written from the data.
+
+Names, topics, reasons, licences and limits come from sources and recipes, which may be anybody's: each is put on one
+line and cannot become a heading, a link, a picture or HTML.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from demur.core.records import Drop, Evidence, Modality, Sample
+from demur.core.text import plain
+from demur.release.evidence import Separation, evidence_by_source, evidence_table
+
+if TYPE_CHECKING:
+    from demur.release import FunnelStep
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [head, *rows]
+    told = ["| " + " | ".join(safe(str(cell)) for cell in line) + " |" for line in lines]
+    return "\n".join([told[0], "|" + "---|" * len(head), *told[1:]])
+
+
+def safe(text: str) -> str:
+    r"""Untrusted text as Markdown that shows it and does nothing else.
+
+    >>> safe("a | <b>[x](javascript:y)")
+    'a \\| &lt;b>[x]\\(javascript:y)'
+    """
+    line = plain(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")
+    return "\\" + line if line[:1] in tuple("[#>-+*`~=&!") and line != "-" else line
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} % ({part} of {whole})" if whole else "-"
+
+
+def _modality(evidence: Sequence[Evidence]) -> str:
+    kinds = {e.modality for e in evidence}
+    if len(kinds) == 2:
+        return "text and image"
+    return "image" if kinds == {Modality.IMAGE} else "text" if kinds else "none"
+
+
+def card(
+    manifest: Mapping[str, Any],
+    samples: Sequence[Sample],
+    documents: Mapping[str, Evidence],
+    funnel: Sequence[FunnelStep],
+    drops: Sequence[Drop],
+    recall: Sequence[Mapping[str, Any]],
+) -> str:
+    """The dataset card: front matter that `datasets` reads, then tables 1-3 of VLM-DeflectionBench for this release."""
+    counts = manifest["counts"]
+    front = {
+        "pretty_name": f"{manifest['name']} {manifest['version']}",
+        "license": "other",
+        "task_categories": ["question-answering", "visual-question-answering"],
+        "tags": ["retrieval-augmented-generation", "abstention", "hallucination", "demur"],
+        "configs": [
+            {"config_name": n, "data_files": [{"split": "test", "path": f"data/{n}.parquet"}], **d}
+            for n, d in (("samples", {"default": True}), ("evidence", {}))
+        ],
+    }
+    pools: dict[str, int] = dict(manifest.get("pools") or {})
+    drawn: dict[str, int] = dict(manifest.get("drawn") or pools)
+    sources = []
+    for source, kept in counts["by_source"].items():
+        mine = [s for s in samples if s.source == source]
+        sources.append([
+            source, pools.get(source, "-"), drawn.get(source, "-"), kept, _share(kept, drawn.get(source, 0)),
+            " / ".join(sorted({"text + image" if s.images else "text" for s in mine})),
+            _modality([e for s in mine for e in s.gold]),
+            _modality([e for s in mine for e in s.negatives]),
+        ])  # fmt: skip
+    steps = [
+        [
+            step.stage,
+            step.entered,
+            step.kept,
+            "; ".join(f"{why}: {k}" for why, k in sorted(step.dropped.items())) or "-",
+        ]
+        for step in funnel
+    ]
+    lost = sum(1 for d in drops if d.evidence)
+    parts = [
+        "---\n" + yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
+        f"# {manifest['name']} {manifest['version']}",
+        "A benchmark that measures whether a system answers, deflects, or makes things up when the evidence that it "
+        "is given suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
+        "VLM-DeflectionBench.",
+        _use(manifest),
+        "## What it has\n\n" + _table(["feature", ""], _features(manifest, samples)),
+        "## Sources\n\n"
+        + _table(["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], sources),
+        "## Statistics\n\n" + _table(["statistic", "value"], _statistics(counts, samples, documents)),
+        "## Evidence\n\n" + _table(*evidence_table(evidence_by_source(samples, recall))),
+        "## How it was curated\n\n"
+        + _table(["stage", "entered", "kept", "left because"], steps)
+        + (
+            f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
+            if lost
+            else ""
+        )
+        + _stage_one(manifest),
+    ]
+    if asked := _asked_of_gates(manifest):
+        parts.append(asked)
+    if recall:
+        parts.append("## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall)))
+    if separated := _separation(manifest):
+        parts.append(separated)
+    if manifest.get("models"):
+        rows = [[name, what] for name, what in sorted(manifest["models"].items())]
+        parts.append("## Models that took part\n\n" + _table(["model", "what it is"], rows))
+    parts += [text for text in (_retest(manifest), _topics(manifest)) if text]
+    limits = manifest.get("limits", [])
+    if limits:
+        parts.append("## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits))
+    parts.append("## Licences\n\n" + _table(["source", "of", "licence", "number"], _licences(manifest, samples)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _separation(manifest: Mapping[str, Any]) -> str:
+    """How well gold is told from distractors without reading either, and whether that is a finding."""
+    found = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
+    if not found:
+        return ""
+
+    def cell(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f}"
+
+    rows = [
+        [
+            row.source or "all", row.feature, row.n,
+            "-" if row.auc is None else f"{row.auc:.2f} [{cell(row.low)}, {cell(row.high)}]",
+            cell(row.gold), cell(row.distractors), "yes" if row.telling else "no",
+        ]
+        for row in found
+    ]  # fmt: skip
+    told = [f"- {safe(str(row))}" for row in found if row.telling]
+    return (
+        "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
+        "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
+        "rather than shipped beside the question.\n\n"
+        + _table(["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows)
+        + ("\n\nA system that goes by these alone would do better than chance:\n\n" + "\n".join(told) if told else "")
+    )
+
+
+def recall_lines(
+    recall: Sequence[Mapping[str, Any]], *, intervals: bool = True
+) -> tuple[list[str], list[list[object]]]:
+    """The rows of ``recall.json`` for people: heads and cells.
+
+    Columns stand in one order, however the rows were stored: what was asked, the rates by their cut-off, the choice. A
+    rate is ``0.625 [0.533, 0.709]``, or ``-`` where no gold can be found.
+    """
+    first = ("queries", "mode", "n")
+
+    def place(name: str) -> tuple[int, str, int]:
+        measure, _, cut = name.partition("@")
+        at = first.index(name) if name in first else {"gold out of reach": 8, "chosen": 9}.get(name, 3)
+        return at, measure, int(cut) if cut.isdigit() else 0
+
+    def cell(row: Mapping[str, Any], head: str) -> object:
+        value, low, high = (row.get(head + end) for end in ("", " low", " high"))
+        if "@" not in head or isinstance(value, str):
+            return row.get(head, "")
+        if value is None:
+            return "-"
+        return f"{value:.3f}" + (f" [{low:.3f}, {high:.3f}]" if intervals and None not in (low, high) else "")
+
+    ends = (" low", " high")
+    heads = sorted({key for row in recall for key in row if not ("@" in key and key.endswith(ends))}, key=place)
+    return heads, [[cell(row, head) for head in heads] for row in recall]
+
+
+def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
+    """After Table 1: what kinds of questions and evidence there are, and what was done against shortcuts."""
+    n = len(samples)
+
+    def having(test: Callable[[Sample], bool]) -> str:
+        return _share(sum(map(test, samples)), n)
+
+    def shows(evidence: Sequence[Evidence], kind: Modality) -> bool:
+        return any(e.modality is kind for e in evidence)
+
+    return [
+        ["questions about an image", having(lambda s: bool(s.images))],
+        ["questions of text alone", having(lambda s: not s.images)],
+        ["text among the gold evidence", having(lambda s: shows(s.gold, Modality.TEXT))],
+        ["images among the gold evidence", having(lambda s: shows(s.gold, Modality.IMAGE))],
+        ["text among the distractors", having(lambda s: shows(s.negatives, Modality.TEXT))],
+        ["images among the distractors", having(lambda s: shows(s.negatives, Modality.IMAGE))],
+        ["gates that may not know the answer", ", ".join(_asked(manifest, "parametric")) or "none"],
+        ["a gate answers each sample from its gold evidence", _promise(manifest, "solvable", "any_correct")],
+        ["each distractor alone lets no gate answer", "yes" if _asked(manifest, "distractor") else "not checked"],
+        ["versioned, can be rebuilt with stronger gates", "yes (`demur rebuild`)"],
+    ]
+
+
+def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
+    """Gates that were asked in a stage."""
+    return [g for g, said in sorted(dict(manifest.get("gate_models") or {}).items()) if stage in said["stages"]]
+
+
+def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
+    """What each gate was asked about the samples that were kept, and why not about the others."""
+
+    def cell(one: Mapping[str, Any] | None, at_most: str = "") -> str:
+        return f"{at_most}{one['asked']:,} of {one['of']:,}" if one else "-"
+
+    rows = []
+    for name, said in sorted(dict(manifest.get("gate_models") or {}).items()):
+        asked = said.get("asked") or {}
+        why: Counter[str] = Counter()
+        for one in asked.values():
+            why.update(one["skipped"])
+        rows.append([
+            name, cell(asked.get("parametric")), cell(asked.get("solvable"), "at most "), cell(asked.get("distractor")),
+            "; ".join(f"{reason} ({n:,})" for reason, n in sorted(why.items())) or "-",
+        ])  # fmt: skip
+    if not rows:
+        return ""
+    return (
+        "## What the gates were asked\n\nOf the questions about the samples that were kept: each sample without "
+        "evidence, with its gold evidence (until a gate was right), and with each of its distractors alone. A gate "
+        "that was not asked proves nothing; at least one was asked each time.\n\n"
+        + _table(["gate", "without evidence", "with gold", "with a distractor", "not asked because"], rows)
+    )
+
+
+def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
+    """Whether a stage's rule held for every sample: only the default rule says so, and only if a gate was asked."""
+    rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
+    if not _asked(manifest, stage):
+        return "not checked"
+    return "yes" if rule == default else f"no: the rule is {rule}"
+
+
+def _statistics(
+    counts: Mapping[str, Any], samples: Sequence[Sample], documents: Mapping[str, Evidence]
+) -> list[list[object]]:
+    """After Table 3."""
+    n = counts["samples"]
+    return [
+        ["samples", n],
+        ["unique questions", counts["unique_questions"]],
+        ["unique query images", counts["unique_query_images"]],
+        ["words per question", f"{counts['question_words'] / n:.1f}"],
+        ["gold evidence per sample", f"{counts['gold'] / n:.1f}"],
+        ["distractors per sample", f"{counts['distractors'] / n:.1f}"],
+        ["fewest distractors of a sample", min(len(s.negatives) for s in samples)],
+        ["documents used as evidence", len(documents)],
+    ]
+
+
+def _stage_one(manifest: Mapping[str, Any]) -> str:
+    one = manifest.get("stage_one")
+    if not one:
+        return ""
+    return (
+        f"\n\nStage I keeps {one['kept']:d} samples that no gate answers correctly; "
+        f"{one['kept_by_the_literal_rule']:d} of these every gate that can be asked answers wrongly "
+        "(the difference is what some gate declined to answer). This release goes by "
+        f"the {'first' if one['rule'] == 'not_correct' else 'second'}."
+    )
+
+
+def _retest(manifest: Mapping[str, Any]) -> str:
+    found = {g: c for g, c in sorted(dict(manifest.get("retest") or {}).items()) if c.get("asked")}
+    if not found:
+        return ""
+    rows = [
+        [g, _share(c.get("same", 0), c["asked"]), _share(c.get("correct", 0), c["asked"])] for g, c in found.items()
+    ]
+    return (
+        "## Asked again\n\nSome kept samples were put to the gates once more, without evidence, in an independent "
+        "draw. A right answer now is knowledge that sampling hid the first time.\n\n"
+        + _table(["gate", "same outcome", "right this time"], rows)
+    )
+
+
+def _topics(manifest: Mapping[str, Any]) -> str:
+    parts = []
+    for found in manifest.get("topics") or []:
+        rows = [
+            [
+                r["topic"],
+                r["before"],
+                r["after"],
+                f"{100 * r['retained']:.1f} % [{100 * r['low']:.1f}, {100 * r['high']:.1f}]",
+            ]
+            for r in found["rows"]
+        ]
+        by, namer = str(found["by"]), found.get("named_by")
+        by += f", named by {namer} from representative questions" if namer else ""
+        head = ["topic", "pool", "release", "retained [95 %]"]
+        if any(r.get("description") for r in found["rows"]):
+            head.insert(1, "about")
+            rows = [[row[0], r.get("description", ""), *row[1:]] for row, r in zip(rows, found["rows"], strict=True)]
+        parts.append(
+            f"Topics by {safe(by)}: the largest share changed by {found['largest_change']:.1f} points; "
+            f"chi-square {found['chi_square']:.1f} at {found['freedom']:d} degrees of freedom, permutation "
+            f"p = {found['p']:.4f}.\n\n" + _table(head, rows)
+        )
+    return "## Topics before and after\n\n" + "\n\n".join(parts) if parts else ""
+
+
+def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
+    """Per source, of the questions with their query images and of the documents that are evidence."""
+    seen: dict[tuple[str, str, str], int] = {}
+    for s in samples:
+        key = (s.source, "questions and query images", s.licence or "see the source")
+        seen[key] = seen.get(key, 0) + 1
+    for source, said in (manifest.get("sources") or {}).items():
+        for licence, n in (said.get("evidence_licences") or {}).items():
+            seen[source, "documents used as evidence", licence or "see the source"] = n
+    return [[*key, n] for key, n in sorted(seen.items())]
+
+
+def _use(manifest: Mapping[str, Any]) -> str:
+    return (
+        "```python\nfrom datasets import load_dataset\n\n"
+        'samples = load_dataset("path/to/this/folder", "samples", split="test")\n'
+        'evidence = load_dataset("path/to/this/folder", "evidence", split="test")  # gold, negatives name its ids\n'
+        "```\n\n"
+        "```\ndemur release verify path/to/this/folder\n"
+        "demur run path/to/this/folder --system model:openai/gpt-4o\n```"
+    )
+
+
+def citation(manifest: Mapping[str, Any]) -> str:
+    """A citation file (CFF 1.2.0) for this release."""
+    return yaml.safe_dump(
+        {
+            "cff-version": "1.2.0",
+            "message": "Cite the release that you used, with its version.",
+            "title": manifest["name"],
+            "version": manifest["version"],
+            "type": "dataset",
+            "authors": [{"name": a} for a in manifest.get("authors") or ["The makers of this release"]],
+        },
+        sort_keys=False,
+        allow_unicode=True,
+    )

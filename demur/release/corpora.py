@@ -1,0 +1,290 @@
+"""Corpora to test a whole RAG system with, its own retriever included: *full*, *gold removed*, *empty*.
+
+`export` writes the documents of a release (or of the pool it was made from) as the user's indexer takes them, whole and
+without the gold of every question. A system then answers the same questions over each: right on *full*, deflecting on
+*gold removed*. Who cannot index twice filters instead: each question comes with the ids to leave out (``{exclude}`` of
+`demur.scenarios.systems.http`, ``exclude`` of a function).
+
+Removing gold is not removing the answer. Gold evidence goes, and with it what it is cut from, what is cut from it, and
+near-duplicates. What else states an answer is listed per question; such questions are not asked under *gold removed*,
+since a system that answers them is right. A document states the answer of a question where the answer stands in it
+(`demur.answers.holds`) together with a word of the question that is not part of the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from demur.answers import holds
+from demur.answers.possible import Possible
+from demur.answers.text import words
+from demur.core.errors import DataError, UsageError
+from demur.core.records import Document, ImageRef, Sample
+from demur.core.store import digest, read_json, write_atomic, write_json
+from demur.corpora.lineage import Gold
+from demur.corpora.near import TEXT_NEAR, same_text, shingles
+
+Form = Literal["jsonl", "parquet", "markdown"]
+FORMS: tuple[Form, ...] = ("jsonl", "parquet", "markdown")
+FILE = "corpora.json"
+FULL, REMOVED, EMPTY = "full", "gold-removed", "empty"
+MOST_LISTED = 20
+"""Documents that are listed per question as stating its answer; more of them say nothing more."""
+_SHORTEST = 4
+"""Letters of a word of the question that ties an answer to it."""
+
+
+class Corpora:
+    """What `export` noted of a folder of corpora.
+
+    Args:
+        folder: that it wrote.
+
+    Raises:
+        UsageError: it holds none.
+        DataError: its note is broken, or of another release.
+    """
+
+    def __init__(self, folder: Path, release_sha256: str = "") -> None:
+        path = Path(folder) / FILE
+        if not path.is_file():
+            raise UsageError(
+                f"the folder holds no {FILE}", item=str(folder), cure="demur corpus export RELEASE --out DIR"
+            )
+        self.made: dict[str, Any] = read_json(path)
+        try:
+            self._excluded = {str(k): tuple(map(str, v)) for k, v in self.made["excluded"].items()}
+            self._stated = {str(k): tuple(map(str, v)) for k, v in self.made["stated"].items()}
+            of = self.made["release"]["sha256"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"not what 'demur corpus export' writes ({error})", item=str(path)) from None
+        if release_sha256 and of != release_sha256:
+            raise DataError("these corpora are of another release", item=str(path), cure="export them from this one")
+
+    def excluded(self, sample: str) -> tuple[str, ...]:
+        """Ids that are not to be retrieved for a question where its gold is removed."""
+        return self._excluded.get(sample, ())
+
+    def stated(self, sample: str) -> tuple[str, ...]:
+        """Ids of documents that stay and state the answer all the same (`MOST_LISTED` at most)."""
+        return self._stated.get(sample, ())
+
+
+class _Relations:
+    """Which documents are gold of which samples, and which state their answers, without comparing each with each.
+
+    Args:
+        samples: of the release.
+    """
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self.samples = {s.id: s for s in samples}
+        self._gold = {s.id: Gold(s.gold) for s in samples}
+        self._by_name: dict[str, set[str]] = defaultdict(set)
+        self._by_shingle: dict[int, set[tuple[str, int]]] = defaultdict(set)
+        self._by_image: dict[str, set[str]] = defaultdict(set)
+        self._by_word: dict[str, list[str]] = defaultdict(list)
+        self._always: list[str] = []
+        self._possible = {s.id: Possible(s.answers) for s in samples}
+        self._ties = {s.id: _ties(s) for s in samples}
+        for s in samples:
+            for place, e in enumerate(s.gold):
+                for name in (e.id, e.document, e.page):
+                    if name:
+                        self._by_name[name].add(s.id)
+                for one in shingles(e.text) if e.text else ():
+                    self._by_shingle[one].add((s.id, place))
+                if e.image is not None:
+                    self._by_image[e.image.sha256].add(s.id)
+            if s.answers.kind in ("string", "choice") and s.answers.accepted:
+                for form in s.answers.accepted:
+                    first = max((w.norm for part in form for w in words(part)), key=len, default="")
+                    self._by_word[first].append(s.id)
+            else:
+                self._always.append(s.id)
+
+    def gold_of(self, document: Document) -> set[str]:
+        """Samples whose gold it is, is a part of, holds, or repeats."""
+        near = {s for name in (document.id, document.document, document.page) if name for s in self._by_name[name]}
+        found = {s for s in near if self._gold[s].parts(document)}
+        if document.image is not None:
+            found |= self._by_image.get(document.image.sha256, set())
+        if document.text:
+            mine = shingles(document.text)
+            hits: dict[tuple[str, int], int] = defaultdict(int)
+            for one in mine:
+                for gold in self._by_shingle.get(one, ()):
+                    hits[gold] += 1
+            for (s, at), n in hits.items():
+                text = self.samples[s].gold[at].text or ""
+                enough = n >= TEXT_NEAR * min(len(mine), len(shingles(text))) / 2
+                if s not in found and enough and same_text(document.text, text):
+                    found.add(s)
+        return found
+
+    def stated_by(self, document: Document) -> set[str]:
+        """Samples whose answer it states (module docstring)."""
+        text = f"{document.title}\n{document.text or ''}"
+        here = {w.norm for w in words(text)}
+        maybe = {s for word in here for s in self._by_word.get(word, ())} | set(self._always)
+        maybe = {s for s in maybe if self._ties[s] & here and self._possible[s](text)}
+        return {s for s in maybe if holds(self.samples[s].answers, text, self.samples[s].question)}
+
+
+def _ties(sample: Sample) -> frozenset[str]:
+    answer = {w.norm for form in sample.answers.accepted for part in form for w in words(part)}
+    return frozenset(w.norm for w in words(sample.question) if len(w.norm) >= _SHORTEST and w.norm not in answer)
+
+
+def export(
+    out: Path,
+    documents: Callable[[], Iterable[Document]],
+    samples: Sequence[Sample],
+    *,
+    release: Mapping[str, str],
+    read_image: Callable[[ImageRef], bytes],
+    form: Form = "jsonl",
+    folds: int = 1,
+    mixed: Callable[[], Iterable[Document]] = lambda: (),
+    about: str = "",
+) -> dict[str, Any]:
+    """Write the corpora, and note what was removed for whom.
+
+    Args:
+        out: folder; each corpus is a folder in it: ``full``, ``gold-removed`` (with folds ``gold-removed-1`` ...),
+            ``empty``.
+        documents: of the knowledge base, read twice, one in memory at a time.
+        samples: of the release.
+        release: its name, version and sha256.
+        read_image: bytes of an image.
+        form: of the files: ``jsonl`` (one ``corpus.jsonl``), ``parquet``, or ``markdown`` (a file each); images beside.
+        folds: the questions in so many parts, each with its own corpus without the gold of that part alone.
+        mixed: the user's own documents, into every corpus but the empty one.
+        about: what the note says of where the documents are from.
+
+    Returns:
+        The note, as `Corpora` reads it.
+
+    Raises:
+        UsageError: no document, or two of one id.
+    """
+    if folds < 1:
+        raise UsageError(f"--folds {folds}", cure="give 1 or more")
+    relations = _Relations(samples)
+    fold_of = {s.id: int(digest(s.id)[:8], 16) % folds for s in samples}
+    names = [REMOVED] if folds == 1 else [f"{REMOVED}-{i + 1}" for i in range(folds)]
+    excluded: dict[str, list[str]] = {s.id: [] for s in samples}
+    stated: dict[str, list[str]] = {}
+    counts = dict.fromkeys((FULL, *names), 0)
+    writers = {name: _Writer(out / name, form) for name in counts}
+    ids: set[str] = set()
+    try:
+        for document, own in _both(documents, mixed):
+            if document.id in ids:
+                raise UsageError(
+                    "two documents have one id", item=document.id, cure="give your own documents other ids"
+                )
+            ids.add(document.id)
+            gold = relations.gold_of(document)
+            for s in gold:
+                excluded[s].append(document.id)
+            data = None if document.image is None or own else read_image(document.image)
+            for name in counts:
+                fold = names.index(name) if name in names else -1
+                if name == FULL or not (gold and any(fold_of[s] == fold for s in gold)):
+                    writers[name].add(document, data)
+                    counts[name] += 1
+    finally:
+        for writer in writers.values():
+            writer.close()
+    if not ids:
+        raise UsageError("there is no document to write", cure="give --pool POOL, or a release that holds its evidence")
+    for document, _ in _both(documents, mixed):
+        for s in relations.stated_by(document):
+            if document.id not in excluded[s] and len(stated.setdefault(s, [])) < MOST_LISTED:
+                stated[s].append(document.id)
+    _Writer(out / EMPTY, form).close()
+    note = {
+        "release": dict(release), "documents": about, "form": form, "counts": counts | {EMPTY: 0},
+        "folds": {s: names[f] for s, f in fold_of.items()} if folds > 1 else {},
+        "excluded": excluded, "stated": stated,
+        "questions": {"all": len(samples), "must deflect where gold is removed": len(samples) - len(stated)},
+    }  # fmt: skip
+    write_json(out / FILE, note)
+    return note
+
+
+def _both(
+    documents: Callable[[], Iterable[Document]], mixed: Callable[[], Iterable[Document]]
+) -> Iterator[tuple[Document, bool]]:
+    for document in documents():
+        yield document, False
+    for document in mixed():
+        yield document, True
+
+
+class _Writer:
+    """One corpus on disk."""
+
+    def __init__(self, folder: Path, form: Form) -> None:
+        self._folder, self._form = folder, form
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lines = (folder / ".corpus.jsonl.tmp").open("w", encoding="utf-8") if form != "markdown" else None
+        self._batch: list[dict[str, Any]] = []
+
+    def add(self, document: Document, image: bytes | None) -> None:
+        """A document; its image goes beside."""
+        row: dict[str, Any] = {"id": document.id, "title": document.title, "text": document.text or ""}
+        row |= {"document": document.document, "page": document.page, "image": "", "licence": document.licence}
+        if image is not None and document.image is not None:
+            name = f"images/{document.image.sha256}.{document.image.media_type.split('/')[-1]}"
+            write_atomic(self._folder / name, image)
+            row["image"] = name
+        elif document.image is not None:
+            row["image"] = document.image.uri
+        if self._lines is not None:
+            self._lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+            return
+        picture = f"\n![{row['title']}]({row['image']})\n" if row["image"] else ""
+        front = json.dumps({k: row[k] for k in ("id", "title", "licence")}, ensure_ascii=False)
+        write_atomic(
+            self._folder / f"{_file_name(document.id)}.md",
+            f"---\n{front}\n---\n\n# {row['title']}\n\n{row['text']}\n{picture}",
+        )
+
+    def close(self) -> None:
+        """Put the file in its place."""
+        if self._lines is None:
+            return
+        self._lines.close()
+        temporary = self._folder / ".corpus.jsonl.tmp"
+        if self._form == "jsonl":
+            temporary.replace(self._folder / "corpus.jsonl")
+            return
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        names = ("id", "title", "text", "document", "page", "image", "licence")
+        schema = pa.schema([(name, pa.string()) for name in names])
+        with (
+            temporary.open(encoding="utf-8") as lines,
+            pq.ParquetWriter(self._folder / "corpus.parquet", schema) as writer,
+        ):
+            batch: list[dict[str, Any]] = []
+            for line in lines:
+                batch.append(json.loads(line))
+                if len(batch) == 10_000:
+                    writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+                    batch = []
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+        temporary.unlink()
+
+
+def _file_name(identifier: str) -> str:
+    """A document's id as a file name: readable where it can be, and another for every id."""
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in identifier)[:80].strip(".-")
+    return plain if plain == identifier else f"{plain or 'document'}-{digest(identifier)[:8]}"

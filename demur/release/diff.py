@@ -1,0 +1,173 @@
+"""Two releases compared: which samples left, came and changed, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from demur.core.records import Record, Sample
+from demur.release import Release
+from demur.release.layout import ADDED
+
+
+class Left(Record):
+    """A sample that the old release has and the new one has not."""
+
+    sample: str
+    source: str
+    topic: str
+    why: str
+    """The reason in the new release's drops; ``not in its pool`` when it names none."""
+
+
+class Came(Record):
+    """A sample that the new release has and the old one has not."""
+
+    sample: str
+    source: str
+    topic: str
+    why: str
+    """Why the old release had dropped it; ``not in its pool`` when it names none."""
+
+
+class Changed(Record):
+    """A sample of both, not the same in both."""
+
+    sample: str
+    source: str
+    topic: str
+    fields: tuple[str, ...]
+    """What differs of the question itself: question, answers, images, gold ..."""
+    distractors_left: dict[str, str]
+    """Distractor -> why it left, by the new release's drops."""
+    distractors_came: tuple[str, ...]
+
+
+class Difference(Record):
+    """What turns one release into another."""
+
+    old: str
+    new: str
+    same: int
+    """Samples equal in both, evidence and all."""
+    left: tuple[Left, ...]
+    came: tuple[Came, ...]
+    changed: tuple[Changed, ...]
+    recipe: dict[str, tuple[Any, Any]]
+    """Key -> (old, new) where the recipes differ."""
+    made: dict[str, tuple[Any, Any]]
+    """What else made them, as ``gate_models.NAME.revision`` -> (old, new) where it differs: code, judge, gate models
+    with revisions and decoding, prompts, encoder, sources. Not what follows from it: counts, topics, re-tests."""
+    by_source: dict[str, dict[str, int]]
+    """Source -> left, came, changed, same."""
+    by_topic: dict[str, dict[str, int]]
+    why_left: dict[str, int]
+    why_came: dict[str, int]
+
+
+_FIELDS = ("question", "answers", "answerable", "topic", "cluster", "split", "licence", "attributes")
+
+
+def difference(old: Release, new: Release) -> Difference:
+    """Compare two releases sample by sample."""
+    before, after = {s.id: s for s in old.samples()}, {s.id: s for s in new.samples()}
+    if not (old.states_lineage and new.states_lineage):  # one does not say: no sample is another for that
+        before, after = ({i: _unplaced(s) for i, s in samples.items()} for samples in (before, after))
+    why_old = {d.sample: d.reason for d in old.drops() if not d.evidence}
+    why_new = {d.sample: d.reason for d in new.drops() if not d.evidence}
+    lost = {(d.sample, d.evidence): d.reason for d in new.drops() if d.evidence}
+
+    left = tuple(
+        Left(sample=i, source=s.source, topic=s.topic, why=why_new.get(i, "not in its pool"))
+        for i, s in before.items()
+        if i not in after
+    )
+    came = tuple(
+        Came(sample=i, source=s.source, topic=s.topic, why=why_old.get(i, "not in its pool"))
+        for i, s in after.items()
+        if i not in before
+    )
+    changed = tuple(c for i in before if i in after and (c := _changed(before[i], after[i], lost)) is not None)
+    same = len(before) - len(left) - len(changed)
+    by_source: dict[str, Counter[str]] = {}
+    by_topic: dict[str, Counter[str]] = {}
+    what = {c.sample: "changed" for c in changed} | {c.sample: "left" for c in left} | {c.sample: "came" for c in came}
+    for sample in {**before, **after}.values():
+        for table, key in ((by_source, sample.source), (by_topic, sample.topic)):
+            table.setdefault(key, Counter())[what.get(sample.id, "same")] += 1
+    return Difference(
+        old=f"{old.name} {old.version}",
+        new=f"{new.name} {new.version}",
+        same=same,
+        left=left,
+        came=came,
+        changed=changed,
+        recipe=_recipes(old.manifest.get("recipe", {}), new.manifest.get("recipe", {})),
+        made=_made(old.manifest, new.manifest),
+        by_source={k: dict(v) for k, v in sorted(by_source.items())},
+        by_topic={k: dict(v) for k, v in sorted(by_topic.items())},
+        why_left=dict(Counter(x.why for x in left).most_common()),
+        why_came=dict(Counter(x.why for x in came).most_common()),
+    )
+
+
+def _unplaced(sample: Sample) -> Sample:
+    """The sample without what the first releases do not say of evidence."""
+    empty = dict.fromkeys(ADDED, "")
+    both = {role: tuple(e.model_copy(update=empty) for e in getattr(sample, role)) for role in ("gold", "negatives")}
+    return sample.model_copy(update=both)
+
+
+def _changed(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Changed | None:
+    fields = [f for f in _FIELDS if getattr(old, f) != getattr(new, f)]
+    if [i.sha256 for i in old.images] != [i.sha256 for i in new.images]:
+        fields.append("images")
+    if old.gold != new.gold:
+        fields.append("gold")
+    had, has = {e.id: e for e in old.negatives}, {e.id: e for e in new.negatives}
+    gone = {i: lost.get((new.id, i), "not a candidate any more") for i in had if i not in has}
+    extra = tuple(i for i in has if i not in had)
+    if any(had[i] != has[i] for i in had if i in has):
+        fields.append("distractors' provenance or content")
+    if not (fields or gone or extra):
+        return None
+    return Changed(
+        sample=new.id, source=new.source, topic=new.topic, fields=tuple(fields), distractors_left=gone,
+        distractors_came=extra,
+    )  # fmt: skip
+
+
+def _recipes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {k: (old.get(k), new.get(k)) for k in sorted({*old, *new}) if old.get(k) != new.get(k)}
+
+
+_MAKERS = ("demur", "judge", "encoder", "seed", "gate_models", "models", "prompts", "sources", "retrieval_modes")
+
+
+def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs in the manifests' statements of how they were made, by its path down to the single value."""
+
+    def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, dict) and value:
+            for key, inner in value.items():
+                if key not in ("licences", "evidence_licences"):
+                    yield from leaves(inner, f"{path}.{key}")
+        else:
+            yield path, value
+
+    one, other = (dict(leaf for k in _MAKERS if k in m for leaf in leaves(m[k], k)) for m in (old, new))
+    return _recipes(one, other)
+
+
+def bumped(version: str, what: str) -> str:
+    """The next version: ``major`` when figures of the two cannot be compared (sources, rules or judge changed),
+    ``minor`` when samples leave or come by other gates, ``patch`` when no sample changes.
+
+    >>> bumped("1.4.2", "minor")
+    '1.5.0'
+    """
+    major, minor, patch = map(int, version.split("."))
+    return {"major": f"{major + 1}.0.0", "minor": f"{major}.{minor + 1}.0", "patch": f"{major}.{minor}.{patch + 1}"}[
+        what
+    ]

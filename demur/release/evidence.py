@@ -1,0 +1,219 @@
+"""What the evidence of a release is like, and whether gold can be told from distractors without reading either.
+
+A release whose gold is told from its distractors by length, or whose distractors come by another way than was meant,
+measures something else than reading: a system that answers from "the short passage" or "the one that is an image" does
+so for reasons that have nothing to do with evidence. `card` and `demur release show` print these figures, source by
+source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from demur.core.records import Evidence, Modality, Record, Sample
+from demur.core.stats import wilson
+
+
+class SourceEvidence(Record):
+    """The evidence of one source's samples."""
+
+    source: str
+    samples: int
+    gold_texts: int
+    gold_words: float | None
+    """Median words of a gold text; None where all gold is images."""
+    distractor_texts: int
+    distractor_words: float | None
+    """Median words of a text distractor."""
+    gold_images: int
+    distractor_images: int
+    origins: dict[str, int]
+    """``native``, or the mode that a mined distractor was found by -> how many."""
+    chosen: tuple[str, ...]
+    """Modes that were chosen by recall of gold."""
+
+
+def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, Any]]) -> list[SourceEvidence]:
+    """One entry a source, in the order of their names; evidence counts as often as samples show it.
+
+    Args:
+        samples: of a release.
+        recall: the rows of its ``recall.json``.
+    """
+    found = []
+    for source in sorted({s.source for s in samples}):
+        own = [s for s in samples if s.source == source]
+        gold = [e for s in own for e in s.gold]
+        others = [e for s in own for e in s.negatives]
+        found.append(
+            SourceEvidence(
+                source=source,
+                samples=len(own),
+                gold_texts=len(_words(gold)),
+                gold_words=_median(gold),
+                distractor_texts=len(_words(others)),
+                distractor_words=_median(others),
+                gold_images=sum(e.image is not None for e in gold),
+                distractor_images=sum(e.image is not None for e in others),
+                origins=dict(sorted(Counter(_origin(e) for e in others).items())),
+                chosen=tuple(
+                    str(row.get("mode", ""))
+                    for row in recall
+                    if row.get("chosen") and str(row.get("queries", "")).partition(":")[0] == source
+                ),
+            )
+        )
+    return found
+
+
+def evidence_table(found: Sequence[SourceEvidence]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table that card and terminal show."""
+    head = ["source", "words of gold", "words of distractors", "images", "distractors by origin"]
+    return head, [
+        [
+            one.source,
+            _told(one.gold_words, one.gold_texts),
+            _told(one.distractor_words, one.distractor_texts),
+            f"{one.gold_images} gold, {one.distractor_images} distractors",
+            "; ".join(
+                f"{origin} {100 * n / sum(one.origins.values()):.0f} % ({n})" for origin, n in one.origins.items()
+            )
+            or "-",
+        ]
+        for one in found
+    ]
+
+
+def _words(evidence: Sequence[Evidence]) -> list[int]:
+    return [len(e.text.split()) for e in evidence if e.text]
+
+
+def _median(evidence: Sequence[Evidence]) -> float | None:
+    words = _words(evidence)
+    return float(median(words)) if words else None
+
+
+def _told(words: float | None, n: int) -> str:
+    return "-" if words is None else f"{words:g} (median of {n})"
+
+
+def _origin(evidence: Evidence) -> str:
+    return evidence.origin if evidence.origin == "native" else evidence.mode or "mined"
+
+
+# --- separation by one feature alone --------------------------------------------------------------
+#
+# For each feature and source: the area under the ROC curve, the probability that a piece of gold has more of it than a
+# distractor of the same sample, ties counting half (Hanley and McNeil, Radiology 1982); 0.5 tells nothing. Every sample
+# weighs the same, whatever number of pairs it has.
+#
+#     length      words of title and text
+#     modality    text, not an image
+#     position    place in the order in which gold and distractors are shown
+#     origin      from the knowledge base, not shipped beside the question
+
+TELLING = 0.15
+"""How far from 0.5 the whole interval lies where a feature is said to tell gold from distractors."""
+
+
+class Separation(Record):
+    """How well one feature alone separates gold from distractors."""
+
+    source: str
+    """"" for all sources together."""
+    feature: str
+    auc: float | None
+    """In [0, 1]: above 0.5 gold has more of it; None where no sample has both gold and distractors."""
+    n: int
+    """Samples with gold and distractors that have the feature."""
+    low: float | None = None
+    high: float | None = None
+    """Wilson's 95 % interval of a share of n, which is never narrower than that of a mean of values in [0, 1]."""
+    gold: float | None = None
+    """Mean of the feature over pieces of gold."""
+    distractors: float | None = None
+    """Mean of it over distractors."""
+
+    @property
+    def telling(self) -> bool:
+        """Whether it separates them beyond what chance would explain."""
+        return (
+            self.low is not None and self.high is not None and (self.low > 0.5 + TELLING or self.high < 0.5 - TELLING)
+        )
+
+    def __str__(self) -> str:
+        """For people."""
+        if self.auc is None or self.low is None or self.high is None:
+            return f"{self.source or 'all'}: {self.feature}: no sample has both gold and distractors with it"
+        return (
+            f"{self.source or 'all'}: {self.feature} alone separates gold from distractors with AUC {self.auc:.2f} "
+            f"[{self.low:.2f}, {self.high:.2f}], n={self.n:,}"
+        )
+
+
+def separation(samples: Iterable[Sample], shown: Callable[[Sample], Sequence[str]] | None = None) -> list[Separation]:
+    """Every feature of every source, and of all of them together where there are several.
+
+    Args:
+        samples: of a release.
+        shown: gives the ids of a sample's gold and distractors in the order in which they are shown; without it the
+            feature ``position`` is left out.
+    """
+    aucs: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    sides: defaultdict[tuple[str, str, bool], list[float]] = defaultdict(list)
+    for sample in samples:
+        for feature, value in _features(sample, shown).items():
+            gold, others = _values(sample.gold, value), _values(sample.negatives, value)
+            if not gold or not others:
+                continue
+            wins = sum((g > d) + 0.5 * (g == d) for g in gold for d in others)
+            for source in ("", sample.source):
+                aucs[source, feature].append(wins / (len(gold) * len(others)))
+                sides[source, feature, True] += gold
+                sides[source, feature, False] += others
+    sources = sorted({source for source, _ in aucs if source})
+    order = [*([""] if len(sources) > 1 else []), *sources]
+    features = [f for f in ("length", "modality", "position", "origin") if any(name == f for _, name in aucs)]
+    return [
+        _row(source, feature, aucs[source, feature], sides[source, feature, True], sides[source, feature, False])
+        for source in order
+        for feature in features
+    ]
+
+
+def _features(
+    sample: Sample, shown: Callable[[Sample], Sequence[str]] | None
+) -> dict[str, Callable[[Evidence], float | None]]:
+    found: dict[str, Callable[[Evidence], float | None]] = {
+        "length": lambda e: float(len(f"{e.title} {e.text}".split())) if e.text is not None else None,
+        "modality": lambda e: float(e.modality is Modality.TEXT),
+        "origin": lambda e: float(bool(e.index_id)),
+    }
+    if shown is not None:
+        places = {id: float(place) for place, id in enumerate(shown(sample))}
+        found["position"] = lambda e: places.get(e.id)
+    return found
+
+
+def _values(evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]) -> list[float]:
+    return [number for e in evidence if (number := value(e)) is not None]
+
+
+def _row(source: str, feature: str, aucs: list[float], gold: list[float], others: list[float]) -> Separation:
+    if not aucs:
+        return Separation(source=source, feature=feature, auc=None, n=0)
+    n, p = len(aucs), sum(aucs) / len(aucs)
+    low, high = wilson(sum(aucs), n) or (0.0, 1.0)
+    return Separation(
+        source=source, feature=feature, auc=round(p, 6), n=n, low=round(low, 6), high=round(high, 6),
+        gold=round(sum(gold) / len(gold), 4),
+        distractors=round(sum(others) / len(others), 4),
+    )  # fmt: skip
+
+
+def telling(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The findings among the rows of a manifest, in words."""
+    return [str(row) for row in map(Separation.model_validate, rows) if row.telling]

@@ -1,0 +1,191 @@
+"""Writing a release folder, so that its bytes are a function of what went in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import UsageError
+from demur.core.records import Drop, Evidence, GateVerdict, ImageRef, Sample
+from demur.core.store import canonical, digest, file_digest, read_json, storage_errors, write_atomic, write_json
+from demur.core.store import write_records as write_lines
+from demur.release.layout import (
+    ADDED,
+    DATA_FILES,
+    FORMAT,
+    LINK,
+    NAME,
+    VERSION,
+    FunnelStep,
+    counts,
+    documents_of,
+    features_of,
+    image_name,
+    schema_of,
+    size_columns,
+)
+
+ROWS = 256
+"""Rows in one row group of a table, at most."""
+WEIGHT = 64 << 20
+"""Bytes of images after which a row group ends, so that a reader never needs more than a few times that."""
+
+
+def freeze(
+    out: Path,
+    *,
+    name: str,
+    version: str,
+    samples: Sequence[Sample],
+    read_image: Callable[[ImageRef], bytes],
+    drops: Iterable[Drop] = (),
+    funnel: Sequence[FunnelStep] = (),
+    recall: Sequence[Mapping[str, Any]] = (),
+    gates: Iterable[GateVerdict] = (),
+    about: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a release folder.
+
+    Args:
+        out: the folder; made if it does not exist. A release of another name or version there is refused.
+        name: of the benchmark; letters, digits, dots, dashes and underscores, 96 at most.
+        version: semantic, ``MAJOR.MINOR.PATCH``.
+        samples: kept samples with gold and distractors; written in the order of their ids.
+        read_image: bytes behind an image reference.
+        drops: what left, and why.
+        funnel: counts per stage.
+        recall: rows of the table of retrieval modes.
+        gates: what the gates said of the kept samples.
+        about: what the manifest says of recipe, models, prompts, seeds, sources; JSON-safe.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        UsageError: name or version is malformed, there are no samples, or ``out`` holds another release.
+        StorageError: the folder cannot be written.
+    """
+    from demur.core.version import __version__
+    from demur.release.card import card, citation
+    from demur.release.croissant import croissant
+
+    if not VERSION.fullmatch(version):
+        raise UsageError(f"version {version!r} is not semantic", cure="write it as 1.0.0")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"release name {name!r}", cure="use up to 96 letters, digits, dots, dashes and underscores")
+    if not samples:
+        raise UsageError("no sample survived; nothing to release", item=name, cure="see the funnel for why they left")
+    manifest_path = out / "manifest.json"
+    if manifest_path.exists():
+        old = read_json(manifest_path)
+        if (old.get("name"), old.get("version")) != (name, version):
+            raise UsageError(
+                f"holds release {old.get('name')} {old.get('version')} already",
+                item=str(out),
+                cure="choose another folder",
+            )
+    ordered = sorted(samples, key=lambda s: s.id)
+    # The manifest goes first and comes back last: a folder without one is unfinished, whenever we are killed.
+    with storage_errors(out):
+        manifest_path.unlink(missing_ok=True)
+    documents = documents_of(ordered)
+    _write_table(out / "data" / "samples.parquet", _sample_rows(ordered, read_image))
+    _write_table(out / "data" / "evidence.parquet", _evidence_rows(documents, read_image))
+    drop_list = sorted(drops, key=lambda d: (d.sample, d.evidence, d.stage))
+    write_lines(out / "drops.jsonl", drop_list)
+    said: list[GateVerdict] = sorted(gates, key=lambda v: (v.sample, v.stage, v.evidence))
+    write_lines(out / "gates.jsonl", said)
+    write_json(out / "funnel.json", [step.model_dump(mode="json") for step in funnel])
+    write_json(out / "recall.json", [dict(row) for row in recall])
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "name": name,
+        "version": version,
+        "demur": __version__,
+        "counts": counts(ordered, documents),
+        **(about or {}),
+    }
+    write_atomic(out / "README.md", card(manifest, ordered, documents, funnel, drop_list, recall))
+    write_atomic(out / "CITATION.cff", citation(manifest))
+    files = {n: file_digest(out / n) for n in DATA_FILES}
+    write_json(out / "croissant.json", croissant(manifest, files))
+    files["croissant.json"] = file_digest(out / "croissant.json")
+    write_json(manifest_path, manifest | {"files": files, "sha256": digest(files)})
+    return out
+
+
+def _image_column(ref: ImageRef | None, read_image: Callable[[ImageRef], bytes]) -> dict[str, Any] | None:
+    return None if ref is None else {"bytes": read_image(ref), "path": image_name(ref)}
+
+
+def _sample_rows(samples: Sequence[Sample], read_image: Callable[[ImageRef], bytes]) -> Iterator[dict[str, Any]]:
+    for s in samples:
+        yield {
+            "id": s.id,
+            "source": s.source,
+            "split": s.split,
+            "topic": s.topic,
+            "cluster": s.cluster,
+            "question": s.question,
+            "answer": s.answers.shown,
+            "answers": canonical(s.answers),
+            "attributes": canonical(s.attributes),
+            "licence": s.licence,
+            "source_ref": s.source_ref,
+            "answerable": s.answerable,
+            "images": [_image_column(i, read_image) for i in s.images],
+            "images_meta": size_columns(s.images),
+            "gold": [{"id": e.id, **{k: getattr(e, k) for k in LINK}} for e in s.gold],
+            "negatives": [{"id": e.id, **{k: getattr(e, k) for k in LINK}} for e in s.negatives],
+        }
+
+
+def _evidence_rows(
+    documents: Mapping[str, Evidence], read_image: Callable[[ImageRef], bytes]
+) -> Iterator[dict[str, Any]]:
+    for e in documents.values():
+        yield {
+            "id": e.id,
+            **{name: getattr(e, name) for name in ADDED},
+            "modality": e.modality.value,
+            "title": e.title,
+            "text": e.text,
+            "image": _image_column(e.image, read_image),
+            **(size_columns([e.image])[0] if e.image else {}),
+        }
+
+
+def _weight(row: Mapping[str, Any]) -> int:
+    return sum(len(image["bytes"]) for image in (*row.get("images", ()), row.get("image")) if image)
+
+
+def _write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write Parquet in row groups of bounded size, with the features that `datasets` reads."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    features = features_of(path.stem)
+    schema = schema_of(path.stem).with_metadata({"huggingface": canonical({"info": {"features": features}})})
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.tmp")
+        try:
+            with temporary.open("wb") as handle:
+                with pq.ParquetWriter(handle, schema, compression="zstd", store_schema=True) as writer:
+                    batch: list[dict[str, Any]] = []
+                    weight = 0
+                    for row in rows:
+                        batch.append(row)
+                        weight += _weight(row)
+                        if len(batch) == ROWS or weight >= WEIGHT:
+                            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+                            batch, weight = [], 0
+                    if batch:
+                        writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+                handle.flush()
+                os.fsync(handle.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,217 @@
+"""What a release folder holds: its files, its two tables, its counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from demur.core.errors import ReleaseError
+from demur.core.records import Evidence, ImageRef, Record, Sample
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = "demur-release-1"
+VERSION = re.compile(r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+TABLES = ("samples", "evidence")
+DATA_FILES = (
+    "data/samples.parquet",
+    "data/evidence.parquet",
+    "drops.jsonl",
+    "gates.jsonl",
+    "funnel.json",
+    "recall.json",
+    "README.md",
+    "CITATION.cff",
+)
+"""Every file but ``croissant.json``, which names these with their hashes, and ``manifest.json``, which names all."""
+CARRIERS = frozenset({".git", ".gitattributes", ".cache"})
+"""What git and the hub's own client leave in a folder that they bring; nothing of it is read."""
+LINK = ("role", "origin", "level", "index_id", "mode", "rank", "score")
+"""What belongs to a piece of evidence as part of a sample, and not to the document itself."""
+
+
+class FunnelStep(Record):
+    """One stage of the funnel: what entered, what stayed, what left and why."""
+
+    stage: str
+    entered: int
+    kept: int
+    dropped: dict[str, int] = Field(default_factory=dict)
+
+
+def number_of(version: str) -> tuple[int, ...]:
+    """A version as numbers, to compare.
+
+    >>> number_of("1.10.0") > number_of("1.9.3")
+    True
+    """
+    return tuple(map(int, version.split(".")))
+
+
+def stays_inside(name: str) -> bool:
+    r"""Whether a file's name, as a manifest gives it, cannot lead out of the folder on any operating system.
+
+    >>> [stays_inside(n) for n in ("data/samples.parquet", "../x", "/etc/passwd", "a\\b", "C:x", "a//b")]
+    [True, False, False, False, False, False]
+    """
+    parts = name.split("/")
+    return name.isprintable() and not any(p in ("", ".", "..") or "\\" in p or ":" in p for p in parts)
+
+
+def documents_of(samples: Sequence[Sample]) -> dict[str, Evidence]:
+    """Every document that is evidence somewhere, once; by id, in the order of ids.
+
+    Raises:
+        ReleaseError: one id stands for two documents.
+    """
+    found: dict[str, Evidence] = {}
+    for sample in samples:
+        for e in (*sample.gold, *sample.negatives):
+            other = found.setdefault(e.id, e)
+            if (other.title, other.text, other.image and other.image.sha256) != (
+                e.title, e.text, e.image and e.image.sha256,
+            ):  # fmt: skip
+                raise ReleaseError("two documents share the id", item=e.id, cure="give documents distinct ids")
+    return dict(sorted(found.items()))
+
+
+def counts(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict[str, Any]:
+    """The counts that card and manifest state; `verify` derives them again from the tables."""
+    n = len(samples)
+    return {
+        "samples": n,
+        "documents": len(documents),
+        "unique_questions": len({s.question for s in samples}),
+        "unique_query_images": len({i.sha256 for s in samples for i in s.images}),
+        "gold": sum(len(s.gold) for s in samples),
+        "distractors": sum(len(s.negatives) for s in samples),
+        "question_words": sum(len(s.question.split()) for s in samples),
+        "by_source": tally(s.source for s in samples),
+        "by_topic": tally(s.topic for s in samples),
+    }
+
+
+def evidence_licences(samples: Sequence[Sample], sources: Iterable[str] = ()) -> dict[str, dict[str, int]]:
+    """Source -> licence -> documents under it that are evidence; "" is a licence that nobody states.
+
+    A document that samples of several sources share counts once: for the source of the first sample, by id.
+
+    Args:
+        samples: of a release.
+        sources: named even where no sample of theirs is there.
+    """
+    found: dict[str, list[str]] = {source: [] for source in sources}
+    seen: set[str] = set()
+    for sample in sorted(samples, key=lambda s: s.id):
+        for e in (*sample.gold, *sample.negatives):
+            if e.id not in seen:
+                seen.add(e.id)
+                found.setdefault(sample.source, []).append(e.licence)
+    return {source: tally(licences) for source, licences in found.items()}
+
+
+def tally(values: Iterable[str]) -> dict[str, int]:
+    """How often each value occurs, in the order of the values."""
+    out: dict[str, int] = {}
+    for value in values:
+        out[value] = out.get(value, 0) + 1
+    return dict(sorted(out.items()))
+
+
+def image_name(ref: ImageRef) -> str:
+    """What an image is called in its table: no name of a source or a machine gets there.
+
+    >>> image_name(ImageRef(sha256="0" * 64, uri="", width=1, height=1, media_type="image/jpeg"))[-6:]
+    '00.jpg'
+    """
+    return f"{ref.sha256}.{ref.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
+
+
+def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
+    """What is known of images beside their bytes."""
+    return [{"sha256": r.sha256, "width": r.width, "height": r.height, "media_type": r.media_type} for r in refs]
+
+
+ADDED = ("document", "page", "licence")
+"""Columns of ``evidence`` that the first releases lack; what lacks them is read as if they were empty."""
+
+
+def schema_of(table: str, *, first: bool = False) -> pa.Schema:
+    """The columns of a table, ``samples`` or ``evidence``; ``first``: without those that were `ADDED` later."""
+    import pyarrow as pa
+
+    image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    meta = [("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32()), ("media_type", pa.string())]
+    if table == "evidence":
+        named = ("id", *(() if first else ADDED), "modality", "title", "text")
+        text = [(name, pa.string()) for name in named]
+        return pa.schema([*text, ("image", image), *meta])
+    link = pa.struct(
+        [("id", pa.string()), ("role", pa.string()), ("origin", pa.string()), ("level", pa.string()),
+         ("index_id", pa.string()), ("mode", pa.string()), ("rank", pa.int32()), ("score", pa.float64())]
+    )  # fmt: skip
+    text = [
+        (name, pa.string())
+        for name in (
+            *("id", "source", "split", "topic", "cluster", "question", "answer", "answers", "attributes", "licence"),
+            "source_ref",
+        )
+    ]
+    return pa.schema([
+        *text, ("answerable", pa.bool_()), ("images", pa.list_(image)), ("images_meta", pa.list_(pa.struct(meta))),
+        ("gold", pa.list_(link)), ("negatives", pa.list_(link)),
+    ])  # fmt: skip
+
+
+def features_of(table: str) -> dict[str, Any]:
+    """The same columns as `datasets` names them, so that images come out as pictures."""
+
+    def value(kind: str) -> dict[str, str]:
+        return {"dtype": kind, "_type": "Value"}
+
+    columns: dict[str, Any] = {name: value("string") for name in schema_of(table).names}
+    if table == "evidence":
+        return columns | {"width": value("int32"), "height": value("int32"), "image": {"_type": "Image"}}
+    link = {k: value("string") for k in ("id", *LINK)} | {"rank": value("int32"), "score": value("float64")}
+    meta = {"sha256": value("string"), "width": value("int32"), "height": value("int32"), "media_type": value("string")}
+    return columns | {
+        "answerable": value("bool"),
+        "images": {"feature": {"_type": "Image"}, "_type": "List"},
+        "images_meta": {"feature": meta, "_type": "List"},
+        "gold": {"feature": link, "_type": "List"},
+        "negatives": {"feature": link, "_type": "List"},
+    }
+
+
+def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """What keeps a manifest from being read at all, one line each; the rest is for `verify`."""
+    for key, form in (("name", NAME), ("version", VERSION), ("demur", re.compile(r"[0-9A-Za-z.+!-]{1,40}"))):
+        value = manifest.get(key)
+        if not isinstance(value, str) or not form.fullmatch(value):
+            yield f"{key} is {str(value)[:60]!r}"
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        yield "files is no list of files with their sha256"
+        return
+    for name, sha in files.items():
+        if not stays_inside(name):
+            yield f"file {name[:80]!r} is not a path inside the release"
+        elif not isinstance(sha, str) or not re.fullmatch(r"[0-9a-f]{64}", sha):
+            yield f"file {name}: no sha256"
+    yield from (f"files lacks {name}" for name in (*DATA_FILES, "croissant.json") if name not in files)
+    if "manifest.json" in files:
+        yield "files names manifest.json itself"
+    for key, kind in (("sha256", str), ("counts", dict)):
+        if not isinstance(manifest.get(key), kind):
+            yield f"{key} is missing"
+    for key in ("recipe", "gate_models", "retest", "stage_one", "pools", "models", "sources"):
+        if manifest.get(key) is not None and not isinstance(manifest[key], dict):
+            yield f"{key} is {type(manifest[key]).__name__}, not an object"
+    for key in ("gates", "limits", "authors", "topics"):
+        if manifest.get(key) is not None and not isinstance(manifest[key], list):
+            yield f"{key} is {type(manifest[key]).__name__}, not a list"

@@ -1,0 +1,342 @@
+"""Reading a release folder. It may come from anybody: nothing in it is believed before it is checked."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from demur.core.errors import DataError, ReleaseError
+from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
+from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
+from demur.release.layout import ADDED, FORMAT, TABLES, FunnelStep, lines_of, schema_of
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+MAX_GROUP = 4 << 30
+"""Bytes that a row group may take once it is unpacked; freeze ends one after about 64 MiB of images."""
+MAX_PACKED = 2_000
+"""How many times larger than its file a table may be once it is unpacked; more is a bomb."""
+
+
+class Picture(NamedTuple):
+    """An image where it lies in a table."""
+
+    owner: str
+    """The sample or the document that it belongs to."""
+    sha256: str
+    """As the table says; "" where it says nothing of an image that is there."""
+    width: int | None
+    height: int | None
+    media_type: str
+    path: str | None
+    data: bytes | None
+
+
+def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The rounds of ``../convergence.json`` (`demur convergence`), when it is of these gates: Fig. 5 of a report."""
+    path = folder.resolve().parent / "convergence.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = read_json(path)
+        asked = {g for g, said in manifest["gate_models"].items() if "parametric" in said["stages"]}
+        if (found["name"], found["version"], set(found["gates"])) != (manifest["name"], manifest["version"], asked):
+            return {}
+        rounds = []
+        for one in found["rounds"]:
+            monitors = {m: r for m, r in one["monitors"].items() if r["accuracy"] is not None}
+            said = {"gates": one["gates"], "size": one["size"], "kept": one.get("kept"), "monitors": monitors}
+            rounds.append(said)
+    except (DataError, KeyError, TypeError, AttributeError):  # it is not part of the release, and not of its format
+        return {}
+    return {"gate_rounds": rounds}
+
+
+class Release:
+    """A release folder, opened for reading. Images are decoded by nobody here: bytes in, bytes out."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.name: str = manifest["name"]
+        self.version: str = manifest["version"]
+
+    @classmethod
+    def open(cls, folder: Path) -> Release:
+        """Open a release.
+
+        Raises:
+            ReleaseError: the folder is not a release, or an unfinished one, or its manifest is malformed.
+        """
+        path = folder / "manifest.json"
+        if not folder.is_dir():
+            raise ReleaseError("no such folder", item=str(folder), cure="check the path")
+        if not path.is_file():
+            raise ReleaseError(
+                "not a finished release: it has no manifest.json",
+                item=str(folder),
+                cure="build it again, or check the path",
+            )
+        manifest = read_json(path)
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
+            raise ReleaseError(
+                f"expected format {FORMAT}, found {str(found)[:60]}", item=str(path), cure="use a demur that knows it"
+            )
+        wrong = list(lines_of(manifest))
+        if wrong:
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            raise ReleaseError(f"malformed: {wrong[0]}{more}", item=str(path), cure="fetch or build the release again")
+        return cls(folder, manifest | _rounds(folder, manifest))
+
+    @property
+    def sha256(self) -> str:
+        """Identity of the release: the hash over the hashes of its files."""
+        return str(self.manifest["sha256"])
+
+    def _table(self, name: str) -> pq.ParquetFile:
+        """A table, opened: its columns are those of a release and it unpacks to a bounded size."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.folder / "data" / f"{name}.parquet"
+        try:
+            with storage_errors(path):
+                file = pq.ParquetFile(path)
+                packed = path.stat().st_size
+        except pa.ArrowException as error:
+            raise ReleaseError(
+                f"not a Parquet file: {error}", item=str(path), cure="fetch the release again"
+            ) from error
+        found = file.schema_arrow
+        expected = schema_of(name, first=not set(ADDED) & set(found.names))
+        if not found.equals(expected, check_metadata=False):
+            odd = [n for n in expected.names if n not in found.names or found.field(n) != expected.field(n)]
+            odd += [n for n in found.names if n not in expected.names]
+            raise ReleaseError(f"not the columns of a release: {', '.join(odd)[:200] or 'their order'}",
+                               item=str(path), cure="fetch the release again")  # fmt: skip
+        rows = file.metadata.num_rows
+        groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
+        if max(groups, default=0) > MAX_GROUP or sum(groups) > MAX_PACKED * packed or rows > packed:
+            raise ReleaseError(
+                f"{packed:,} bytes that claim to unpack to {sum(groups):,} in {rows:,} rows",
+                item=str(path), cure="do not trust it: fetch the release from where it was published",
+            )  # fmt: skip
+        return file
+
+    def _rows(self, name: str, columns: Sequence[str] | None = None, batch: int = 256) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
+
+        file = self._table(name)
+        try:
+            with storage_errors(self.folder / "data" / f"{name}.parquet"):
+                for rows in file.iter_batches(batch_size=batch, columns=columns):
+                    yield from rows.to_pylist()
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise ReleaseError(
+                f"cannot be read: {error}", item=f"data/{name}.parquet", cure="fetch the release again"
+            ) from error
+
+    @cached_property
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Document id -> its columns without image bytes."""
+        columns = ["id", "modality", "title", "text", "sha256", "width", "height", "media_type"]
+        added = ADDED if self.states_lineage else ()
+        return {row["id"]: dict.fromkeys(ADDED, "") | row for row in self._rows("evidence", [*columns, *added])}
+
+    @cached_property
+    def states_lineage(self) -> bool:
+        """Whether its evidence names document, page and licence; that of the first releases does not."""
+        return set(ADDED) <= set(self._table("evidence").schema_arrow.names)
+
+    def ids(self, table: str) -> Iterator[str]:
+        """The ids of a table, ``samples`` or ``evidence``, in its order."""
+        return (str(row["id"]) for row in self._rows(table, ["id"]))
+
+    def shown_answers(self) -> Iterator[str]:
+        """The column ``answer`` of the samples, in their order: what is shown where answers are shown."""
+        return (str(row["answer"]) for row in self._rows("samples", ["answer"]))
+
+    def pictures(self) -> Iterator[Picture]:
+        """Every image of both tables where it lies, as often as it does, with its bytes; unchecked."""
+        for row in self._rows("samples", ["id", "images", "images_meta"], batch=16):
+            images, metas = row["images"] or [], row["images_meta"] or []
+            for i in range(max(len(images), len(metas))):
+                yield _picture(row["id"], images[i : i + 1], metas[i : i + 1])
+        for row in self._rows("evidence", ["id", "image", "sha256", "width", "height", "media_type"], batch=16):
+            if row["image"] is not None or row["sha256"] is not None:
+                yield _picture(row["id"], [row["image"]], [row])
+
+    @cached_property
+    def _image_place(self) -> dict[str, tuple[str, int, int]]:
+        """SHA-256 -> (table, row, position in the row)."""
+        place: dict[str, tuple[str, int, int]] = {}
+        for number, row in enumerate(self._rows("samples", ["images_meta"])):
+            for position, meta in enumerate(row["images_meta"] or []):
+                place.setdefault(meta["sha256"], ("samples", number, position))
+        for number, row in enumerate(self._rows("evidence", ["sha256"])):
+            if row["sha256"]:
+                place.setdefault(row["sha256"], ("evidence", number, 0))
+        return place
+
+    @cached_property
+    def _groups(self) -> dict[str, list[int]]:
+        """Table -> first row of each of its row groups."""
+        starts: dict[str, list[int]] = {}
+        for name in TABLES:
+            meta, at = self._table(name).metadata, 0
+            starts[name] = []
+            for group in range(meta.num_row_groups):
+                starts[name].append(at)
+                at += meta.row_group(group).num_rows
+        return starts
+
+    def image(self, sha256: str) -> bytes:
+        """Bytes of an image of the release.
+
+        Raises:
+            ReleaseError: the release has no such image, or its bytes do not hash to that.
+        """
+        if sha256 not in self._image_place:
+            raise ReleaseError("the release has no such image", item=sha256[:16], cure="verify the release")
+        table, row, position = self._image_place[sha256]
+        group = bisect_right(self._groups[table], row) - 1
+        cell = self._cells(table, group)[row - self._groups[table][group]]
+        value = (cell[position : position + 1] or [None])[0] if isinstance(cell, list) else cell
+        data = value["bytes"] if value else None
+        if data is None or digest(bytes(data)) != sha256:
+            raise ReleaseError("the bytes of the image are not those it was released with", item=sha256[:16],
+                               cure="fetch the release again")  # fmt: skip
+        return bytes(data)
+
+    def _cells(self, table: str, group: int) -> list[Any]:
+        """The images of one row group; the last one read is kept, for its neighbours are asked for next."""
+        import pyarrow as pa
+
+        if self._cached is None or self._cached[0] != (table, group):
+            column = "images" if table == "samples" else "image"
+            file = self._table(table)
+            path = self.folder / "data" / f"{table}.parquet"
+            try:
+                with storage_errors(path):
+                    cells = file.read_row_group(group, columns=[column]).column(0).to_pylist()
+            except pa.ArrowException as error:
+                raise ReleaseError(f"cannot be read: {error}", item=str(path), cure="fetch it again") from error
+            self._cached = ((table, group), cells)
+        return self._cached[1]
+
+    _cached: tuple[tuple[str, int], list[Any]] | None = None
+
+    def read_image(self, ref: ImageRef) -> bytes:
+        """Bytes behind an image reference of this release."""
+        return self.image(ref.sha256)
+
+    def samples(self) -> Iterator[Sample]:
+        """All samples with their evidence, in the order of their ids.
+
+        Raises:
+            ReleaseError: a row is not a sample; names it.
+        """
+        columns = [n for n in schema_of("samples").names if n != "images"]
+        for row in self._rows("samples", columns):
+            try:
+                yield self._sample(row)
+            except (ValidationError, KeyError, ValueError, TypeError, RecursionError) as error:
+                if isinstance(error, KeyError):
+                    why = f"its evidence {str(error.args[0])[:80]!r} is in no table"
+                else:
+                    why = why_invalid(error) if isinstance(error, ValidationError) else str(error)
+                raise ReleaseError(
+                    f"not a sample: {why}", item=str(row.get("id"))[:80], cure="verify the release"
+                ) from error
+
+    def _sample(self, row: dict[str, Any]) -> Sample:
+        def ref(meta: dict[str, Any]) -> ImageRef:
+            return ImageRef(
+                sha256=meta["sha256"],
+                uri=f"release:{meta['sha256']}",
+                width=meta["width"],
+                height=meta["height"],
+                media_type=meta["media_type"],
+            )
+
+        def evidence(link: dict[str, Any]) -> Evidence:
+            document = self.documents[link["id"]]
+            return Evidence(
+                modality=document["modality"],
+                title=document["title"],
+                text=document["text"],
+                **{name: document[name] for name in ADDED},
+                image=ref(document) if document["sha256"] else None,
+                **link,
+            )
+
+        return Sample(
+            **{k: row[k] for k in ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")},
+            answerable=row["answerable"],
+            answers=AnswerSpec.model_validate_json(row["answers"]),
+            attributes=json.loads(row["attributes"]),
+            images=tuple(ref(m) for m in row["images_meta"]),
+            gold=tuple(evidence(e) for e in row["gold"]),
+            negatives=tuple(evidence(e) for e in row["negatives"]),
+        )  # fmt: skip
+
+    @cached_property
+    def funnel(self) -> list[dict[str, Any]]:
+        """Counts per stage, as in `FunnelStep`.
+
+        Raises:
+            ReleaseError: the file holds something else.
+        """
+        return self._objects("funnel.json")
+
+    @cached_property
+    def steps(self) -> list[FunnelStep]:
+        """The funnel, checked.
+
+        Raises:
+            ReleaseError: the file holds something else.
+        """
+        try:
+            return [FunnelStep.model_validate(step) for step in self.funnel]
+        except ValidationError as error:
+            raise ReleaseError(
+                f"not what it should be: {why_invalid(error)}", item="funnel.json", cure="fetch the release again"
+            ) from error
+
+    @cached_property
+    def recall(self) -> list[dict[str, Any]]:
+        """The table of retrieval modes by recall of gold; empty when none was made.
+
+        Raises:
+            ReleaseError: the file holds something else.
+        """
+        return self._objects("recall.json")
+
+    def _objects(self, name: str) -> list[dict[str, Any]]:
+        found = read_json(self.folder / name)
+        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+            raise ReleaseError("not a list of objects", item=str(self.folder / name), cure="fetch the release again")
+        return found
+
+    def drops(self) -> Iterator[Drop]:
+        """Everything that left, with stage and reason."""
+        problems = Problems()
+        yield from read_records(self.folder / "drops.jsonl", Drop, problems)
+        problems.settle()
+
+
+def _picture(owner: str, images: Sequence[Any], metas: Sequence[Any]) -> Picture:
+    """An image and what its table says of it; either may be missing."""
+    image, meta = (images[0] if images else None) or {}, (metas[0] if metas else None) or {}
+    return Picture(
+        str(owner), meta.get("sha256") or "", meta.get("width"), meta.get("height"), meta.get("media_type") or "",
+        image.get("path"), image.get("bytes"),
+    )  # fmt: skip

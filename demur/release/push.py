@@ -1,0 +1,418 @@
+"""A release to where others find it: a folder, or a dataset repository on the Hugging Face hub.
+
+On the hub ``main`` holds the newest version, a tag holds each. A version arrives in one commit, whose large files are
+uploaded before it is made: a push that is cut leaves nothing half published, and the next one does not send again what
+the hub has. The tag comes last; a tagged version is frozen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from demur.core.errors import DemurError, MissingExtra, ReleaseError, StorageError, UsageError
+from demur.core.store import file_digest, read_json, storage_errors
+from demur.release import Release, number_of
+from demur.release.layout import CARRIERS, lines_of
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+KIND = "dataset"
+TOKEN = "HF_TOKEN"
+"""Environment variable that the hub's client reads the token from; the client alone ever holds it."""
+_REPOSITORY = re.compile(r"\w([\w.-]*\w)?/\w([\w.-]*\w)?(?<!\.git)", re.ASCII)
+
+
+class Pushed(NamedTuple):
+    """What was, or would be, sent."""
+
+    target: str
+    files: dict[str, int]
+    """File -> bytes, of those that the target has not got already."""
+    there: tuple[str, ...]
+    """Files that the target has, equal."""
+    revision: str = ""
+    """On the hub: the tag that holds this version."""
+    note: str = ""
+    """What else there is to know."""
+
+
+def push(release: Release, target: str, *, dry_run: bool = False, private: bool = False) -> Pushed:
+    """Send a release; what is there already, byte for byte, is not sent again.
+
+    Args:
+        release: sound (call `demur.release.verify` first).
+        target: a folder, or ``hf:OWNER/NAME``. On the hub ``main`` holds the newest version, the tag ``vVERSION`` each.
+        dry_run: send nothing, say what would be sent. A hub that cannot be asked is noted, not an error.
+        private: make a hub repository that is not there a private one.
+
+    Raises:
+        UsageError: the target holds another release, or other bytes under this version, or its name is malformed.
+        MissingExtra: huggingface_hub is not installed.
+        StorageError: the folder cannot be written; the hub cannot be reached, or refuses.
+    """
+    names = [*sorted(release.manifest["files"]), "manifest.json"]  # the manifest last: without it, it is unfinished
+    sizes = {}
+    for name in names:
+        path = release.folder / name
+        if not path.is_file():
+            raise ReleaseError("a file is missing", item=name, cure="verify the release")
+        sizes[name] = path.stat().st_size
+    if target.startswith("hf:"):
+        return _to_hub(release, target.removeprefix("hf:"), sizes, dry_run, private)
+    if private:
+        raise UsageError("--private is for the hub", item=target, cure="write hf:OWNER/NAME, or leave it out")
+    return _to_folder(release, Path(target), sizes, dry_run)
+
+
+def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: bool) -> Pushed:
+    target = str(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError("is a file", item=target, cure="name a folder")
+    if folder.is_dir() and folder.resolve() == release.folder.resolve():
+        raise UsageError("is the release itself", item=target, cure="choose another folder")
+    if (folder / "manifest.json").exists():
+        other = Release.open(folder)
+        if (other.name, other.version) != (release.name, release.version):
+            raise UsageError(f"holds {other.name} {other.version}", item=target, cure="choose another folder")
+        if other.sha256 != release.sha256:
+            raise UsageError(
+                f"holds another {other.name} {other.version}",
+                item=target,
+                cure="raise the version: a version is frozen",
+            )
+    elif folder.is_dir():
+        foreign = sorted(p.name for p in folder.iterdir() if p.name not in _roots(sizes))
+        if foreign:
+            raise UsageError(
+                f"holds other files ({', '.join(foreign[:3])})", item=target, cure="choose an empty folder"
+            )
+    there = tuple(
+        n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == file_digest(release.folder / n)
+    )
+    todo = {n: size for n, size in sizes.items() if n not in there}
+    if not dry_run:
+        for name in todo:
+            with storage_errors(folder / name):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                part = folder / f"{name}.part"
+                try:
+                    with (release.folder / name).open("rb") as source, part.open("wb") as handle:
+                        shutil.copyfileobj(source, handle, 1 << 20)
+                        handle.flush()
+                        os.fsync(handle.fileno())
+                    part.replace(folder / name)
+                finally:
+                    part.unlink(missing_ok=True)
+    return Pushed(target, todo, there)
+
+
+def _roots(sizes: dict[str, int]) -> set[str]:
+    """What a push that was cut may have left at the top of its target."""
+    tops = {name.partition("/")[0] for name in sizes}
+    return tops | {f"{name}.part" for name in tops} | CARRIERS
+
+
+def _to_hub(release: Release, repository: str, sizes: dict[str, int], dry_run: bool, private: bool) -> Pushed:
+    target, names = f"hf:{repository}", list(sizes)
+    api = open_hub(repository)
+    try:
+        held = look_up(api, release, repository, names)
+    except StorageError as error:
+        if not dry_run:
+            raise
+        return Pushed(target, sizes, (), tag_of(release), f"the hub was not asked: {error.message}")
+    todo = {n: size for n, size in sizes.items() if n not in held.same}
+    if dry_run or held.tagged:
+        note = "" if held.exists else "the repository would be made"
+        return Pushed(target, todo, held.same, tag_of(release), note)
+    sent = send(api, release, repository, names, held, private=private)
+    return Pushed(target, todo, held.same, sent.revision, f"commit {sent.commit[:12]}")
+
+
+# --- the hub ---------------------------------------------------------------------------------------
+
+
+class Held(NamedTuple):
+    """What the hub has of a release."""
+
+    exists: bool
+    """Whether the repository is there."""
+    head: str
+    """Commit of ``main`` that the push builds on; "" when there is none."""
+    tagged: bool
+    """Whether this version is published: its tag is there."""
+    same: tuple[str, ...]
+    """Files that it has, byte for byte."""
+    stale: tuple[str, ...]
+    """Files of the older version on ``main`` that this one has not."""
+
+
+class Sent(NamedTuple):
+    """A version on the hub."""
+
+    revision: str
+    """Its tag."""
+    commit: str
+
+
+def tag_of(release: Release) -> str:
+    """The tag that holds a version."""
+    return f"v{release.version}"
+
+
+def open_hub(repository: str) -> HfApi:
+    """The hub's own client, for a repository.
+
+    Raises:
+        UsageError: not ``OWNER/NAME`` as the hub wants it.
+        MissingExtra: huggingface_hub is not installed.
+    """
+    try:
+        from huggingface_hub import HfApi
+    except ModuleNotFoundError as error:
+        raise MissingExtra("pushing to the hub", extra="hf", module="huggingface_hub") from error
+    if not _REPOSITORY.fullmatch(repository) or "--" in repository or ".." in repository or len(repository) > 96:
+        raise UsageError(
+            f"not a dataset repository: hf:{repository[:100]}", cure="write hf:OWNER/NAME, as the hub names it"
+        )
+    return HfApi()
+
+
+def look_up(api: HfApi, release: Release, repository: str, names: Sequence[str]) -> Held:
+    """What the hub has of a release; nothing is written.
+
+    Args:
+        api: from `open_hub`.
+        release: to be sent.
+        repository: ``OWNER/NAME``.
+        names: its files.
+
+    Raises:
+        UsageError: the repository holds something that this release must not replace: another release, a newer
+            version, other bytes under this version, or files of no release.
+        StorageError: the hub cannot be reached, or refuses.
+    """
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    target, tag = f"hf:{repository}", tag_of(release)
+    with _told(repository):
+        try:
+            refs = api.list_repo_refs(repository, repo_type=KIND)
+        except RepositoryNotFoundError as error:
+            if error.response.status_code == 401 and api.token is None and not _token():
+                raise
+            return Held(False, "", False, (), ())
+    head = next((b.target_commit for b in refs.branches if b.name == "main"), "")
+    at = next((t.target_commit for t in refs.tags if t.name == tag), "")
+    same = _same(api, release, repository, at or head, names) if at or head else ()
+    if at:
+        odd = sorted(set(names) - set(same))
+        if odd:
+            raise _frozen(target, release, f"{odd[0]} differs")
+        return Held(True, head, True, same, ())
+    there = _files(api, repository, head) if head else []
+    old = _manifest(api, repository, head) if "manifest.json" in there else None
+    if old is None:
+        foreign = [f for f in there if f != "README.md" and f.partition("/")[0] not in CARRIERS]
+        if foreign:
+            raise UsageError(
+                f"holds files of no release ({', '.join(foreign[:3])})", item=target, cure="choose another repository"
+            )
+        return Held(True, head, False, same, ())
+    if old["name"] != release.name:
+        raise UsageError(f"holds {old['name']} {old['version']}", item=target, cure="choose another repository")
+    if old["version"] == release.version and old["sha256"] != release.sha256:
+        raise _frozen(target, release, f"its sha256 is {old['sha256'][:16]}")
+    if number_of(old["version"]) > number_of(release.version):
+        raise UsageError(
+            f"holds {old['version']}, which is newer than {release.version}",
+            item=target, cure="push versions in their order, or choose another repository",
+        )  # fmt: skip
+    return Held(True, head, False, same, tuple(sorted(set(old["files"]) - set(names))))
+
+
+def send(api: HfApi, release: Release, repository: str, names: Sequence[str], held: Held, *, private: bool) -> Sent:
+    """Make one commit of what the hub has not got, see that it arrived, and tag it.
+
+    Args:
+        api: from `open_hub`.
+        release: sound.
+        repository: ``OWNER/NAME``; made when it is not there.
+        names: its files.
+        held: what the hub has, from `look_up`.
+        private: whether a repository that is made is private.
+
+    Raises:
+        UsageError: another push was faster.
+        StorageError: the hub cannot be reached, or refuses; nothing is published, and the next push goes on.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    tag, commit = tag_of(release), held.head
+    todo = [n for n in names if n not in held.same]
+    with _told(repository):
+        if not held.exists:
+            api.create_repo(repository, repo_type=KIND, private=private or None, exist_ok=True)
+            refs = api.list_repo_refs(repository, repo_type=KIND)
+            commit = next((b.target_commit for b in refs.branches if b.name == "main"), "")
+        if todo or held.stale:
+            operations: list[Any] = [CommitOperationDelete(n) for n in held.stale]
+            operations += [CommitOperationAdd(n, release.folder / n) for n in todo]
+            commit = api.create_commit(
+                repository, operations, repo_type=KIND, commit_message=f"{release.name} {release.version}",
+                parent_commit=commit or None,
+            ).oid  # fmt: skip
+    arrived = _same(api, release, repository, commit, names)
+    odd = [n for n in names if n not in arrived]
+    if odd:
+        raise StorageError(f"what arrived is not what was sent: {odd[0]}", item=f"hf:{repository}", cure="push again")
+    with _told(repository):
+        api.create_tag(repository, tag=tag, tag_message=f"sha256 {release.sha256}", revision=commit, repo_type=KIND)
+    return Sent(tag, commit)
+
+
+def _files(api: HfApi, repository: str, revision: str) -> list[str]:
+    with _told(repository):
+        return sorted(api.list_repo_files(repository, repo_type=KIND, revision=revision))
+
+
+def _same(api: HfApi, release: Release, repository: str, revision: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Files that the hub has byte for byte, by the hashes that it keeps of them."""
+    from huggingface_hub.hf_api import RepoFile
+
+    with _told(repository):
+        infos = api.get_paths_info(repository, list(names), repo_type=KIND, revision=revision)
+    found = {info.path: info for info in infos if isinstance(info, RepoFile)}
+
+    def equal(name: str) -> bool:
+        path, file = release.folder / name, found.get(name)
+        if file is None or file.size != path.stat().st_size:
+            return False
+        return bool(file.lfs.sha256 == file_digest(path) if file.lfs else file.blob_id == _blob(path))
+
+    return tuple(n for n in names if equal(n))
+
+
+def _blob(path: Path) -> str:
+    """Git's name for a file's content."""
+    sha = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            sha.update(block)
+    return sha.hexdigest()
+
+
+def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | None:
+    """The manifest of the release that a revision holds; None where it is no release's."""
+    with TemporaryDirectory() as folder:
+        with _told(repository):
+            path = Path(
+                api.hf_hub_download(repository, "manifest.json", repo_type=KIND, revision=revision, local_dir=folder)
+            )
+        try:
+            found = read_json(path)
+        except DemurError:
+            return None
+    return found if isinstance(found, dict) and not any(lines_of(found)) else None
+
+
+def _frozen(target: str, release: Release, why: str) -> UsageError:
+    return UsageError(
+        f"holds another {release.name} {release.version}: {why}", item=target,
+        cure="raise the version: a version is frozen",
+    )  # fmt: skip
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def _token() -> str:
+    from huggingface_hub import get_token
+
+    return str(get_token() or "")
+
+
+def _clean(text: str) -> str:
+    """A message of the hub on one line, without tokens and without the queries of signed addresses."""
+    if token := _token():
+        text = text.replace(token, "***")
+    text = re.sub(r"\bhf_\w{6,}+", "***", text)
+    return " ".join(re.sub(r"(https?://[^\s?'\"]{1,500}+)\?[^\s'\"]*+", r"\1", text).split())[:300]
+
+
+@contextmanager
+def _told(repository: str) -> Iterator[None]:
+    """Turn what the hub's client raises into one line that says what to do.
+
+    The original is not chained: its text is the server's, and a server may repeat the token that it was sent.
+    """
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    item, owner = f"hf:{repository}", repository.partition("/")[0]
+    again = "run the same command again: nothing is published yet, and what has arrived is not sent twice"
+    try:
+        yield
+    except DemurError:
+        raise
+    except OfflineModeIsEnabled:
+        raise StorageError(
+            "the hub is switched off (HF_HUB_OFFLINE)", item=item,
+            cure="unset it, or push to a folder and carry that over",
+        ) from None  # fmt: skip
+    except Exception as error:  # which one depends on the client's version and on its HTTP library's
+        status = _status(error)
+        said = _clean(str(error)) or type(error).__name__
+        if status in (401, 403):
+            what = "does not accept the token" if _token() else "wants a token, and there is none"
+            raise StorageError(
+                f"the hub {what} ({status}: {said})", item=item,
+                cure=f"put a token that may write to {owner} into {TOKEN} (or: hf auth login)",
+            ) from None  # fmt: skip
+        if status in (409, 412):
+            raise UsageError(
+                f"somebody else changed it at the same time ({status}: {said})", item=item, cure="run it again and see"
+            ) from None
+        if status == 404:
+            raise StorageError(
+                f"the hub has no such repository ({said})", item=item, cure="check the name, and what the token may see"
+            ) from None
+        if status == 429 or status >= 500:
+            raise StorageError(f"the hub failed ({status}: {said})", item=item, cure=again) from None
+        if status or not _from_the_net(error):
+            raise StorageError(
+                f"the hub did not take it ({status or type(error).__name__}: {said})", item=item,
+                cure="mend what it names, or push to a folder and carry that over",
+            ) from None  # fmt: skip
+        raise StorageError(f"the connection to the hub failed: {said}", item=item, cure=again) from None
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and what it was explicitly raised from, the outermost first."""
+    found = [error]
+    while (cause := found[-1].__cause__) is not None:
+        found.append(cause)
+    return found
+
+
+def _from_the_net(error: BaseException) -> bool:
+    """Whether a connection broke: an error of the operating system, or of an HTTP library."""
+    libraries = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3")
+    return any(isinstance(e, OSError) or type(e).__module__.partition(".")[0] in libraries for e in _chain(error))
+
+
+def _status(error: BaseException) -> int:
+    """The HTTP status somewhere behind an error; 0 when there is none."""
+    for one in _chain(error):
+        status = getattr(getattr(one, "response", None), "status_code", None)
+        if isinstance(status, int):
+            return status
+    return 0

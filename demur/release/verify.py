@@ -1,0 +1,368 @@
+"""Everything that is wrong with a release, however it came to be: carelessness, a broken disk, or malice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from demur.core.errors import DataError, DemurError
+from demur.core.records import AnswerSpec, Evidence, GateVerdict, Modality, Outcome, Sample
+from demur.core.store import Problems, digest, file_digest, image_ref, read_json, read_records, why_invalid
+from demur.corpora.lineage import page_of
+from demur.release.evidence import separation
+from demur.release.layout import (
+    CARRIERS,
+    counts,
+    documents_of,
+    evidence_licences,
+    image_name,
+    tally,
+)
+from demur.release.opened import Picture, Release
+
+if TYPE_CHECKING:
+    from demur.corpora.near import Look
+
+
+def verify(release: Release, *, holds: Callable[[AnswerSpec, str, str], bool]) -> list[str]:
+    """Everything that is wrong with a release, one line each; empty when it is sound.
+
+    Checks hashes of all files, unreadable or foreign files, ids, evidence that no table holds, images that do not
+    decode, do not hash to their name or are not of the stated size, gold among the distractors (by id and by content,
+    or nearly), a query image among the evidence (re-encoded and resized ones too), answers that stand in the question,
+    fewer distractors than the recipe's K_min, a gate that was right where none may be, a funnel that does not add up,
+    and that every count of manifest, card, citation and Croissant follows from the tables.
+
+    Args:
+        release: an opened release.
+        holds: whether a text holds an answer to a question (`demur.answers.holds`).
+    """
+    found = list(_file_faults(release))
+    if any(line.startswith("data/") or line.endswith(": missing") for line in found):
+        return found  # not the released files: nothing that they say can be checked further
+    try:
+        samples = list(release.samples())
+        documents = documents_of(samples)
+    except DemurError as error:
+        return [*found, str(error)]
+    looks: dict[str, Look | None] = {}
+    for check in (_id_faults, _sample_faults):
+        found += _lines(check(release, samples), "data")
+    found += _lines(_image_faults(release, looks), "data")
+    found += _lines(_leak_faults(samples, looks, holds, _same_image(release)), "data")
+    found += _lines(_funnel_faults(release, samples), "funnel.json")
+    found += _lines(_gate_faults(release, samples), "gates.jsonl")
+    derived = counts(samples, documents)
+    stated = release.manifest["counts"]
+    if derived != stated:
+        wrong = sorted(k for k in {*derived, *stated} if stated.get(k) != derived.get(k))
+        found.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
+    found += _lines(_manifest_faults(release, samples, derived), "manifest.json")
+    return found + _lines(_card_faults(release, samples), "README.md")
+
+
+def _lines(faults: Iterator[str], where: str) -> list[str]:
+    """All faults; where a file cannot even be read as what it should be, that is the last of them."""
+    found: list[str] = []
+    try:
+        found.extend(faults)
+    except ValidationError as error:
+        found.append(f"{where}: not what it should be: {why_invalid(error)}")
+    except DemurError as error:
+        found.append(str(error))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        found.append(f"{where}: cannot be checked: {type(error).__name__}: {error}")
+    return found
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _file_faults(release: Release) -> Iterator[str]:
+    """Files that are missing, changed, or not part of it."""
+    listed: dict[str, str] = release.manifest["files"]
+    for name, expected in sorted(listed.items()):
+        path = release.folder / name
+        if not path.is_file():
+            yield f"{name}: missing"
+        elif (actual := file_digest(path)) != expected:
+            yield f"{name}: changed - expected sha256 {expected[:12]}, found {actual[:12]}"
+    if digest(listed) != release.sha256:
+        yield "manifest.json: its sha256 is not that of its list of files"
+    for path in sorted(release.folder.rglob("*")):
+        name = path.relative_to(release.folder).as_posix()
+        if name in listed or name == "manifest.json" or name.partition("/")[0] in CARRIERS:
+            continue
+        if path.is_symlink() or not path.is_dir():
+            yield f"{name}: not part of the release"
+
+
+# --- samples and their evidence ------------------------------------------------------------------
+
+
+def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """Every id once; every document of use."""
+    for table in ("samples", "evidence"):
+        ids = list(release.ids(table))
+        yield from (f"data/{table}.parquet: the id {i} appears twice" for i in _repeated(ids))
+        if ids != sorted(ids):
+            yield f"data/{table}.parquet: its rows are not in the order of their ids"
+    used = {e.id for s in samples for e in (*s.gold, *s.negatives)}
+    yield from (f"{i}: a document that no sample uses" for i in sorted(set(release.documents) - used))
+
+
+def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """Each sample has gold, enough distractors, and the answer that is shown for it."""
+    k_min = ((release.manifest.get("recipe") or {}).get("rules") or {}).get("k_min", 0)
+    for s in samples:
+        if s.answerable and not s.gold:
+            yield f"{s.id}: has no gold evidence"
+        if len(s.negatives) < k_min:
+            yield f"{s.id}: {len(s.negatives)} distractors, fewer than K_min={k_min}"
+    for row, sample in zip(release.shown_answers(), samples, strict=True):
+        if row != sample.answers.shown:
+            yield f"{sample.id}: its column answer is not what its answers say"
+
+
+def _leak_faults(
+    samples: Sequence[Sample],
+    looks: dict[str, Look | None],
+    holds: Callable[[AnswerSpec, str, str], bool],
+    same_image: Callable[[str], int],
+) -> Iterator[str]:
+    """Questions that say their answer, evidence that shows the query image, distractors that are gold once more."""
+    from demur.corpora.leaks import IS, Leaks
+
+    def content(e: Evidence) -> str:
+        return e.image.sha256 if e.image and e.text is None else " ".join((e.text or "").lower().split())
+
+    for s in samples:
+        if not s.answers.choices and holds(s.answers, s.question, s.question):
+            yield f"{s.id}: the answer stands in the question"
+        leaks = Leaks(s, lambda image: looks.get(image.sha256), image_near=same_image(s.source))
+        gold = {content(e): e.id for e in s.gold}
+        for e in s.negatives:
+            if part := leaks.part(e):
+                yield f"{s.id}: distractor {e.id} is gold {part}, a part of it, or holds it"
+            elif content(e) in gold:
+                yield f"{s.id}: distractor {e.id} has the content of gold {gold[content(e)]}"
+            elif again := leaks.gold(e):
+                yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {again}"
+            elif e.origin == "mined" and e.modality is Modality.IMAGE and leaks.lineage.relation(e) == "gold page":
+                yield f"{s.id}: distractor {e.id} is a picture of the page of gold evidence, {page_of(e)}"
+        for role, evidence in (("gold", s.gold), ("distractor", s.negatives)):
+            for e in evidence:
+                if e.image and (why := leaks.query(e)):
+                    yield f"{s.id}: {role} {e.id} {IS[why]} (image {e.image.sha256[:16]})"
+
+
+def _same_image(release: Release) -> Callable[[str], int]:
+    """How near two images of a source's samples may be: as the recipe says that the release was built by."""
+    from demur.corpora.near import IMAGE_NEAR, NEAR_OF
+
+    recipe = release.manifest.get("recipe") or {}
+    common = (recipe.get("retrieval") or {}).get("same_image", "look")
+    own = {
+        s.get("name"): (s.get("retrieval") or {}).get("same_image", common) for s in recipe.get("sources") or ()
+    }  # fmt: skip
+    return lambda source: NEAR_OF.get(own.get(source, common), IMAGE_NEAR)
+
+
+def _image_faults(release: Release, looks: dict[str, Look | None]) -> Iterator[str]:
+    """Images that are not what their row says; ``looks`` is filled with what the sound ones look like."""
+    for picture in release.pictures():
+        why = _picture_fault(picture, looks)
+        if why:
+            yield f"{picture.owner}: image {picture.sha256[:16] or '(unnamed)'}: {why}"
+
+
+def _picture_fault(picture: Picture, looks: dict[str, Look | None]) -> str:
+    from demur.corpora.near import look
+
+    if picture.data is None:
+        return "has no bytes"
+    if not picture.sha256:
+        return "is in the table, and no sample or document names it"
+    if digest(picture.data) != picture.sha256:
+        return "the bytes are not those it was released with"
+    try:
+        ref = image_ref(picture.data, picture.sha256)
+        if picture.sha256 not in looks:
+            looks[picture.sha256] = look(picture.data)
+    except DataError as error:
+        looks[picture.sha256] = None
+        return error.message
+    if (ref.width, ref.height, ref.media_type) != (picture.width, picture.height, picture.media_type):
+        return f"is {ref.width}x{ref.height} {ref.media_type}, and the table says otherwise"
+    if picture.path != image_name(ref):
+        return f"its path in the table is {str(picture.path)[:60]!r}, not its name"
+    return ""
+
+
+# --- what is said about them ---------------------------------------------------------------------
+
+
+def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """The funnel adds up, ends at the samples, and its reasons are those of drops.jsonl."""
+    steps = release.steps
+    for step in steps:
+        if step.entered - sum(step.dropped.values()) != step.kept or min(step.dropped.values(), default=0) < 0:
+            yield f"funnel.json: stage {step.stage!r} does not add up"
+    for one, other in pairwise(steps):
+        if one.kept != other.entered:
+            yield f"funnel.json: {one.stage!r} kept {one.kept}, but {other.stage!r} begins with {other.entered}"
+    if steps and steps[-1].kept != len(samples):
+        yield f"funnel.json: ends with {steps[-1].kept} samples, the tables hold {len(samples)}"
+    drops = list(release.drops())
+    kept = {s.id: {e.id for e in (*s.gold, *s.negatives)} for s in samples}
+    yield from (f"drops.jsonl: {d.sample} is dropped and kept" for d in drops if not d.evidence and d.sample in kept)
+    yield from (f"drops.jsonl: {i} is dropped twice" for i in _repeated(d.sample for d in drops if not d.evidence))
+    for d in drops:
+        if d.evidence and d.stage == "distractor" and d.evidence in kept.get(d.sample, ()):
+            yield f"drops.jsonl: distractor {d.evidence} of {d.sample} is dropped and kept"
+    if steps:
+        said: dict[str, int] = {}
+        for step in steps:
+            for why, n in step.dropped.items():
+                if step.stage != "pool":  # what was not drawn is no drop
+                    said[why] = said.get(why, 0) + n
+        if dict(sorted(said.items())) != tally(d.reason for d in drops if not d.evidence):
+            yield "funnel.json: its reasons are not those of drops.jsonl"
+
+
+def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """gates.jsonl covers every kept sample and distractor, and no gate is right where it must not be."""
+    gates = release.manifest.get("gates")
+    if not gates:
+        return
+    problems = Problems()
+    said: dict[tuple[str, str, str], GateVerdict] = {}
+    for v in read_records(release.folder / "gates.jsonl", GateVerdict, problems):
+        key = (v.sample, v.stage, v.evidence)
+        if key in said:
+            yield f"gates.jsonl: {' '.join(key).rstrip()} appears twice"
+        said[key] = v
+    yield from (f"gates.jsonl: {line}" for line in problems.summary())
+    for v in said.values():
+        if "correct" in v.labels.values():
+            yield f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"
+        yield from (f"gates.jsonl: {v.sample} was asked of {g!r}, no gate" for g in sorted(set(v.labels) - set(gates)))
+        if not set(v.labels.values()) & {*Outcome, "unproven"}:
+            yield f"gates.jsonl: no gate was asked about {v.sample} ({v.stage} {v.evidence}".rstrip() + ")"
+    wanted: set[tuple[str, str, str]] = set()
+    for s in samples:
+        wanted |= {(s.id, "parametric", ""), *((s.id, "distractor", e.id) for e in s.negatives)}
+    for sample, stage, evidence in sorted(wanted - set(said)):
+        yield (
+            f"gates.jsonl: {sample} was not asked without evidence"
+            if stage == "parametric"
+            else f"gates.jsonl: distractor {evidence} of {sample} was not checked"
+        )
+    for sample, stage, evidence in sorted(set(said) - wanted):
+        yield f"gates.jsonl: {sample} ({stage} {evidence}".rstrip() + ") is of nothing that the tables hold"
+
+
+def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[str, Any]) -> Iterator[str]:
+    """What the manifest counts beside the tables agrees with the funnel and with itself."""
+    manifest, steps = release.manifest, release.steps
+    pools: dict[str, int] = manifest.get("pools") or {}
+    pool = next((step for step in steps if step.stage == "pool"), steps[0] if steps else None)
+    if pools and pool and sum(pools.values()) != pool.entered:
+        yield f"manifest.json: pools hold {sum(pools.values())} samples, the funnel has {pool.entered}"
+    for source, n in derived["by_source"].items():
+        if pools and pools.get(source, 0) < n:
+            yield f"manifest.json: pools: {n} samples of {source} came from {pools.get(source, 0)}"
+    chosen, by_topic = manifest.get("chosen_from_pool"), manifest.get("pool_by_topic")
+    if chosen is not None and pool and chosen != pool.kept:
+        yield f"manifest.json: chosen_from_pool is {chosen}, the funnel took {pool.kept}"
+    if chosen is not None and by_topic is not None and sum(by_topic.values()) != chosen:
+        yield f"manifest.json: pool_by_topic adds up to {sum(by_topic.values())}, not {chosen}"
+    drawn = manifest.get("drawn")
+    if drawn is not None and (sum(drawn.values()) != chosen or any(n > pools.get(s, 0) for s, n in drawn.items())):
+        yield f"manifest.json: drawn adds up to {sum(drawn.values())}, not {chosen}, or takes more than there is"
+    said = {n: s["evidence_licences"] for n, s in (manifest.get("sources") or {}).items() if "evidence_licences" in s}
+    if said and sum(n for counts in said.values() for n in counts.values()) != derived["documents"]:
+        yield "manifest.json: evidence_licences do not count every document once"
+    elif said and release.states_lineage and said != evidence_licences(samples, said):
+        yield "manifest.json: evidence_licences do not follow from the tables"
+    if stated := manifest.get("separation"):
+        again = [row.model_dump(mode="json") for row in separation(samples)]
+        if [row for row in stated if row["feature"] != "position"] != again:
+            yield "manifest.json: separation does not follow from the tables"
+    for drift in manifest.get("topics") or ():
+        rows = drift["rows"]
+        before, after = sum(r["before"] for r in rows), sum(r["after"] for r in rows)
+        if after != derived["samples"] or (chosen is not None and before != chosen):
+            yield f"manifest.json: topics by {drift['by']}: {before} before and {after} after are not all samples"
+        if drift["by"] == "source":
+            for r in rows:
+                topic = "" if r["topic"] == "(none)" else r["topic"]
+                stated = r["before"], r["after"]
+                if stated != ((by_topic or {}).get(topic), derived["by_topic"].get(topic, 0)):
+                    yield f"manifest.json: topics: {r['topic']!r} is counted as {stated}"
+    one = manifest.get("stage_one")
+    stage = next((s for s in steps if s.stage == "I parametric gate"), None)
+    if one and stage:
+        kept = one["kept" if one["rule"] == "not_correct" else "kept_by_the_literal_rule"]
+        held = sum(steps[-1].dropped.values())  # of these the first stage may be undecided
+        if not stage.kept - held <= kept <= stage.kept or one["kept_by_the_literal_rule"] > one["kept"]:
+            yield f"manifest.json: stage_one keeps {kept}, the funnel {stage.kept}"
+    for gate, model in (manifest.get("gate_models") or {}).items():
+        for stage_name, of in (("parametric", derived["samples"]), ("distractor", derived["distractors"])):
+            a = (model.get("asked") or {}).get(stage_name)
+            if a and not a["of"] == of == a["asked"] + sum(a["skipped"].values()):
+                yield f"manifest.json: gate {gate} was asked {a['asked']} of {a['of']} ({stage_name}), not of {of}"
+    for gate, c in (manifest.get("retest") or {}).items():
+        labels = sum(n for key, n in c.items() if key not in ("asked", "same"))
+        if (
+            c.get("same", 0) > c.get("asked", 0)
+            or labels != c.get("asked", 0)
+            or c.get("asked", 0) > derived["samples"]
+        ):
+            yield f"manifest.json: retest of {gate} does not add up"
+
+
+def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
+    """Card, citation and Croissant say what manifest and tables say: they are written again and compared.
+
+    Another version of demur may word them differently; then they are not compared.
+    """
+    from demur.core.version import __version__
+    from demur.release.card import card, citation
+    from demur.release.croissant import croissant
+
+    manifest = {k: v for k, v in release.manifest.items() if k not in ("files", "sha256", "gate_rounds")}
+    if manifest.get("demur") != __version__:
+        return
+    try:
+        again = {
+            "README.md": card(
+                manifest, samples, documents_of(samples), release.steps, list(release.drops()), release.recall
+            ),
+            "CITATION.cff": citation(manifest),
+        }
+        files = {k: v for k, v in release.manifest["files"].items() if k != "croissant.json"}
+        if read_json(release.folder / "croissant.json") != croissant(manifest, files):
+            yield "croissant.json: does not follow from manifest and files"
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        yield f"manifest.json: lacks what the card says: {error}"
+        return
+    for name, text in again.items():
+        if _text(release.folder / name) != text:
+            yield f"{name}: does not follow from the manifest and the tables"
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace")
+
+
+def _repeated(values: Iterator[str] | Sequence[str]) -> list[str]:
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for value in values:
+        (twice if value in seen else seen).add(value)
+    return sorted(twice)

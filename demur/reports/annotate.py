@@ -1,0 +1,387 @@
+"""Responses for people to label, and their labels taken back (VLM-DeflectionBench, appendix E).
+
+The paper had a person label 100 responses per model, as many of each scenario, and compared the labels with the judge's
+(`Table 7`). The sheet is blind: it names neither the system nor the scenario nor the judge's verdict, and systems stand
+in it shuffled. Which item is which stands in a key beside it, that the labels come back by.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.core.errors import DataError, UsageError
+from demur.core.records import Outcome, Record, Row, Sample, Status
+from demur.core.store import (
+    Problems,
+    canonical,
+    digest,
+    read_jsonl,
+    read_records,
+    read_text,
+    seed_of,
+    write_atomic,
+    write_records,
+)
+from demur.judge.annotation import task as labelling
+from demur.reports.cells import headline
+from demur.reports.data import HUMAN, LABELS, ReportData, Run, find_runs, load
+from demur.reports.tables import harmless_field
+
+COLUMNS = ("item", "question", "images", "accepted", "response", "label", "note")
+"""Of a sheet; a person fills in ``label`` and, if they like, ``note``."""
+
+
+class Item(NamedTuple):
+    """One response to be labelled."""
+
+    id: str
+    """Opaque; says nothing of the system."""
+    run: Run
+    row: Row
+
+
+class KeyLine(Record):
+    """One line of a sheet's key."""
+
+    item: str
+    run: str
+    """The run's folder, from the folder of the key."""
+    ask: str
+    answer: str
+    """SHA-256 of the response that was labelled, its first 16 digits."""
+
+
+class Taken(NamedTuple):
+    """Labels that came back."""
+
+    labels: dict[str, int]
+    """Run folder -> labels written to its ``labels.jsonl``."""
+    blank: int
+    """Items without a label."""
+    data: ReportData
+    """The runs with their labels."""
+
+
+ANSWER_LABELS = (
+    labelling.Label(name="correct", text="correct"),
+    labelling.Label(name="incorrect", text="incorrect"),
+    labelling.Label(name="deflected", text="deflected"),
+)
+
+
+def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
+    """Draw responses of every run, as many of each scenario and, within it, of each outcome and of what is ungraded.
+
+    For correcting a judge: within one scenario and outcome every response is as likely as any other, and rare outcomes
+    are labelled often enough to tell how often the judge errs there (`demur.judge.measures.corrected`). A group that
+    has too few gives all it has, and the others of its scenario make up for it.
+
+    Args:
+        data: the runs.
+        n: responses per run.
+        seed: of the draw.
+
+    Raises:
+        UsageError: ``n`` is not positive, or nothing of a run can be labelled.
+    """
+    if n < 1:
+        raise UsageError(f"{n} responses", cure="give a positive number")
+    head = headline(data.runs)
+    items: list[Item] = []
+    for run in data.runs:
+        groups: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        seen: set[tuple[str, str]] = set()
+        for row in head.where(run.rows):
+            place = (row.scenario.value, row.context)
+            if row.status is not Status.FAILED and place not in seen:
+                seen.add(place)
+                groups[row.scenario.value][row.outcome.value if row.outcome else "ungraded"].append(row)
+        if not groups:
+            raise UsageError("no answer to be labelled", item=str(run.path), cure="name a finished run")
+        for number, scenario in enumerate(sorted(groups)):
+            share = n // len(groups) + (number < n % len(groups))
+            drawn = {
+                outcome: sorted(rows, key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask))
+                for outcome, rows in sorted(groups[scenario].items())
+            }
+            turn = 0
+            while share and any(turn < len(rows) for rows in drawn.values()):
+                for rows in drawn.values():
+                    if share and turn < len(rows):
+                        row = rows[turn]
+                        items.append(Item(digest([seed, run.name, row.ask], 12), run, row))
+                        share -= 1
+                turn += 1
+    return items
+
+
+def make_task(
+    data: ReportData, items: Sequence[Item], folder: Path, *, seed: int = 0, rubric: str = "", repeats: float = 0.05
+) -> None:
+    """Make a labelling task of responses: `demur annotate` serves it. What is there already goes on.
+
+    Args:
+        data: the runs.
+        items: the responses, as `draw_balanced` or `draw_items` drew them.
+        folder: of the task.
+        seed: of the order.
+        rubric: plain text; the shipped one when empty.
+        repeats: share of hidden repeats.
+
+    Raises:
+        UsageError: the folder holds another task.
+        DataError: a question is not in the release.
+    """
+    judges = sorted({judge for item in items for judge in item.run.judges})
+    prompts = sorted({prompt for item in items for prompt in item.run.prompts})
+    task = labelling.Task(
+        name="demur annotate: answers", labels=ANSWER_LABELS, rubric=rubric or labelling.default_rubric(),
+        balance=("scenario", "system", "outcome"), repeats=repeats, seed=seed,
+        bound={"judge": ", ".join(judges), "prompt_sha256": ", ".join(prompts)},
+    )  # fmt: skip
+    labelling.write_task(folder, task, [_labelled_item(data, item, folder) for item in items])
+
+
+def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item:
+    _, question, images, accepted, response, *_ = _cells(data, item, folder / "images", plain_folder=True)
+    row = item.row
+    said = row.outcome.value if row.outcome else row.status.value
+    hidden = (("Accepted", accepted), ("The judge", f"{said} ({row.reason})"))
+    system = (("System and scenario", f"{item.run.name}, {row.scenario.value}"),)
+    return labelling.Item(
+        id=item.id, shown=(("Question", question), ("Answer", response)),
+        images=tuple(filter(None, images.split("; "))), hidden=hidden + system,
+        about={
+            "scenario": row.scenario.value, "system": item.run.name, "outcome": said,
+            "run": _from(folder.resolve(), item.run.path), "ask": row.ask, "answer": digest(row.answer, 16),
+        },
+    )  # fmt: skip
+
+
+def take_task(folder: Path) -> Taken:
+    """Write what annotators settled on (`demur.judge.annotation.task.settled`) into each run's ``labels.jsonl``.
+
+    Raises:
+        UsageError: the folder holds no task of responses, or disagreements that nobody settled.
+        BadInput: responses that changed since they were labelled; all of them.
+    """
+    task, items = labelling.read_task(folder)
+    if not all({"run", "ask", "answer"} <= item.about.keys() for item in items):
+        raise UsageError(
+            "its items are no responses of runs", item=str(folder), cure="export them: demur annotate export"
+        )
+    known = {
+        item.id: KeyLine(item=item.id, run=item.about["run"], ask=item.about["ask"], answer=item.about["answer"])
+        for item in items
+    }
+    settled = labelling.final_labels(folder)
+    problems = Problems()
+    given = {item: LABELS[label] for item, label in settled.items() if label in LABELS}
+    bound = {"judge": task.bound.get("judge", ""), "prompt_sha256": task.bound.get("prompt_sha256", "")}
+    return _write_labels(folder.resolve(), known, given, problems, bound | {"rubric": task.version})
+
+
+def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
+    """Draw responses of every run, as many of each scenario, shuffled.
+
+    Of the headline prompt and contexts, answers that came and that the judge graded; the same questions of every system
+    where they have them. A scenario that has too few gives all it has, and no other makes up for it.
+
+    Args:
+        data: the runs.
+        n: responses per run; 100 in the paper.
+        seed: of the draw and of the order.
+
+    Raises:
+        UsageError: ``n`` is not positive, or nothing of a run can be labelled.
+    """
+    if n < 1:
+        raise UsageError(f"{n} responses", cure="give a positive number; the paper has 100 per system")
+    head = headline(data.runs)
+    items: list[Item] = []
+    for run in data.runs:
+        mine: defaultdict[str, list[Row]] = defaultdict(list)
+        seen: set[tuple[str, str]] = set()
+        for row in head.where(run.rows):
+            place = (row.scenario.value, row.context)
+            if row.outcome is not None and not row.error and row.answer.strip() and place not in seen:
+                seen.add(place)
+                mine[row.scenario.value].append(row)
+        if not mine:
+            raise UsageError("no graded answer to be labelled", item=str(run.path), cure="name a finished run")
+        for number, scenario in enumerate(sorted(mine)):
+            share = n // len(mine) + (number < n % len(mine))
+            drawn = sorted(mine[scenario], key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask))
+            items += [Item(digest([seed, run.name, row.ask], 12), run, row) for row in drawn[:share]]
+    return sorted(items, key=lambda item: (seed_of(seed, "order", item.id), item.id))
+
+
+def balance(items: Sequence[Item]) -> dict[str, dict[str, int]]:
+    """System -> scenario -> items."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for item in items:
+        found[item.run.name][item.row.scenario.value] += 1
+    return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
+
+
+def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
+    """Write a sheet (CSV, or JSON lines where the name ends in ``.jsonl``), its images and its key; returns the key.
+
+    Raises:
+        UsageError: the sheet is there already: somebody's labels may be in it.
+        StorageError: it cannot be written.
+    """
+    if out.exists():
+        raise UsageError("is there already, and may hold labels", item=str(out), cure="choose another --out")
+    rows = [dict(zip(COLUMNS, _cells(data, item, out), strict=True)) for item in items]
+    if out.suffix == ".jsonl":
+        text = "".join(canonical(row) + "\n" for row in rows)
+    else:
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([[harmless_field(row[c]) for c in COLUMNS] for row in rows])
+        text = stream.getvalue()
+    key = key_of(out)
+    here = out.resolve().parent
+    write_records(
+        key,
+        (
+            KeyLine(item=i.id, run=_from(here, i.run.path), ask=i.row.ask, answer=digest(i.row.answer, 16))
+            for i in items
+        ),
+    )
+    write_atomic(out, text)
+    return key
+
+
+def key_of(sheet: Path) -> Path:
+    """The key of a sheet."""
+    return sheet.with_name(f"{sheet.stem}.key.jsonl")
+
+
+def take_labels(sheet: Path) -> Taken:
+    """Read a labelled sheet and write each run's ``labels.jsonl``; labels of earlier sheets stay unless given anew.
+
+    Raises:
+        UsageError: the sheet's key is not beside it.
+        BadInput: labels that are none, items that are not in the key or stand twice, responses that changed since;
+            all of them.
+    """
+    key = key_of(sheet)
+    if not key.is_file():
+        raise UsageError("the key is not beside the sheet", item=str(key), cure="put it where it was written")
+    problems = Problems()
+    known = {line.item: line for line in read_records(key, KeyLine, problems)}
+    given: dict[str, Outcome] = {}
+    seen: set[str] = set()
+    for place, row in _sheet_rows(sheet, problems):
+        item, label = str(row.get("item") or "").strip(), str(row.get("label") or "").strip().lower().replace(" ", "_")
+        if item not in known:
+            problems.add(place, f"{item or 'an empty item'} is not in the key of this sheet")
+        elif item in seen:
+            problems.add(place, f"{item} stands twice")
+        elif label and label not in LABELS:
+            problems.add(f"{place} ({item})", f"label {label!r}; one of {', '.join(LABELS)}")
+        elif label:
+            given[item] = LABELS[label]
+        seen.add(item)
+    return _write_labels(key.resolve().parent, known, given, problems, {})
+
+
+def _write_labels(
+    here: Path, known: Mapping[str, KeyLine], given: Mapping[str, Outcome], problems: Problems, bound: Mapping[str, str]
+) -> Taken:
+    """Write labels into the runs that the key names from ``here``, with what they are bound to."""
+    paths = {line.run: (here / line.run) for line in known.values()}
+    data = load(find_runs(sorted(set(paths.values()))), None)
+    runs = {run.path.resolve(): run for run in data.runs}
+    said: defaultdict[Path, dict[str, Outcome]] = defaultdict(dict)
+    wanted: defaultdict[Path, dict[str, KeyLine]] = defaultdict(dict)
+    for item in given:
+        line = known[item]
+        wanted[paths[line.run].resolve()][line.ask] = line
+    for path, lines in wanted.items():
+        run = runs[path]
+        answers = {row.ask: row.answer for row in run.rows.where(run.rows.is_in("ask", lines))}
+        for ask, line in lines.items():
+            if ask not in answers or digest(answers[ask], 16) != line.answer:
+                problems.add(f"{line.run} ({line.item})", "the run answers otherwise than when the sheet was drawn")
+            said[path][ask] = given[line.item]
+    problems.settle()
+    written: dict[str, int] = {}
+    for path, labels in sorted(said.items()):
+        kept: dict[str, Mapping[str, object]] = {}
+        if runs[path].labels:
+            kept = {str(line["ask"]): line for _, line in read_jsonl(path / HUMAN, Problems())}
+        for ask, label in labels.items():
+            kept[ask] = {"ask": ask, "label": label.value, "answer": wanted[path][ask].answer, **bound}
+        write_atomic(path / HUMAN, "".join(canonical(kept[ask]) + "\n" for ask in sorted(kept)))
+        written[str(path)] = len(labels)
+    return Taken(written, len(known) - len(given), load([run.path for run in data.runs], None))
+
+
+def _cells(data: ReportData, item: Item, out: Path, *, plain_folder: bool = False) -> tuple[str, ...]:
+    """The columns of a sheet; images beside it, or in the folder ``out`` itself."""
+    sample = data.samples.get(item.row.sample)
+    if sample is None:
+        raise DataError("the release does not hold it", item=item.row.sample, cure="name its release with --release")
+    question = sample.question
+    if sample.answers.choices:
+        question += " " + "; ".join(f"({label}) {text}" for label, text in sample.answers.choices)
+    return (
+        item.id,
+        question,
+        "; ".join(_images(data, sample, out, plain_folder)),
+        _accepted(sample),
+        item.row.answer,
+        "",
+        "",
+    )
+
+
+def _accepted(sample: Sample) -> str:
+    spec = sample.answers
+    forms = [" + ".join(parts) for parts in spec.accepted]
+    if spec.number is not None:
+        low, high = spec.number
+        forms.append(f"{low:g}" if low == high else f"{low:g} to {high:g}")
+    return " | ".join(dict.fromkeys([spec.shown, *forms])) + (f" [{spec.unit}]" if spec.unit else "")
+
+
+def _images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> Iterator[str]:
+    """The names of a question's images, written beside the sheet, or into the folder ``out``."""
+    if data.release is None:
+        return
+    folder = out if plain_folder else out.with_name(f"{out.stem}-images")
+    for ref in sample.images:
+        path = folder / f"{ref.sha256[:16]}.{ref.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
+        if not path.exists():
+            write_atomic(path, data.release.image(ref.sha256))
+        yield path.name if plain_folder else f"{folder.name}/{path.name}"
+
+
+def _sheet_rows(sheet: Path, problems: Problems) -> Iterator[tuple[str, Mapping[str, object]]]:
+    if sheet.suffix == ".jsonl":
+        yield from read_jsonl(sheet, problems)
+        return
+    text = read_text(sheet)
+    first = text.partition("\n")[0]  # half the world's spreadsheets write semicolons
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    if missing := {"item", "label"} - set(reader.fieldnames or ()):
+        raise DataError(
+            f"no column {' and '.join(sorted(missing))}", item=str(sheet), cure="keep the columns of the sheet"
+        )
+    for row in reader:
+        yield f"{sheet.name}:{reader.line_num}", {str(k): v for k, v in row.items()}
+
+
+def _from(folder: Path, path: Path) -> str:
+    import os
+
+    return os.path.relpath(path.resolve(), folder)

@@ -1,0 +1,120 @@
+"""Right behaviour and confidence per system, as tables and curves (measures: `demur.judge.measures`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demur.core.records import Measure, Scenario
+from demur.judge.measures.behaviour import behaviour
+from demur.judge.measures.risk import RiskCoverage, risk_coverage
+from demur.reports.cells import SCENARIOS, Headline
+from demur.reports.data import ReportData
+from demur.reports.figures import Curve, Point, curves, series_legend
+from demur.reports.svg import Panel
+from demur.reports.tables import Column, Count, Table, counted
+
+MOST_POINTS = 200
+"""Points of a risk-coverage curve that are drawn; longer curves are thinned evenly."""
+
+
+def behaviour_table(data: ReportData, head: Headline) -> Table:
+    """One line a system over the headline rows of all scenarios: right, balanced, over- and under-deflection."""
+    columns = (
+        Column("System", align="left"),
+        Column("Right behaviour", interval=True),
+        Column("Balanced"),
+        Column("Answers when it can", interval=True),
+        Column("Over-deflects", interval=True),
+        Column("Deflects when it must", interval=True),
+        Column("Under-deflects", interval=True),
+        Column("n"),
+    )
+    rows: list[tuple[Any, ...]] = []
+    gaps = []
+    for run in data.runs:
+        mine = head.where(run.rows)
+        asked = set(mine.coded("scenario").labels)
+        lacks = [s.value for s in head.recipes if s.value not in asked]
+        if lacks:
+            gaps.append(f"{run.name} was not asked these contexts in: {', '.join(lacks)}; its line is over the others.")
+        one = behaviour(mine)
+        balanced = (
+            None
+            if one.balanced is None
+            else Measure(name="balanced", value=one.balanced, n=one.right.n, repeats=one.right.repeats)
+        )
+        answers = (one.answered, one.over_deflection)
+        deflects = (one.deflected, one.under_deflection)
+        rows.append(
+            (data.starred(run), one.right, balanced, *answers, *deflects, counted(one.right.n, one.right.repeats))
+        )
+    notes = (
+        *gaps,
+        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not; of all graded "
+        "answers.",
+        "Balanced: the mean of answers-when-it-can and deflects-when-it-must; always deflecting gives 50.",
+        f"Scenarios pooled: {', '.join(s.value for s in head.recipes)}. {head.note()}",
+        *data.star_note,
+    )
+    return Table("behaviour", "Right behaviour over all scenarios, in per cent", columns, tuple(rows), notes=notes)
+
+
+def _risks(data: ReportData, head: Headline) -> dict[Scenario, dict[str, RiskCoverage]]:
+    """Scenario -> system -> curve, where the evidence suffices and the system states confidences that differ."""
+    found: dict[Scenario, dict[str, RiskCoverage]] = {}
+    for run in data.runs:
+        mine = head.where(run.rows)
+        for scenario in (Scenario.ORACLE, Scenario.REALISTIC):
+            one = risk_coverage(mine.where(mine.is_in("scenario", [scenario.value])))
+            if len(one.coverage) > 1:
+                found.setdefault(scenario, {})[run.name] = one
+    return {scenario: found[scenario] for scenario in SCENARIOS if scenario in found}
+
+
+def risk_panels(data: ReportData, head: Headline) -> list[Panel]:
+    """Risk-coverage curves of the Oracle and Realistic scenarios, then their legend; empty without confidences."""
+    found = _risks(data, head)
+    if not found:
+        return []
+    style = {run.name: number for number, run in enumerate(data.runs)}
+    panels = []
+    for scenario, systems in found.items():
+        series = []
+        for name, one in systems.items():
+            step = max(1, len(one.coverage) // MOST_POINTS)
+            kept = [*range(0, len(one.coverage) - 1, step), len(one.coverage) - 1]
+            points = tuple(Point(100 * float(one.coverage[i]), float(one.risk[i])) for i in kept)
+            series.append(Curve(name, points, style[name]))
+        panels.append(
+            curves(scenario.value.capitalize(), series, x_label="coverage, per cent", y_label="risk", whole_x=False)
+        )
+    names = [run.name for run in data.runs if any(run.name in systems for systems in found.values())]
+    return [*panels, series_legend([(name, style[name]) for name in names])]
+
+
+def risk_table(data: ReportData, head: Headline) -> Table:
+    """Area under each risk-coverage curve and its excess over a perfect ranking; lower is better."""
+    columns = (
+        Column("System", align="left"),
+        Column("Scenario", align="left"),
+        Column("AURC", decimals=3),
+        Column("Excess", decimals=3),
+        Column("n"),
+        Column("No confidence"),
+    )
+    rows = tuple(
+        (name, scenario.value, one.area, one.excess, counted(one.n, one.repeats), one.without_confidence)
+        for scenario, systems in _risks(data, head).items()
+        for name, one in systems.items()
+    )
+    missing = "" if rows else "runs of a system that states a confidence"
+    notes: tuple[str, ...] = (
+        "AURC: the mean risk over all coverages; 0 is the best. Excess: how much of it a perfect ranking of the same "
+        "answers would save. No confidence: graded answers that state none; they are in no number.",
+    )
+    if any(isinstance(row[4], Count) for row in rows):
+        notes += (
+            "Each repeat of an item carries an equal part of it: what to expect of one repeat per item. "
+            "n: items (repeats).",
+        )
+    return Table("risk", "Area under the risk-coverage curve", columns, rows, notes=notes, missing=missing)

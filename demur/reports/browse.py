@@ -1,0 +1,272 @@
+"""The data behind the sample browser: columns, pools of shared strings, and thumbnails under a size budget.
+
+A row of the browser is one ask (a context set under a condition), with the verdict of every system that was
+asked it, so that disagreement is a filter and not a search.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from demur.core.errors import DemurError
+from demur.core.images import opened
+from demur.core.records import Evidence, ImageRef, Outcome, Row, Scenario, Status
+from demur.reports.cells import Headline, by_item, majority, parsed, repeats_text
+from demur.reports.data import ReportData
+from demur.scenarios.conditions import STRICTNESS
+
+CODES = {Outcome.CORRECT: "c", Outcome.DEFLECTED: "d", Outcome.INCORRECT: "i"}
+EVIDENCE_CHARACTERS = 1600
+"""Longer passages are cut in the page; the release holds them whole."""
+SIZES = (320, 224, 160, 112)
+"""Longest side of a thumbnail in pixels: the largest whose total fits the budget is taken for all."""
+
+
+def code(row: Row) -> str:
+    """One letter for what happened: c, d, i when graded, u ungraded, f failed."""
+    if row.outcome is not None:
+        return CODES[row.outcome]
+    return "u" if row.status is Status.UNGRADED else "f"
+
+
+class _Pool:
+    """Numbers for values, in order of first use."""
+
+    def __init__(self, first: Iterable[str] = ()) -> None:
+        self.values: list[str] = []
+        self._at: dict[str, int] = {}
+        for value in first:
+            self.of(value)
+
+    def of(self, value: str) -> int:
+        if value not in self._at:
+            self._at[value] = len(self.values)
+            self.values.append(value)
+        return self._at[value]
+
+
+class _Pictures:
+    """Images by hash, each once."""
+
+    def __init__(self) -> None:
+        self.refs: list[ImageRef] = []
+        self._at: dict[str, int] = {}
+
+    def of(self, ref: ImageRef) -> int:
+        if ref.sha256 not in self._at:
+            self._at[ref.sha256] = len(self.refs)
+            self.refs.append(ref)
+        return self._at[ref.sha256]
+
+
+def thumbnail(data: bytes, side: int) -> bytes:
+    """A WebP of the image, at most ``side`` pixels on its longer side, on white; without metadata.
+
+    Raises:
+        DataError: the bytes are not an image that can be decoded.
+    """
+    from PIL import Image
+
+    with opened(data) as (found, _):
+        found.draft("RGB", (side, side))
+        image = found.convert("RGBA")
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+    ground = Image.new("RGBA", image.size, (255, 255, 255, 255))
+    ground.alpha_composite(image)
+    out = io.BytesIO()
+    ground.convert("RGB").save(out, "WEBP", quality=72, method=2)
+    return out.getvalue()
+
+
+def thumbnails(refs: list[ImageRef], read: Callable[[str], bytes], budget: int) -> list[str | None]:
+    """A data URI for each image, within ``budget`` bytes in all; None for one that is unreadable or did not fit.
+
+    Args:
+        refs: images, the most wanted first: what does not fit even at the smallest size is left out from the end.
+        read: SHA-256 -> encoded bytes.
+        budget: bytes of base64 text.
+    """
+    import base64
+
+    def encode(side: int, most: int) -> tuple[list[str | None], bool]:
+        made: list[str | None] = []
+        spent = 0
+        for ref in refs:
+            uri: str | None = None
+            with suppress(OSError, ValueError, DemurError):  # a broken picture must not cost the report
+                uri = "data:image/webp;base64," + base64.b64encode(thumbnail(read(ref.sha256), side)).decode()
+            if uri is not None and spent + len(uri) > most:
+                return made + [None] * (len(refs) - len(made)), False
+            spent += len(uri or "")
+            made.append(uri)
+        return made, True
+
+    fitted: list[str | None] = []
+    for side in SIZES:
+        fitted, whole = encode(side, budget)
+        if whole:
+            break
+    return fitted
+
+
+def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str, Any]:
+    """Everything the browser shows, as JSON-safe columns.
+
+    Args:
+        data: runs and, where there is one, their release; of large ones the samples in ``data.shown`` alone.
+        head: which asks the headline numbers are taken from: the browser shows them first.
+        image_budget: bytes that thumbnails may take.
+
+    Returns:
+        ``items`` (sample, scenario, condition, recipe, context: parallel arrays), ``verdicts`` (per system: a string
+        of one letter per item, and indices into ``pool``), ``samples``, ``contexts``, ``evidence``, ``images``.
+    """
+    rows = [
+        list(run.rows if data.shown is None else run.rows.where(run.rows.is_in("sample", data.shown)))
+        for run in data.runs
+    ]
+    every = [row for mine in rows for row in mine]
+    scenarios = [s.value for s in Scenario if any(r.scenario is s for r in every)]
+    conditions = _Pool(sorted({r.condition for r in every}, key=_strictness))
+    recipes = _Pool(sorted({r.recipe for r in every}, key=_unfolding))
+    sources = _Pool(sorted({r.source for r in every}))
+    topics = _Pool(sorted({r.topic for r in every}))
+    pool = _Pool([""])
+    pictures = _Pictures()
+
+    of_sample: dict[str, Row] = {}
+    asked: dict[tuple[str, str], Row] = {}
+    for row in every:
+        asked.setdefault((row.context, row.condition), row)
+        of_sample.setdefault(row.sample, row)
+    order = {s: i for i, s in enumerate(Scenario)}
+    keys = sorted(asked, key=lambda k: (asked[k].sample, order[asked[k].scenario], asked[k].recipe, k[1], k[0]))
+
+    sample_ids = sorted(of_sample)
+    sample_at = {s: i for i, s in enumerate(sample_ids)}
+    samples: dict[str, list[Any]] = {k: [] for k in ("id", "question", "answer", "source", "topic", "images")}
+    found: dict[str, dict[str, Evidence]] = {}
+    for sample_id in sample_ids:
+        sample, row = data.samples.get(sample_id), of_sample[sample_id]
+        samples["id"].append(sample_id)
+        samples["question"].append(sample.question if sample else sample_id)
+        samples["answer"].append(sample.answers.shown if sample else "")
+        samples["source"].append(sources.of(row.source))
+        samples["topic"].append(topics.of(row.topic))
+        samples["images"].append([pictures.of(ref) for ref in sample.images] if sample else [])
+        found[sample_id] = {e.id: e for e in (*sample.gold, *sample.negatives)} if sample else {}
+
+    # Pictures are read in the order in which a release stores them: query images by sample, evidence by document.
+    sets = {c.id: c for run in data.runs for c in run.contexts.values()}
+    used = {e: found[c.sample][e] for c in sets.values() for e in c.evidence if e in found.get(c.sample, {})}
+    for _, one in sorted(used.items()):
+        if one.image is not None:
+            pictures.of(one.image)
+
+    evidence: dict[str, list[Any]] = {k: [] for k in ("title", "text", "image", "note")}
+    evidence_at: dict[tuple[str, str], int] = {}
+
+    def place(one: Evidence | None, missing: str) -> int:
+        note = "" if one is None else _note(one)
+        key = (missing if one is None else one.id, note)
+        if key not in evidence_at:
+            evidence_at[key] = len(evidence["title"])
+            text = "" if one is None else one.text or ""
+            evidence["title"].append(missing if one is None else one.title or one.id)
+            evidence["text"].append(text if len(text) <= EVIDENCE_CHARACTERS else text[:EVIDENCE_CHARACTERS] + " …")
+            evidence["image"].append(-1 if one is None or one.image is None else pictures.of(one.image))
+            evidence["note"].append(note)
+        return evidence_at[key]
+
+    contexts: dict[str, list[Any]] = {k: [] for k in ("id", "evidence", "gold", "expected")}
+    context_at: dict[str, int] = {}
+    items: dict[str, list[int]] = {k: [] for k in ("sample", "scenario", "condition", "recipe", "context", "main")}
+    for context_id, condition in keys:
+        row = asked[context_id, condition]
+        if context_id not in context_at:
+            context_at[context_id] = len(contexts["id"])
+            shown = sets.get(context_id)
+            contexts["id"].append(context_id)
+            contexts["expected"].append(row.expected)
+            gold = set(shown.gold) if shown else set()
+            evidence_ids = shown.evidence if shown else ()
+            contexts["evidence"].append([place(found[row.sample].get(e), e) for e in evidence_ids] if shown else None)
+            contexts["gold"].append("".join("1" if e in gold else "0" for e in evidence_ids))
+        items["sample"].append(sample_at[row.sample])
+        items["scenario"].append(scenarios.index(row.scenario.value))
+        items["condition"].append(conditions.of(condition))
+        items["recipe"].append(recipes.of(row.recipe))
+        items["context"].append(context_at[context_id])
+        items["main"].append(int(head.holds(row)))
+
+    verdicts = []
+    for mine in rows:
+        repeats = by_item(mine)
+        chosen = [majority(repeats[key]) if key in repeats else None for key in keys]
+        counts = [repeats_text(repeats.get(key, ())) for key in keys]
+        verdicts.append(
+            {
+                "code": "".join("n" if r is None else code(r) for r in chosen),
+                "answer": [0 if r is None else pool.of(r.answer) for r in chosen],
+                "reason": [
+                    0 if r is None else pool.of("; ".join(filter(None, (t, r.reason))))
+                    for r, t in zip(chosen, counts, strict=True)
+                ],
+                "error": [0 if r is None else pool.of(r.error) for r in chosen],
+                "confidence": [None if r is None or r.confidence is None else round(r.confidence, 4) for r in chosen],
+            }
+        )
+    images: list[str | None] = []
+    if pictures.refs and data.release is not None:
+        images = thumbnails(pictures.refs, data.release.image, image_budget)
+    return {
+        "systems": [run.name for run in data.runs],
+        "scenarios": scenarios,
+        "conditions": conditions.values,
+        "recipes": recipes.values,
+        "told": [_told(text, head) for text in recipes.values],
+        "sources": sources.values,
+        "topics": topics.values,
+        "pool": pool.values,
+        "samples": samples,
+        "evidence": evidence,
+        "contexts": contexts,
+        "items": items,
+        "verdicts": verdicts,
+        "images": images,
+    }
+
+
+def _strictness(condition: str) -> tuple[int, str]:
+    """Prompts by their strictness, then by name."""
+    level = condition.partition("+")[0]
+    return STRICTNESS.index(level) if level in STRICTNESS else len(STRICTNESS), condition
+
+
+def _unfolding(text: str) -> tuple[int, bool, bool, int, str]:
+    """Recipes by scenario: the plain ones by their number of distractors, then other orders, then by modality."""
+    one = parsed(text)
+    if one is None:
+        return len(Scenario), False, False, 0, text
+    return list(Scenario).index(one.scenario), one.gold != "any", one.order != "shuffled", one.k, text
+
+
+def _told(text: str, head: Headline) -> str:
+    """What sets a recipe apart from the headline's: ``realistic, k=5``."""
+    one = parsed(text)
+    if one is None:
+        return text
+    base = parsed(head.recipes.get(one.scenario, "")) or one
+    apart = [f"{k}={v}" for (k, v), w in zip(one._asdict().items(), base, strict=True) if v != w]
+    return ", ".join((one.scenario.value, *apart))
+
+
+def _note(one: Evidence) -> str:
+    """How a distractor was found: ``mined by image->image, rank 3``."""
+    if one.origin == "native":
+        return "native to the source" if one.role == "distractor" else ""
+    found = f"mined by {one.mode}" if one.mode else "mined"
+    return found + (f", rank {one.rank}" if one.rank is not None else "")

@@ -1,0 +1,359 @@
+"""Rows gathered into cells: which asks belong to one number, and that number by `demur.judge.measures`.
+
+A run may hold a sweep, several strictness levels and a modality grid beside the four scenarios. The headline
+numbers are those of one recipe per scenario under one condition, chosen by the same rule for every system
+and named in every caption; nothing is averaged over recipes or conditions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from demur.core.errors import UsageError
+from demur.core.records import Measure, Row, Scenario
+from demur.judge.measures.breakdown import groups
+from demur.judge.measures.rates import rates, rates_where
+from demur.judge.measures.table import Flags, Table
+from demur.reports.data import ReportData, Run
+from demur.reports.tables import Count, counted
+from demur.scenarios.conditions import STRICTNESS
+from demur.scenarios.contexts import Recipe, recipe
+
+K = TypeVar("K", bound=Hashable)
+
+SCENARIOS = tuple(Scenario)
+DEFAULT_CONDITION = "moderate"
+
+
+class Cell(NamedTuple):
+    """Accuracy, deflection and hallucination over the same graded asks; they sum to 1."""
+
+    accuracy: Measure
+    deflection: Measure
+    hallucination: Measure
+
+    @property
+    def n(self) -> int:
+        """Graded items."""
+        return self.accuracy.n
+
+    @property
+    def counted(self) -> int | Count:
+        """Graded items, with their repeats where they were asked several times: what a table shows as n."""
+        return counted(self.n, self.accuracy.repeats)
+
+
+class Headline(NamedTuple):
+    """What the headline numbers are taken from."""
+
+    condition: str
+    recipes: Mapping[Scenario, str]
+    """Canonical recipe text per scenario that any run asks."""
+    repeats: int = 1
+    """Independent answers to each question, at most."""
+
+    def holds(self, row: Row) -> bool:
+        """Whether a row is part of the headline numbers."""
+        return row.condition == self.condition and self.recipes.get(row.scenario) == row.recipe
+
+    def where(self, rows: Table) -> Table:
+        """The rows that are part of the headline numbers."""
+        return rows.where(among(rows, {(s.value, text, self.condition) for s, text in self.recipes.items()}))
+
+    def note(self) -> str:
+        """One line for the notes under a table."""
+        recipes = "; ".join(text for scenario, text in self.recipes.items() if scenario is not Scenario.PARAMETRIC)
+        repeats = f" Up to {self.repeats} repeats per item count as one: rates are means over repeats."
+        repeats = f"{repeats} n: items (graded repeats)." if self.repeats > 1 else ""
+        return f"Prompt: {self.condition}. Evidence shown (k: distractors): {recipes or 'none'}.{repeats}"
+
+
+def cell(rows: Table, place: Flags | None = None) -> Cell:
+    """The three rates of some rows (bool [rows]; all when None), with intervals clustered by what samples share."""
+    return Cell(*(rates(rows) if place is None else rates_where(rows, place)))
+
+
+def among(rows: Table, asked: Collection[tuple[str, str, str]]) -> Flags:
+    """Bool [rows]: (scenario, recipe, condition) is one of ``asked``."""
+    columns = [rows.coded(name) for name in ("scenario", "recipe", "condition")]
+    grid = np.zeros([max(1, len(c.labels)) for c in columns], dtype=np.bool_)
+    for texts in asked:
+        if all(text in c.labels for text, c in zip(texts, columns, strict=True)):
+            grid[tuple(c.labels.index(text) for text, c in zip(texts, columns, strict=True))] = True
+    found: Flags = grid[columns[0].codes, columns[1].codes, columns[2].codes]
+    return found
+
+
+def recipes_of(rows: Table, scenario: Scenario, condition: str) -> dict[str, int]:
+    """Recipe -> rows, of one scenario under one condition, in order of first appearance."""
+    found = rows.tally("scenario", "condition", "recipe")
+    return {text: n for (s, c, text), n in found.items() if (s, c) == (scenario.value, condition)}
+
+
+def by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """(context, condition) -> the repeats of that item, in order; one where nothing was asked twice."""
+    found = grouped(rows, lambda r: (r.context, r.condition))
+    return {key: sorted(repeats, key=lambda r: r.repeat) for key, repeats in found.items()}
+
+
+def majority(repeats: Sequence[Row]) -> Row:
+    """The repeat that stands for all: the first of the most frequent outcome; graded ones before the others."""
+    counts = Counter(r.outcome for r in repeats)
+    return max(repeats, key=lambda r: (r.outcome is not None, counts[r.outcome], -r.repeat))
+
+
+def repeats_text(repeats: Sequence[Row]) -> str:
+    """What the repeats of an item came to: ``3 repeats: 2 correct, 1 deflected``; "" for a single one."""
+    if len(repeats) < 2:
+        return ""
+    counts = Counter(r.outcome.value if r.outcome is not None else r.status.value for r in repeats)
+    return f"{len(repeats)} repeats: " + ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], K]) -> dict[K, list[Row]]:
+    """Rows by key, keys in order of first appearance."""
+    found: defaultdict[K, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return dict(found)
+
+
+def parsed(text: str) -> Recipe | None:
+    """The recipe behind a row; None when it is not one that demur can parse (rows made elsewhere)."""
+    try:
+        return recipe(text)
+    except UsageError:
+        return None
+
+
+def headline(runs: Sequence[Run]) -> Headline:
+    """The condition and the recipes that most runs share; at a tie the defaults, then the most rows, then the text."""
+    conditions: Counter[str] = Counter()
+    shared: Counter[str] = Counter()
+    for run in runs:
+        for (condition,), n in run.rows.tally("condition").items():
+            conditions[condition] += n
+            shared[condition] += 1
+    condition = min(conditions, key=lambda c: (-shared[c], c != DEFAULT_CONDITION, -conditions[c], c))
+    candidates = {scenario: _shared_recipes(runs, scenario, condition) for scenario in SCENARIOS}
+    chosen = {scenario: texts[0] for scenario, texts in candidates.items() if texts}
+    # Realistic and Adversarial with the same distractors, where any two recipes allow it.
+    twins = [
+        (text, str(one._replace(scenario=Scenario.ADVERSARIAL)))
+        for text in candidates[Scenario.REALISTIC]
+        if (one := parsed(text)) is not None
+    ]
+    matching = [(r, a) for r, a in twins if a in candidates[Scenario.ADVERSARIAL]]
+    if matching:
+        chosen[Scenario.REALISTIC], chosen[Scenario.ADVERSARIAL] = matching[0]
+    return Headline(condition, chosen, max((run.rows.repeats for run in runs), default=1))
+
+
+def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> list[str]:
+    """Recipes of a scenario that most runs ask under a condition: the default first, then those with most rows."""
+    asked: Counter[str] = Counter()
+    systems: Counter[str] = Counter()
+    for run in runs:
+        mine = recipes_of(run.rows, scenario, condition)
+        asked.update(mine)
+        systems.update(mine.keys())
+    default, most = str(recipe(scenario.value)), max(systems.values(), default=0)
+    return sorted((t for t in asked if systems[t] == most), key=lambda t: (t != default, -asked[t], t))
+
+
+def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Cell]:
+    """(system, scenario) -> the headline cell, for every pair that was asked."""
+    found: dict[tuple[str, Scenario], Cell] = {}
+    for run in data.runs:
+        rows = head.where(run.rows)
+        for (scenario,), place in groups(rows, "scenario"):
+            found[run.name, Scenario(scenario)] = cell(rows, place)
+    return found
+
+
+def part_cells(data: ReportData, head: Headline, part: str) -> dict[tuple[str, str, Scenario], Cell]:
+    """(system, part, scenario) -> headline cell of one part (``source``, ``topic``, or another column)."""
+    found: dict[tuple[str, str, Scenario], Cell] = {}
+    for run in data.runs:
+        rows = head.where(run.rows)
+        for (name, scenario), place in groups(rows, part, "scenario"):
+            found[run.name, name, Scenario(scenario)] = cell(rows, place)
+    return found
+
+
+class Shown(NamedTuple):
+    """One point of a sweep: a number over the asks that show what the point says, and how many do."""
+
+    cell: Cell
+    shown: int
+    """Items that show as many distractors as the point says; those of samples that have fewer are in no number."""
+    of: int
+    """The most items asked at any point of the system's sweep."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether some samples are missing here, so that the point is not over the samples of the others."""
+        return self.shown < self.of
+
+
+def _items(rows: Table, place: Flags) -> int:
+    return len(np.unique(rows.asked[place]))
+
+
+def _points(rows: Table, asked: Mapping[int, Flags], whole: Callable[[int], Flags]) -> dict[int, Shown]:
+    """The points of one system's sweep.
+
+    Args:
+        rows: of the system.
+        asked: point -> bool [rows]: asked there.
+        whole: point -> bool [rows]: shown what the point says.
+    """
+    most = max(_items(rows, place) for place in asked.values())
+    return {
+        at: Shown(cell(rows, place & whole(at)), _items(rows, place & whole(at)), most)
+        for at, place in sorted(asked.items())
+    }
+
+
+def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]:
+    """System -> distractors shown -> point, in the Realistic scenario under the headline condition.
+
+    The sweep is the family of recipes that differ from the headline's realistic recipe in k alone; 0 distractors
+    is the Oracle where no ``realistic(k=0)`` was asked (VLM-DeflectionBench, Figure 3), over samples that have
+    distractors. A sample with fewer than k distractors shows all it has when it is asked with k: that is no answer
+    about k, and in no number of this point. Systems with fewer than two points are left out.
+    """
+    base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
+    if base is None:
+        return {}
+    found: dict[str, dict[int, Shown]] = {}
+    for run in data.runs:
+        rows, asked = run.rows, dict[int, Flags]()
+        for text in recipes_of(rows, Scenario.REALISTIC, head.condition):
+            one = parsed(text)
+            if one is not None and one._replace(k=base.k) == base:
+                asked[one.k] = among(rows, {("realistic", text, head.condition)})
+        if not set(asked) - {0, base.k}:
+            continue
+        samples, used = rows.coded("sample").codes, rows.numbers("k_used")
+        reached = samples[np.logical_or.reduce([place for k, place in asked.items() if k])]
+        oracle = among(rows, {("oracle", head.recipes.get(Scenario.ORACLE, ""), head.condition)})
+        asked[0] = asked.get(0, oracle) & np.isin(samples, reached)
+        if not asked[0].any():
+            del asked[0]
+        if len(asked) > 1:
+            found[run.name] = _points(rows, asked, lambda k, used=used: used == k)  # type: ignore[misc]
+    return found
+
+
+def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Shown]]:
+    """System -> place of the gold evidence (distractors before it) -> point, Realistic, under the headline condition.
+
+    From recipes with ``order=gold@I`` that are alike in everything else; those with most rows when there are several.
+    Where a sample has fewer distractors than should stand before its gold, the gold stands elsewhere, and the ask is in
+    no number of that point.
+    """
+    found: dict[str, dict[int, Shown]] = {}
+    for run in data.runs:
+        families: defaultdict[Recipe, dict[int, str]] = defaultdict(dict)
+        mine = recipes_of(run.rows, Scenario.REALISTIC, head.condition)
+        for text in mine:
+            one = parsed(text)
+            if one is not None and one.order.startswith("gold@"):
+                families[one._replace(order="gold@0")][int(one.order.removeprefix("gold@"))] = text
+        if families:
+            largest = max(families.values(), key=lambda places: sum(mine[text] for text in places.values()))
+            used = run.rows.numbers("k_used")
+            asked = {at: among(run.rows, {("realistic", text, head.condition)}) for at, text in largest.items()}
+            if len(asked) > 1:
+                found[run.name] = _points(run.rows, asked, lambda at, used=used: used >= at)  # type: ignore[misc]
+    return found
+
+
+def fewer_shown(data: ReportData, head: Headline) -> str:
+    """How many headline asks show fewer distractors than their recipe says, in a sentence; "" where all do."""
+    parts = []
+    for scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL):
+        one = parsed(head.recipes.get(scenario, ""))
+        short, whole = 0, 0
+        for run in data.runs:
+            mine = among(run.rows, {(scenario.value, head.recipes.get(scenario, ""), head.condition)})
+            whole += _items(run.rows, mine)
+            short += _items(run.rows, mine & (run.rows.numbers("k_used") < one.k)) if one is not None else 0
+        if one is not None and short:
+            parts.append(f"{short:,} of {whole:,} {scenario.value} questions show fewer than {one.k}")
+    return f"Distractors: {'; '.join(parts)}, because their samples have no more." if parts else ""
+
+
+def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, Scenario], Cell]:
+    """(system, strictness level, scenario) -> cell, headline recipes, for systems asked at two levels or more."""
+    found: dict[tuple[str, str, Scenario], Cell] = {}
+    for run in data.runs:
+        asked = {(s.value, text, level) for s, text in head.recipes.items() for level in STRICTNESS}
+        mine = run.rows.where(among(run.rows, asked))
+        if len(mine.tally("condition")) < 2:
+            continue
+        by = dict(groups(mine, "condition", "scenario"))
+        for level in STRICTNESS:
+            for scenario in SCENARIOS:
+                if (level, scenario.value) in by:
+                    found[run.name, level, scenario] = cell(mine, by[level, scenario.value])
+    return found
+
+
+class Grid(NamedTuple):
+    """The modality grid of Table 5."""
+
+    cells: Mapping[tuple[str, str, str], Cell]
+    """(system, modality of gold, modality of distractors) -> cell; all of one system and gold over the same samples."""
+    recipe: str
+    """What all of them have in common; "" where nothing was asked."""
+    left_out: Mapping[tuple[str, str], int]
+    """(system, modality of gold) -> samples that were asked with some of the distractors' modalities, not with all."""
+    short: int = 0
+    """Items that show fewer distractors than asked for."""
+
+
+def grid_cells(data: ReportData, head: Headline) -> Grid:
+    """The Realistic scenario by modality, from recipes that fix both sides and are alike in everything else.
+
+    Cells that stand side by side are over one set of samples: those that have distractors of every modality that was
+    asked. Otherwise the cells would compare samples that have images with samples that have none.
+    """
+    base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
+    families: Counter[Recipe] = Counter()
+    asked: dict[tuple[int, Recipe], dict[tuple[str, str], str]] = defaultdict(dict)
+    for number, run in enumerate(data.runs):
+        for text, n in recipes_of(run.rows, Scenario.REALISTIC, head.condition).items():
+            one = parsed(text)
+            if one is not None and one.gold != "any" and one.negatives != "any":
+                family = one._replace(gold="any", negatives="any")
+                families[family] += n
+                asked[number, family][one.gold, one.negatives] = text
+    if not families:
+        return Grid({}, "", {})
+    chosen = max(families, key=lambda f: (f == base, families[f], str(f)))
+    cells: dict[tuple[str, str, str], Cell] = {}
+    left_out: dict[tuple[str, str], int] = {}
+    short = 0
+    for number, run in enumerate(data.runs):
+        mine = asked.get((number, chosen), {})
+        samples, used = run.rows.coded("sample").codes, run.rows.numbers("k_used")
+        for gold in dict.fromkeys(g for g, _ in mine):
+            places = {
+                side: among(run.rows, {("realistic", text, head.condition)})
+                for (g, side), text in mine.items()
+                if g == gold
+            }
+            each = [np.unique(samples[place]) for place in places.values()]
+            common = np.flatnonzero(np.bincount(np.concatenate(each), minlength=1) == len(each))
+            left_out[run.name, gold] = len(np.unique(np.concatenate(each))) - len(common)
+            for side, place in places.items():
+                kept = place & np.isin(samples, common)
+                cells[run.name, gold, side] = cell(run.rows, kept)
+                short += _items(run.rows, kept & (used < chosen.k))
+    return Grid(cells, str(chosen), {k: n for k, n in left_out.items() if n}, short)

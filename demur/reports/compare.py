@@ -1,0 +1,352 @@
+"""Two runs side by side: paired differences with a verdict on each, and the items that changed.
+
+Runs are paired by context set and condition: only asks that both systems were graded on are compared, and how
+many were not is told. Every test is exact McNemar on the asks where the two differ; where asks were repeated, each
+counts with the mean of its repeats, and a sign-flip test takes McNemar's place. Holm's correction is over two
+families: right behaviour in each scenario, which decides the verdict, and the three rates behind it, which explain it.
+The interval of a difference is a paired bootstrap over clusters (Tango's score interval where that is a point);
+McNemar's test takes pairs as independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from demur.core.records import Outcome, Row, Sample, Scenario
+from demur.core.stats import Codes, Floats
+from demur.judge.measures.paired import Paired, holm, of_means
+from demur.judge.measures.repeats import gather
+from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
+from demur.judge.measures.table import Table as Columns
+from demur.reports.cells import SCENARIOS, Headline
+from demur.reports.data import Run
+from demur.reports.tables import signed
+
+PRIMARY = "right behaviour"
+"""The measure that decides whether a system is worse; one test per scenario."""
+ALPHA = 0.05
+"""Level of the verdicts, after Holm's correction."""
+SEEN = 0.05
+"""The difference for which the number of pairs needed is told: 5 points."""
+
+
+def _flags(rows: Columns) -> dict[str, Flags]:
+    """Measure name -> bool [rows]: which rows count for it."""
+    right = np.where(rows.should_deflect, rows.result == DEFLECTED, rows.result == CORRECT)
+    return {
+        PRIMARY: right,
+        "accuracy": rows.result == CORRECT,
+        "deflection": rows.result == DEFLECTED,
+        "hallucination": rows.result == INCORRECT,
+    }
+
+
+_SIGN = {PRIMARY: 1, "accuracy": 1, "hallucination": -1}
+"""+1 where more is better, -1 where less is; deflection depends on the scenario."""
+
+
+class Difference(NamedTuple):
+    """One paired difference, second minus first.
+
+    Attributes:
+        scenario: where.
+        measure: right behaviour, accuracy, deflection or hallucination.
+        n: pairs graded in both.
+        first: rate of the first run over those pairs.
+        second: rate of the second.
+        delta: second - first, in [-1, 1].
+        low: lower end of its 95 % interval.
+        high: upper end.
+        gained: pairs where only the second has it.
+        lost: pairs where only the first has it.
+        p: exact McNemar, two-sided; None when no pair is discordant.
+        p_holm: corrected over its family (right behaviour, or the three rates).
+        spread: mean square of the pairs' differences; with one repeat each the share of pairs that differ.
+    """
+
+    scenario: Scenario
+    measure: str
+    n: int
+    first: float
+    second: float
+    delta: float
+    low: float | None
+    high: float | None
+    gained: int
+    lost: int
+    p: float | None
+    p_holm: float | None
+    spread: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether chance alone is an unlikely reason, at `ALPHA` after correction."""
+        return self.p_holm is not None and self.p_holm < ALPHA
+
+    @property
+    def better(self) -> int:
+        """+1 when the second is better here, -1 when worse, 0 when neither can be said."""
+        wanted = 1 if self.scenario.should == "deflect" else -1
+        sign = _SIGN.get(self.measure, wanted)
+        return 0 if not self.significant else sign * (1 if self.delta > 0 else -1)
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return {1: "better", -1: "WORSE", 0: "no difference shown"}[self.better]
+
+
+class Changed(NamedTuple):
+    """One ask that the two systems ended differently."""
+
+    sample: str
+    context: str
+    condition: str
+    scenario: str
+    source: str
+    question: str
+    before: str
+    after: str
+    said_before: str
+    said_after: str
+    accepted: str = ""
+    """The accepted answer; "" without a release. It tells questions of equal words apart."""
+
+
+class Slice(NamedTuple):
+    """Change of right behaviour in one part: a source or topic in a scenario."""
+
+    part: str
+    scenario: str
+    n: int
+    first: float
+    second: float
+    lost: int
+    gained: int
+
+
+class Comparison(NamedTuple):
+    """Everything that two runs differ in."""
+
+    first: str
+    second: str
+    pairs: int
+    only_first: int
+    only_second: int
+    ungraded: int
+    differences: tuple[Difference, ...]
+    lost: tuple[Changed, ...]
+    """Right with the first, not with the second; hallucinations first, and those before gold evidence first of all."""
+    gained: tuple[Changed, ...]
+    slices: tuple[Slice, ...]
+    """Worst first."""
+    lost_in_all: int
+    """How many were lost; ``lost`` may hold the worst of them alone."""
+    gained_in_all: int
+    repeats: int = 1
+    """Repeats per ask, at most; an ask's repeats are one pair, with their mean."""
+    answers: tuple[int, int] = (0, 0)
+    """Graded repeats behind the pairs, of each run."""
+
+    @property
+    def test(self) -> str:
+        """The test behind the p-values."""
+        return "McNemar's exact test" if self.repeats == 1 else "sign-flip test of the means over each answer's repeats"
+
+    @property
+    def worse(self) -> bool:
+        """Whether the second run is significantly worse in right behaviour somewhere."""
+        return any(d.better < 0 for d in self.differences if d.measure == PRIMARY)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence or two."""
+        mine = [d for d in self.differences if d.measure == PRIMARY]
+        worse = [f"{d.scenario.value} ({signed(100 * d.delta)} points)" for d in mine if d.better < 0]
+        better = [f"{d.scenario.value} ({signed(100 * d.delta)} points)" for d in mine if d.better > 0]
+        parts = []
+        if worse:
+            parts.append(f"behaves worse than {self.first} in {', '.join(worse)}")
+        if better:
+            parts.append(f"behaves better than {self.first} in {', '.join(better)}")
+        if not parts:
+            return (
+                f"{self.pairs:,} pairs show no difference in right behaviour between {self.first} and {self.second} "
+                f"(at {ALPHA:g} after Holm); that is not proof that there is none."
+            )
+        return f"{self.second} {' and '.join(parts)}."
+
+
+class _Side(NamedTuple):
+    """One run's graded items among those that both were asked; arrays over its items."""
+
+    rows: Columns
+    key: Codes
+    """int64: equal for the same context set and condition on both sides."""
+    stands: Codes
+    """int64: the row that stands for the item: the first repeat of its most frequent outcome."""
+    repeats: Codes
+    """int64: its graded repeats."""
+    means: Mapping[str, Floats]
+    """Measure name -> the share of its repeats that count."""
+    right: Flags
+    """bool: whether the row that stands for it shows the right behaviour."""
+
+
+def _side(rows: Columns, key: Codes, shared: Codes) -> _Side:
+    kept = np.flatnonzero(rows.graded & np.isin(key, shared))
+    items = gather(key, rows.graded & np.isin(key, shared))
+    flags = {name: hit[kept] for name, hit in _flags(rows).items()}
+    stands = items.first
+    if items.of is not None and items.n < len(kept):
+        place = items.of * 3 + rows.result[kept]
+        often = np.bincount(place, minlength=3 * items.n)[place]
+        order = np.lexsort((rows.numbers("repeat")[kept], -often, items.of))
+        stands = order[np.unique(items.of[order], return_index=True)[1]]
+    means = {name: items.mean(hit) for name, hit in flags.items()}
+    return _Side(rows, key[kept][items.first], kept[stands], items.size, means, flags[PRIMARY][stands])
+
+
+def _keys(first: Columns, second: Columns) -> tuple[Codes, Codes]:
+    """int64 [rows] of each side: equal for the same context set under the same condition."""
+    one, other = first.coded_with(second, "context"), first.coded_with(second, "condition")
+    many = 1 + max((int(c.max(initial=0)) for c in other), default=0)
+    return one[0] * many + other[0], one[1] * many + other[1]
+
+
+def compare(
+    first: Run,
+    second: Run,
+    samples: Mapping[str, Sample] | None = None,
+    head: Headline | None = None,
+    most: int | None = None,
+) -> Comparison:
+    """Compare two runs over the asks they share.
+
+    Args:
+        first: the one to compare with.
+        second: the one that may be better or worse.
+        samples: sample id -> sample, for the questions of the items that changed; ids are shown without.
+        head: count the asks of these recipes and this prompt alone; None takes every shared ask, sweeps and all.
+        most: items told one by one, of those lost and of those gained, the worst first; None: all.
+
+    Returns:
+        The comparison; without a shared ask it has no differences.
+    """
+    left, right = (run.rows if head is None else head.where(run.rows) for run in (first, second))
+    keys = _keys(left, right)
+    asked = np.unique(keys[0]), np.unique(keys[1])
+    shared = np.intersect1d(*asked, assume_unique=True)
+    one, other = _side(left, keys[0], shared), _side(right, keys[1], shared)
+    _, a, b = np.intersect1d(one.key, other.key, assume_unique=True, return_indices=True)
+    place, cluster = left.coded("scenario"), left.cluster
+    scenario = place.codes[one.stands[a]]
+    raw: list[tuple[Scenario, Paired, float]] = []
+    for which in SCENARIOS:
+        mine = scenario == (place.labels.index(which.value) if which.value in place.labels else -1)
+        if not mine.any():
+            continue
+        for name in one.means:
+            shares = one.means[name][a[mine]], other.means[name][b[mine]]
+            found = of_means(*shares, cluster[one.stands[a[mine]]], measure=name)
+            raw.append((which, found, float(((shares[1] - shares[0]) ** 2).mean())))
+    # Two families: the behaviour that is asked for decides; the three rates behind it explain.
+    corrected: list[float | None] = [None] * len(raw)
+    for first_question in (True, False):
+        family = [i for i, (_, found, _) in enumerate(raw) if (found.measure == PRIMARY) is first_question]
+        for i, p in zip(family, holm([raw[i][1].p_exact for i in family]), strict=True):
+            corrected[i] = p
+    differences = tuple(
+        Difference(
+            which, found.measure, found.n, found.first or 0.0, found.second or 0.0, found.difference or 0.0, found.low,
+            found.high, found.only_second, found.only_first, found.p_exact, p, spread,
+        )
+        for (which, found, spread), p in zip(raw, corrected, strict=True)
+    )  # fmt: skip
+    gone = one.right[a] & ~other.right[b]
+    come = other.right[b] & ~one.right[a]
+    pairs = one.stands[a], other.stands[b]
+    return Comparison(
+        first=first.name,
+        second=second.name,
+        pairs=len(a),
+        only_first=len(asked[0]) - len(shared),
+        only_second=len(asked[1]) - len(shared),
+        ungraded=len(shared) - len(a),
+        differences=differences,
+        lost=_changed(left, right, pairs[0][gone], pairs[1][gone], samples or {}, most, wrong=1),
+        gained=_changed(left, right, pairs[0][come], pairs[1][come], samples or {}, most, wrong=0),
+        slices=_slices(left, pairs[0], one.means[PRIMARY][a], other.means[PRIMARY][b]),
+        lost_in_all=int(gone.sum()),
+        gained_in_all=int(come.sum()),
+        repeats=max((int(s.repeats[i].max(initial=1)) for s, i in ((one, a), (other, b))), default=1),
+        answers=(int(one.repeats[a].sum()), int(other.repeats[b].sum())),
+    )
+
+
+_GRAVE = {INCORRECT: 0, DEFLECTED: 1, CORRECT: 2}
+_GRAVITY = (
+    Scenario.ORACLE, Scenario.FULL, Scenario.REALISTIC, Scenario.ADVERSARIAL, Scenario.GOLD_REMOVED,
+    Scenario.PARAMETRIC, Scenario.EMPTY,
+)  # fmt: skip
+
+
+def _changed(
+    left: Columns,
+    right: Columns,
+    before: Codes,
+    after: Codes,
+    samples: Mapping[str, Sample],
+    most: int | None,
+    *,
+    wrong: Literal[0, 1],
+) -> tuple[Changed, ...]:
+    """Items that changed (rows of each side): made up before deflected, with gold in sight before without."""
+    outcome = (left.result[before], right.result[after])[wrong]
+    columns = [left.texts(name, before) for name in ("scenario", "sample", "context", "condition")]
+    gravity = {s.value: i for i, s in enumerate(_GRAVITY)}
+    order = sorted(
+        range(len(before)),
+        key=lambda i: (_GRAVE[int(outcome[i])], gravity[columns[0][i]], *(c[i] for c in columns[1:])),
+    )[:most]
+    found = []
+    for start in range(0, len(order), 1024):
+        part = order[start : start + 1024]
+        for a, b in zip(left.take(before[part]), right.take(after[part]), strict=True):
+            sample = samples.get(a.sample)
+            question = sample.question if sample else a.sample
+            found.append(
+                Changed(a.sample, a.context, a.condition, a.scenario.value, a.source, question, _word(a), _word(b),
+                        a.answer, b.answer, sample.answers.shown if sample else "")
+            )  # fmt: skip
+    return tuple(found)
+
+
+def _word(row: Row) -> str:
+    return {Outcome.CORRECT: "correct", Outcome.DEFLECTED: "deflected", Outcome.INCORRECT: "hallucinated"}[
+        row.outcome or Outcome.INCORRECT
+    ]
+
+
+def _slices(rows: Columns, place: Codes, first: Floats, second: Floats) -> tuple[Slice, ...]:
+    """Sources and topics by scenario, those that lost most pairs on balance first; shares are means over repeats."""
+    slices = []
+    scenario = rows.coded("scenario")
+    for kind in ("source", "topic"):
+        part = rows.coded(kind)
+        joint = part.codes[place] * max(1, len(scenario.labels)) + scenario.codes[place]
+        for code in np.unique(joint):
+            label, which = divmod(int(code), max(1, len(scenario.labels)))
+            if not part.labels[label]:
+                continue
+            one, other = first[joint == code], second[joint == code]
+            slices.append(
+                Slice(
+                    f"{kind} {part.labels[label]}", scenario.labels[which], len(one), float(one.sum()) / len(one),
+                    float(other.sum()) / len(one), int((one > other).sum()), int((other > one).sum()),
+                )
+            )  # fmt: skip
+    return tuple(sorted(slices, key=lambda s: (s.gained - s.lost, -s.n, s.part, s.scenario)))

@@ -1,0 +1,172 @@
+"""A comparison as people read it: tables, what ``demur compare`` prints, and JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from demur.core.records import Measure
+from demur.judge.measures.power import paired
+from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
+from demur.reports.tables import Column, Table, plain, tidy, to_rich
+
+
+def needed(difference: Difference, seen: float) -> int | None:
+    """Pairs it takes to see ``seen`` (a share, 0.05 is 5 points) with 80 % power, from how often these two differ."""
+    return paired(seen, min(1.0, max(difference.spread, seen)))
+
+
+def _enough(main: Sequence[Difference], seen: float) -> str:
+    counts = ", ".join(f"{d.scenario.value} {needed(d, seen):,} (had {d.n:,})" for d in main)
+    return f"Pairs needed to see a difference of {100 * seen:g} points in right behaviour with 80 % power: {counts}."
+
+
+def table(found: Comparison, seen: float = SEEN) -> Table:
+    """Paired differences per scenario and measure, with their verdicts, and how many pairs ``seen`` would take."""
+    columns = (
+        Column("Scenario", align="left"),
+        Column("Measure", align="left"),
+        Column("n"),
+        Column(found.first),
+        Column(found.second),
+        Column("Difference", interval=True, signed=True),
+        Column("Lost"),
+        Column("Gained"),
+        Column("p (Holm)"),
+        Column("Verdict", align="left"),
+    )
+    caption = f"{found.second} against {found.first}, paired, in per cent"
+    if not found.differences:
+        return Table(
+            "compare", caption, columns,
+            missing="two runs over the same context sets (same release, seed, recipes and prompts) with graded answers",
+        )  # fmt: skip
+    rows: list[tuple[Any, ...]] = []
+    rules = set()
+    for number, d in enumerate(found.differences):
+        if number == 0 or d.scenario is not found.differences[number - 1].scenario:
+            rules.add(number)
+        difference = Measure(name="difference", value=d.delta, n=d.n, low=d.low, high=d.high)
+        p = None if d.p_holm is None else "< 0.001" if d.p_holm < 0.001 else f"{d.p_holm:.3f}"
+        rows.append(
+            (d.scenario.value, d.measure, d.n, 100 * d.first, 100 * d.second, difference, d.lost, d.gained, p,
+             d.verdict)
+        )  # fmt: skip
+    main = [d for d in found.differences if d.measure == PRIMARY]
+    repeats = " (with {:,} and {:,} repeats)".format(*found.answers) if found.repeats > 1 else ""
+    notes = (
+        _enough(main, seen),
+        f"n: pairs of answers to the same question, evidence and prompt, both graded: {found.pairs:,} in all{repeats}; "
+        f"{found.ungraded:,} pairs are not graded in one or both; asked of one alone: {found.only_first:,} and "
+        f"{found.only_second:,}.",
+        f"Lost: {found.first} has it and {found.second} has not; gained: the reverse. Intervals, 95 %: paired "
+        "bootstrap over clusters, or Tango's score interval where it has nothing to spread.",
+        f"p: {found.test}, corrected for many tests (Holm) over {len(main)} tests of right behaviour and over "
+        f"{len(found.differences) - len(main)} of the rates; verdicts at {ALPHA:g}.",
+        "Right behaviour: a right answer where gold evidence is shown, a deflection where it is not.",
+    )
+    return Table("compare", caption, columns, tuple(rows), frozenset(rules), notes)
+
+
+def slices_table(found: Comparison, most: int = 10) -> Table:
+    """The parts that lost most right behaviour."""
+    columns = (
+        Column("Part", align="left"),
+        Column("Scenario", align="left"),
+        Column("n"),
+        Column(found.first),
+        Column(found.second),
+        Column("Lost"),
+        Column("Gained"),
+    )
+    worst = [s for s in found.slices if s.gained < s.lost][:most]
+    rows = tuple((s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst)
+    caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
+    return Table(
+        "regressions", caption, columns, rows,
+        notes=("Ordered by lost minus gained; a description of these pairs, not a test.",)
+        if rows
+        else ("In no source or topic was more lost than gained.",),
+    )  # fmt: skip
+
+
+def changed_table(found: Comparison, items: Sequence[Changed], name: str, caption: str) -> Table:
+    """Items that changed, one line each."""
+    columns = tuple(
+        Column(title, align="left")
+        for title in ("Scenario", "Sample", "Question", "Answer", f"{found.first} answered", f"{found.second} answered")
+    )
+    rows = tuple(
+        (
+            i.scenario,
+            i.sample,
+            _cut(i.question, 60),
+            _cut(i.accepted, 30),
+            f"{i.before}: {_cut(i.said_before, 40)}",
+            f"{i.after}: {_cut(i.said_after, 40)}",
+        )
+        for i in items
+    )
+    return Table(name, caption, columns, rows)
+
+
+def _cut(text: str, room: int) -> str:
+    flat = plain(text)
+    return flat if len(flat) <= room else flat[: room - 1] + "…"
+
+
+def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, file: TextIO | None = None) -> None:
+    """Print the verdict, the differences and the items that changed, to standard output unless told otherwise."""
+    from rich.console import Console
+    from rich.text import Text
+
+    stream = file or sys.stdout
+    console = Console(file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False)
+    parts = [table(found, seen)]
+    if found.differences:
+        parts.append(slices_table(found))
+    for gone, name, all_ in ((found.lost, "lost", found.lost_in_all), (found.gained, "gained", found.gained_in_all)):
+        if gone and items:
+            caption = f"{name.capitalize()} by {found.second}: {min(items, len(gone))} of {all_} items"
+            parts.append(changed_table(found, gone[:items], name, caption))
+    for one in parts:
+        if one.missing:
+            console.print(Text(f"{plain(one.caption)}: not filled; it takes {plain(one.missing)}"))
+        else:
+            console.print(to_rich(one) if one.rows else Text(plain(one.caption), style="bold"))
+        for note in one.notes:
+            console.print(Text("  " + plain(note), style="dim"))
+        console.print()
+    if found.differences:
+        console.print(Text(plain(found.sentence), style="bold"))
+
+
+def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
+    """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
+    return {
+        "first": found.first,
+        "second": found.second,
+        "pairs": found.pairs,
+        "only_first": found.only_first,
+        "only_second": found.only_second,
+        "ungraded": found.ungraded,
+        "repeats": found.repeats,
+        "answers": list(found.answers),
+        "test": found.test,
+        "worse": found.worse,
+        "sentence": found.sentence,
+        "differences": [
+            d._asdict()
+            | {
+                k: None if (v := getattr(d, k)) is None else tidy(v)
+                for k in ("first", "second", "delta", "low", "high")
+            }
+            | {"scenario": d.scenario.value, "verdict": d.verdict, "significant": d.significant}
+            | {"pairs_needed": needed(d, seen)}
+            for d in found.differences
+        ],
+        "lost": [c._asdict() for c in found.lost],
+        "gained": [c._asdict() for c in found.gained],
+        "slices": [s._asdict() for s in found.slices],
+    }

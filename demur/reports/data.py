@@ -1,0 +1,461 @@
+"""What a report is made from: run folders and, where there is one, the release they were asked from.
+
+Everything is read from files and checked here, so that tables, figures and pages only arrange it. Rows are held as
+columns, never as a record each; what is shown one by one is bounded by `MOST_ITEMS` and drawn by hash.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from pydantic import ValidationError
+
+from demur.core.errors import DataError, UsageError
+from demur.core.records import ContextSet, Drop, Outcome, Row, Sample, Verdict
+from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
+from demur.judge.measures.table import Table, table
+
+ROWS = "rows.parquet"
+MOST_ITEMS = 50_000
+"""Asks that the sample browser holds; of larger runs it shows samples drawn by the hash of their id, each whole."""
+_REPEATED = (
+    "source", "topic", "cluster", "query_modality", "gold_modality", "negative_modality", "scenario", "condition",
+    "recipe", "expected", "status", "outcome", "reason", "error",
+)  # fmt: skip
+"""Columns whose texts occur again and again: kept as numbers into their distinct texts."""
+
+
+class ReleaseView(Protocol):
+    """The part of `demur.release.Release` that reports read."""
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Name, version, seeds, hashes."""
+
+    @property
+    def funnel(self) -> Sequence[Mapping[str, Any]]:
+        """Stages in order: ``{"stage", "entered", "kept", "dropped": {reason: n}}``."""
+
+    @property
+    def recall(self) -> Sequence[Mapping[str, Any]]:
+        """Retrieval modes by recall; empty when none was measured."""
+
+    def samples(self) -> Iterator[Sample]:
+        """The released samples."""
+
+    def image(self, sha256: str) -> bytes:
+        """The bytes of an image of the release."""
+
+    def drops(self) -> Iterator[Drop]:
+        """What left, and why."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder, read.
+
+    Attributes:
+        name: the system: its folder's name, made unique among the runs of a report.
+        path: the folder.
+        manifest: as the run wrote it.
+        rows: every ask, in file order; given as rows or as a `Table`.
+        contexts: context id -> context set of the samples shown one by one; empty when the folder holds none.
+        judges: judge ids of its verdicts, sorted; from the manifest when there is no verdicts file.
+        prompts: SHA-256 of the judge prompts used, sorted.
+        usage: tokens and seconds, summed over the responses.
+        labels: ask id -> what a person said of the answer, from ``labels.jsonl`` where somebody put one.
+    """
+
+    name: str
+    path: Path
+    manifest: Mapping[str, Any]
+    rows: Table
+    contexts: Mapping[str, ContextSet] = field(default_factory=dict)
+    judges: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    usage: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", table(self.rows))
+
+    @property
+    def note(self) -> str:
+        """A caveat the run states of itself (a demo-sized model, an encoder that is not CLIP)."""
+        return str(self.manifest.get("note") or "")
+
+    @property
+    def system(self) -> str:
+        """What was asked, as the run says (``reader:min=0.55``); its folder's name where it does not say."""
+        return str(self.manifest.get("system") or self.name)
+
+    @property
+    def blind(self) -> bool:
+        """Whether the run states that its system is not shown the prompt, so that strictness cannot reach it."""
+        return self.manifest.get("reads_prompt") is False
+
+    def part(self, samples: int) -> str:
+        """``40 of 281, seed 0`` where the run asks a part of a release of so many samples; "" where it asks all."""
+        asked = len(self.rows.coded("sample").labels)
+        if not samples or asked >= samples:
+            return ""
+        drawn = self.manifest.get("limit") is not None and self.manifest.get("seed") is not None
+        return f"{asked:,} of {samples:,}" + (f", seed {self.manifest['seed']}" if drawn else "")
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """The whole input of a report."""
+
+    runs: tuple[Run, ...]
+    release: ReleaseView | None = None
+    samples: Mapping[str, Sample] = field(default_factory=dict)
+    """Sample id -> sample, of the release; empty without one."""
+    shown: frozenset[str] | None = None
+    """Samples that are shown one by one; None: all."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Run name -> the section of Table 4 that it belongs in, where the user says so (`paper_tables.py`)."""
+
+    @property
+    def gates(self) -> dict[str, str]:
+        """Run name -> the gate of the release that its system is: by what was asked, whatever the folder is called."""
+        manifest = self.release.manifest if self.release is not None else {}
+        models = manifest.get("gate_models") or {name: {"system": name} for name in manifest.get("gates") or ()}
+        found: dict[str, str] = {}
+        for run in self.runs:
+            model = run.system.removeprefix("model:").removeprefix("any-llm:") if run.system[:6] == "model:" else None
+            for name, gate in models.items():
+                if run.system == gate.get("system") or (model and model == gate.get("model")):
+                    found.setdefault(run.name, str(name))
+        return found
+
+    def starred(self, run: Run) -> str:
+        """A system's name for a table, with a star where it is a gate of the release."""
+        return run.name + ("*" if run.name in self.gates else "")
+
+    @property
+    def star_note(self) -> tuple[str, ...]:
+        """What the star means, for the notes under a table; nothing where none stands."""
+        if not self.gates:
+            return ()
+        note = "* also a gate of the release: it decided which samples and distractors stayed, so its rates are biased."
+        models = (self.release.manifest.get("gate_models") or {}) if self.release is not None else {}
+        revisions = {r.name: (r.manifest.get("revision"), models.get(self.gates[r.name], {}).get("revision"))
+                     for r in self.runs if r.name in self.gates}  # fmt: skip
+        edited = [name for name, (mine, its) in revisions.items() if mine and its and mine != its]
+        return (note + (f" In another revision: {', '.join(edited)}." if edited else ""),)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder looks like a run."""
+    return (path / ROWS).is_file() and (path / "manifest.json").is_file()
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """Run folders among ``paths`` and inside them (``demo-out`` and ``demo-out/runs`` stand for all their runs).
+
+    Raises:
+        UsageError: a path is no folder, holds no run, or the same run is named twice.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            raise UsageError(
+                "no such folder", item=str(path), cure="give a folder that 'demur run' or 'demur demo' wrote"
+            )
+        if is_run(path):
+            found.append(path)
+            continue
+        with storage_errors(path):
+            inner = sorted(p for root in (path, path / "runs") if root.is_dir() for p in root.iterdir() if is_run(p))
+        if not inner:
+            raise UsageError(*_why_not_a_run(path), item=str(path), cure="give a folder such as demo-out/runs/SYSTEM")
+        found += inner
+    seen: set[Path] = set()
+    for path in found:
+        if path.resolve() in seen:
+            raise UsageError("the same run is named twice", item=str(path), cure="name each run once")
+        seen.add(path.resolve())
+    return found
+
+
+def _why_not_a_run(path: Path) -> tuple[str]:
+    if (path / "data" / "samples.parquet").exists():
+        return ("this is a release, not a run",)
+    lacks = [name for name in (ROWS, "manifest.json") if not (path / name).is_file()]
+    return (f"not a run: it has no {' and no '.join(lacks)}",)
+
+
+def arrow_rows(path: Path, **options: Any) -> Any:
+    """``rows.parquet`` as a pyarrow Table; runs written before ``repeat`` had its name call it ``draw``."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(path, **options)
+    return rows.rename_columns(["repeat" if name == "draw" else name for name in rows.column_names])
+
+
+def read_rows(path: Path) -> Table:
+    """The rows of a run as columns, every row checked.
+
+    Args:
+        path: ``rows.parquet``, with exactly the columns of `Row`.
+
+    Raises:
+        DataError: not Parquet, other columns, or no rows.
+        BadInput: rows that are not valid, all of them told.
+    """
+    import pyarrow as pa
+
+    try:
+        with storage_errors(path):
+            rows = arrow_rows(path, read_dictionary=list(_REPEATED))
+    except pa.ArrowInvalid as error:
+        raise DataError(f"not a Parquet file: {error}", item=str(path), cure="run the system again") from error
+    expected, present = set(Row.model_fields), set(rows.column_names)
+    if present | {"repeat"} != expected:  # the oldest runs have no such column
+        differences = [f"lacks {c}" for c in sorted(expected - present)] + [
+            f"has {c}" for c in sorted(present - expected)
+        ]
+        raise DataError(
+            f"the columns are not those of a run: {', '.join(differences)}", item=str(path), cure="run the system again"
+        )
+    problems = Problems()
+    number = 0
+    for batch in rows.to_batches(max_chunksize=4096):
+        for values in batch.to_pylist():
+            number += 1
+            try:
+                Row.model_validate(values)
+            except ValidationError as error:
+                problems.add(f"{path.name}:{number} ({values.get('ask')})", why_invalid(error))
+    problems.settle()
+    if not number:
+        raise DataError("the run has no rows", item=str(path), cure="let it finish: run the same command again")
+    return Table(rows)
+
+
+def drawn_samples(runs: Sequence[Table], most: int) -> frozenset[str] | None:
+    """Samples to be shown one by one: all (None) while they were asked at most ``most`` things.
+
+    Else those whose ids hash lowest, as many as fit, each with everything that any run asked of it.
+    """
+    asks: Counter[str] = Counter()
+    for rows in runs:
+        first = np.unique(rows.asked, return_index=True)[1]
+        samples = rows.coded("sample")
+        for code, n in zip(*np.unique(samples.codes[first], return_counts=True), strict=True):
+            asks[samples.labels[code]] = max(asks[samples.labels[code]], int(n))
+    if sum(asks.values()) <= most:
+        return None
+    chosen: list[str] = []
+    room = most
+    for sample in sorted(asks, key=lambda s: seed_of("shown", s)):
+        room -= asks[sample]
+        if room < 0 and chosen:
+            break
+        chosen.append(sample)
+    return frozenset(chosen)
+
+
+def read_run(
+    path: Path, name: str = "", *, rows: Table | None = None, shown: frozenset[str] | None = None, verdicts: str = ""
+) -> Run:
+    """Read one run folder.
+
+    Args:
+        path: the folder.
+        name: what to call the system; the folder's name when empty.
+        rows: its rows, where they were read already.
+        shown: samples whose context sets are wanted; None: all.
+        verdicts: of which judge (`verdicts_file`); "" for those that the run was judged with.
+
+    Raises:
+        DataError: a file of it is broken; names the file and the line.
+    """
+    manifest = read_json(path / "manifest.json")
+    if not isinstance(manifest, dict):
+        raise DataError(
+            "the manifest is not a JSON object", item=str(path / "manifest.json"), cure="run the system again"
+        )
+    problems = Problems()
+    contexts: dict[str, ContextSet] = {}
+    if (path / "contexts.jsonl").is_file():
+        sets = read_records(path / "contexts.jsonl", ContextSet, problems)
+        contexts = {c.id: c for c in sets if shown is None or c.sample in shown}
+    judges: set[str] = set()
+    prompts: set[str] = set()
+    said = verdicts_file(path, verdicts)
+    if said.is_file():
+        for _, verdict in read_jsonl(said, problems):
+            judges.add(str(verdict.get("judge", "")))
+            prompts.add(str(verdict.get("prompt_sha256", "")))
+    usage = {"responses": 0.0, "prompt": 0.0, "completion": 0.0, "seconds": 0.0, "cached": 0.0}
+    if (path / "responses.jsonl").is_file():
+        for _, line in read_jsonl(path / "responses.jsonl", problems):
+            response = line.get("response") or {}
+            tokens = response.get("usage") or {}
+            usage["responses"] += 1
+            usage["cached"] += bool(response.get("cached"))
+            usage["seconds"] += float(response.get("latency_s") or 0.0)
+            for key in ("prompt", "completion"):
+                usage[key] += int(tokens.get(key) or 0)
+    labels = _human_labels(path / HUMAN, problems)
+    problems.settle()
+    if not judges and manifest.get("judge"):
+        judges.add(str(manifest["judge"]))
+    return Run(
+        name=name or path.resolve().name,
+        path=path,
+        manifest=manifest,
+        rows=judged_rows(path, verdicts) if rows is None else rows,
+        contexts=contexts,
+        judges=tuple(sorted(judges - {""})),
+        prompts=tuple(sorted(prompts - {""})),
+        usage=usage if usage["responses"] else {},
+        labels=labels,
+    )
+
+
+VERDICTS = "verdicts"
+"""In a run folder: the verdicts of further judges, ``NAME.jsonl`` each, with ``NAME.json`` on who gave them."""
+
+
+def verdicts_file(run: Path, name: str = "") -> Path:
+    """Where verdicts of a name are: beside the run's own ("")."""
+    return run / VERDICTS / f"{name}.jsonl" if name else run / "verdicts.jsonl"
+
+
+def verdict_names(run: Path) -> list[str]:
+    """The further judges whose verdicts lie in a run, sorted."""
+    return sorted(p.stem for p in (run / VERDICTS).glob("*.jsonl"))
+
+
+def judged_rows(run: Path, verdicts: str = "") -> Table:
+    """The rows of a run with the verdicts of one judge.
+
+    Args:
+        run: its folder.
+        verdicts: the name under which `demur judge run` filed them; "" for the run's own.
+
+    Raises:
+        UsageError: there are none of that name; lists those that are there.
+        DataError: they are of other answers than the run holds.
+    """
+    rows = read_rows(run / ROWS)
+    if not verdicts:
+        return rows
+    file = verdicts_file(run, verdicts)
+    if not file.is_file():
+        known = ", ".join(verdict_names(run)) or "none"
+        cure = f"those that are there: {known}; demur judge run RUN --judge J"
+        raise UsageError(f"no verdicts named {verdicts!r}", item=str(run), cure=cure)
+    about = read_json(file.with_suffix(".json")) if file.with_suffix(".json").is_file() else {}
+    now = read_json(run / "manifest.json").get("files", {}).get("responses.jsonl", "")
+    if about.get("responses", now) != now:
+        cure = "grade the run again: demur judge run RUN --judge J"
+        raise DataError("these verdicts are of earlier answers", item=str(file), cure=cure)
+    import pyarrow as pa
+
+    problems = Problems()
+    given = {v.id: v for v in read_records(file, Verdict, problems)}
+    problems.settle()
+    asks = rows.texts("ask", np.arange(len(rows)))
+    if missing := [ask for ask in asks if ask not in given]:
+        cure = "grade the run again: demur judge run RUN --judge J"
+        raise DataError(f"no verdict for {len(missing):,} answers, such as {missing[0]}", item=str(file), cure=cure)
+    mine = [given[ask] for ask in asks]
+    columns = {
+        "status": [v.status.value for v in mine],
+        "outcome": [v.outcome.value if v.outcome else None for v in mine],
+        "reason": [v.reason for v in mine],
+    }
+    table_ = rows.arrow
+    for name, values in columns.items():
+        table_ = table_.set_column(table_.column_names.index(name), name, pa.array(values, pa.string()))
+    return Table(table_)
+
+
+HUMAN = "labels.jsonl"
+"""In a run folder: what people said of its answers."""
+LABELS = {o.value: o for o in Outcome} | {"not_attempted": Outcome.DEFLECTED, "hallucinated": Outcome.INCORRECT}
+
+
+def _human_labels(path: Path, problems: Problems) -> dict[str, Outcome]:
+    """Lines of ``{"ask": id, "label": correct | incorrect | deflected}``; SimpleQA's NOT_ATTEMPTED is deflected."""
+    found: dict[str, Outcome] = {}
+    if not path.is_file():
+        return found
+    for place, row in read_jsonl(path, problems):
+        ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
+        if label not in LABELS or not ask:
+            problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(LABELS)}")
+        elif ask in found:
+            problems.add(f"{place} ({ask})", "labelled twice")
+        else:
+            found[ask] = LABELS[label]
+    return found
+
+
+def _unique_names(paths: Sequence[Path]) -> list[str]:
+    """Folder names; where two are equal, with as many parents as it takes to tell them apart."""
+    parts = [p.resolve().parts for p in paths]
+    names = [p[-1] for p in parts]
+    for deep in range(2, max((len(p) for p in parts), default=0) + 1):
+        twice = {n for n in names if names.count(n) > 1}
+        if not twice:
+            break
+        names = ["/".join(p[-deep:]) if n in twice else n for n, p in zip(names, parts, strict=True)]
+    return names
+
+
+def release_beside(run: Path) -> Path | None:
+    """The release folder that lies where ``demur demo`` and ``demur run`` put it: ``runs/../release``."""
+    for place in (run.resolve().parent.parent / "release", run.resolve().parent / "release"):
+        if (place / "manifest.json").is_file() and (place / "data").is_dir():
+            return place
+    return None
+
+
+def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "") -> ReportData:
+    """Read everything a report needs.
+
+    Args:
+        runs: run folders, or folders that hold runs.
+        release: the release they were asked from; None looks beside the first run, and does without when
+            there is none (questions, pictures and the funnel are then missing from the report).
+        verdicts: of which judge, by the name that `demur judge run` filed them under; "" for the runs' own.
+
+    Raises:
+        UsageError: a path is not what it should be.
+        DataError: a file is broken, or a run asks samples that the release does not have.
+    """
+    paths = find_runs(runs)
+    if not paths:
+        raise UsageError("no run was named", cure="give a folder such as demo-out/runs/SYSTEM")
+    rows = [judged_rows(path, verdicts) for path in paths]
+    shown = drawn_samples(rows, MOST_ITEMS)
+    names = _unique_names(paths)
+    read = tuple(
+        read_run(p, n, rows=r, shown=shown, verdicts=verdicts) for p, n, r in zip(paths, names, rows, strict=True)
+    )
+    folder = release or release_beside(paths[0])
+    if folder is None:
+        return ReportData(read, shown=shown)
+    from demur.release import Release
+
+    opened = Release.open(folder)
+    samples = {s.id: s for s in opened.samples()}
+    for run in read:
+        strange = sorted(set(run.rows.coded("sample").labels) - set(samples))
+        if strange:
+            raise DataError(
+                f"the run asks {len(strange)} sample(s) that the release {folder} does not have, such as {strange[0]}",
+                item=str(run.path),
+                cure="give the release it was run on with --release",
+            )
+    return ReportData(read, opened, samples, shown)

@@ -1,0 +1,156 @@
+"""A page of tables and cards: items with their pictures, what was asked, what was right, and what each system said.
+
+Plain records in, one self-contained HTML file out; nothing here knows what an item is. No script runs on the page,
+and text of items and systems is escaped (`demur.reports.html.text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from demur.core.records import ImageRef
+from demur.core.store import write_atomic
+from demur.reports.browse import thumbnails
+from demur.reports.html import IMAGE_BUDGET
+from demur.reports.markup import csp_hash, table_html, text
+from demur.reports.tables import Table
+
+Glyph = Literal["c", "i", "d", "u", "f"]
+"""Right, wrong, deflected, ungraded, failed: as in the sample browser."""
+SIGNS: dict[Glyph, tuple[str, str]] = {
+    "c": ("✓", "right"),
+    "i": ("✗", "wrong"),
+    "d": ("–", "deflected"),
+    "u": ("?", "ungraded"),
+    "f": ("!", "no usable reply"),
+}
+
+
+class Reply(NamedTuple):
+    """What one system said: its name, how it was graded, the words."""
+
+    system: str
+    glyph: Glyph
+    words: str
+
+
+class Cell(NamedTuple):
+    """One question under a picture: a heading, the question, what is right, what systems replied."""
+
+    title: str
+    question: str
+    right: str
+    replies: tuple[Reply, ...] = ()
+
+
+class Row(NamedTuple):
+    """One picture (None: none) with its caption, and its questions side by side."""
+
+    image: ImageRef | None
+    caption: str
+    cells: tuple[Cell, ...]
+
+
+class Card(NamedTuple):
+    """One item."""
+
+    title: str
+    tags: tuple[str, ...]
+    rows: tuple[Row, ...]
+    read: Callable[[ImageRef], bytes]
+    """Bytes of its pictures."""
+
+
+def write_gallery(
+    out: Path,
+    *,
+    title: str,
+    about: str,
+    tables: Sequence[Table],
+    cards: Iterable[Card],
+    notes: Sequence[str] = (),
+    image_budget: int = IMAGE_BUDGET,
+) -> Path:
+    """Write the page.
+
+    Args:
+        out: the file.
+        title: of the page.
+        about: what the items are.
+        tables: shown first.
+        cards: shown after them, in their order.
+        notes: what a reader must know.
+        image_budget: bytes of base64 that pictures may take; what does not fit is left out from the end, and said.
+    """
+    given = list(cards)
+    refs: dict[str, ImageRef] = {}
+    readers: dict[str, tuple[Callable[[ImageRef], bytes], ImageRef]] = {}
+    for card in given:
+        for row in card.rows:
+            if row.image is not None and row.image.sha256 not in refs:
+                refs[row.image.sha256] = row.image
+                readers[row.image.sha256] = card.read, row.image
+
+    def read(sha256: str) -> bytes:
+        reader, ref = readers[sha256]
+        return reader(ref)
+
+    pictures = dict(zip(refs, thumbnails(list(refs.values()), read, image_budget), strict=True))
+    lost = sum(uri is None for uri in pictures.values())
+    lines = [
+        *notes,
+        *([f"{lost} of {len(pictures)} pictures are not shown: unreadable, or over the page's size"] if lost else []),
+    ]
+    css = files("demur.reports").joinpath("page", "report.css").read_text(encoding="utf-8")
+    css += files("demur.reports").joinpath("page", "gallery.css").read_text(encoding="utf-8")
+    body = ['<section id="overview"><h2>Tables</h2>', *(table_html(t) for t in tables), "</section>"]
+    if given:
+        body += [
+            f'<section id="items"><h2>Items ({len(given):,})</h2>',
+            _legend(),
+            *(_card(c, pictures) for c in given),
+            "</section>",
+        ]
+    aside = f'<div class="caveats"><ul>{"".join(f"<li>{text(n)}</li>" for n in lines)}</ul></div>' if lines else ""
+    policy = f"default-src 'none'; style-src {csp_hash(css)}; img-src data:; base-uri 'none'; form-action 'none'"
+    page = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="referrer" content="no-referrer">'
+        f'<title>{text(title)}</title><link rel="icon" href="data:,"><style>{css}</style></head><body>'
+        f'<header class="top wrap"><h1>{text(title)}</h1><p class="lede">{text(about)}</p>{aside}</header>'
+        f'<main class="wrap">{"".join(body)}</main></body></html>\n'
+    )
+    write_atomic(out, page)
+    return out
+
+
+def _legend() -> str:
+    signs = "".join(f'<span><span class="glyph {g}">{sign}</span> {name}</span>' for g, (sign, name) in SIGNS.items())
+    return f'<p class="signs">{signs}</p>'
+
+
+def _card(card: Card, pictures: dict[str, str | None]) -> str:
+    tags = "".join(f'<span class="tag">{text(t)}</span>' for t in card.tags)
+    rows = "".join(_row(row, pictures) for row in card.rows)
+    return f'<article class="card"><h3>{text(card.title)}</h3><div class="tags">{tags}</div>{rows}</article>'
+
+
+def _row(row: Row, pictures: dict[str, str | None]) -> str:
+    uri = pictures.get(row.image.sha256) if row.image is not None else None
+    picture = f'<img src="{uri}" alt="{text(row.caption)}">' if uri else '<div class="none">no picture</div>'
+    cells = "".join(
+        f'<div class="cell"><h4>{text(c.title)}</h4><p>{text(c.question)}</p><p class="right">{text(c.right)}</p>'
+        + "".join(
+            f'<p class="said"><span class="glyph {s.glyph}" title="{SIGNS[s.glyph][1]}">{SIGNS[s.glyph][0]}</span> '
+            f"<b>{text(s.system)}</b> {text(s.words)}</p>"
+            for s in c.replies
+        )
+        + "</div>"
+        for c in row.cells
+    )
+    return f'<div class="row"><figure>{picture}<figcaption>{text(row.caption)}</figcaption></figure>{cells}</div>'

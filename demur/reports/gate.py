@@ -1,0 +1,210 @@
+"""A gate for CI: is a run good enough, and not worse than a baseline? Decided on intervals, so that it does not flake.
+
+A limit is met where the whole interval lies on its right side, broken where it lies on the wrong one, and undecided
+between: more questions are needed, and it is told how many. A system whose true rate equals its limit is red in at most
+5 % of its runs (the intervals are 95 % ones, and only one of their sides is red); one that is better, in fewer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from demur.core.errors import UsageError
+from demur.core.records import Measure, Scenario
+from demur.core.stats import z_of
+from demur.judge.measures.rates import rates_where
+from demur.judge.measures.table import FAILED
+from demur.reports.compare import compare
+from demur.reports.data import Run, load
+from demur.reports.tables import Column, Table, to_markdown
+
+State = Literal["pass", "fail", "cannot tell"]
+RATES = {"accuracy": 0, "deflection": 1, "hallucination": 2}
+SAME = ("release", "corpora", "judge", "judge_code", "prompts", "recipes", "conditions")
+"""Of two runs that are compared: what their manifests must agree on."""
+CODES = {"pass": 0, "fail": 1, "cannot tell": 4, "down": 5}
+
+
+class Limit(NamedTuple):
+    """``max hallucination of gold-removed is 0.15``."""
+
+    side: Literal["max", "min"]
+    rate: str
+    scenario: Scenario
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.rate} in {self.scenario} at {'most' if self.side == 'max' else 'least'} {100 * self.value:g} %"
+
+
+class Check(NamedTuple):
+    """One thing that a gate asks, and its answer."""
+
+    what: str
+    state: State
+    why: str
+
+
+class Gate(NamedTuple):
+    """What a gate says of a run."""
+
+    checks: tuple[Check, ...]
+    advisory: str
+    """Why it only advises; "" where it decides."""
+    down: str = ""
+    """Why the system counts as down; "" where it answered."""
+
+    @property
+    def state(self) -> str:
+        """pass, fail, cannot tell or down."""
+        states = {c.state for c in self.checks}
+        return (
+            "down"
+            if self.down
+            else "fail"
+            if "fail" in states
+            else "cannot tell"
+            if "cannot tell" in states
+            else "pass"
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """0 pass or advisory, 1 fail, 4 cannot tell, 5 system down."""
+        return CODES[self.state] if not self.advisory or self.down else 0
+
+    def text(self) -> str:
+        """For a terminal: the verdict, then a line for each check."""
+        first = {"pass": "passed", "fail": "FAILED", "cannot tell": "cannot tell", "down": "SYSTEM DOWN"}[self.state]
+        lines = [f"gate: {first}" + (f" (advisory: {self.advisory})" if self.advisory else "")]
+        lines += [f"  {self.down}"] if self.down else [f"  {c.state:<11}  {c.what}: {c.why}" for c in self.checks]
+        return "\n".join(lines) + "\n"
+
+    def markdown(self) -> str:
+        """For a pull request."""
+        columns = (Column("Asked", align="left"), Column("", align="left"), Column("Found", align="left"))
+        rows = tuple((c.what, c.state, c.why) for c in self.checks) or (("the system", "down", self.down),)
+        return to_markdown(Table("gate", self.text().splitlines()[0], columns, rows))
+
+    def junit(self) -> str:
+        """JUnit XML: a test case for each check; what cannot be told is skipped."""
+        cases = []
+        for check in self.checks:
+            inner = {
+                "pass": "", "fail": f"<failure message={quoteattr(check.why)}/>",
+                "cannot tell": f"<skipped message={quoteattr(check.why)}/>",
+            }[check.state]  # fmt: skip
+            cases.append(f'  <testcase classname="demur" name={quoteattr(check.what)}>{inner}</testcase>')
+        if self.down:
+            cases = [f'  <testcase classname="demur" name="system"><error>{escape(self.down)}</error></testcase>']
+        failed = sum(c.state == "fail" for c in self.checks)
+        head = f'<testsuite name="demur gate" tests="{len(cases)}" failures="{failed}" errors="{int(bool(self.down))}">'
+        return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>"]) + "\n"
+
+
+def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list[Limit]:
+    """``gold-removed=0.15`` or ``gold-removed=15%`` of an option.
+
+    Raises:
+        UsageError: no such scenario, or no share.
+    """
+    found = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        number = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", value.strip())
+        if not equals or name not in set(Scenario) or not number:
+            raise UsageError(f"--{side}-{rate} {text!r}", cure=f"SCENARIO=SHARE, as in {Scenario.FULL}=0.6; "
+                             f"scenarios: {', '.join(Scenario)}")  # fmt: skip
+        share = float(number[1]) / (100 if number[2] else 1)
+        if share > 1:
+            raise UsageError(f"--{side}-{rate} {text!r} is no share", cure="write 0.15 or 15%")
+        found.append(Limit(side, rate, Scenario(name), share))
+    return found
+
+
+def decide(limit: Limit, measure: Measure | None) -> Check:
+    """Whether a limit is met, by the interval of a rate.
+
+    Args:
+        limit: the limit.
+        measure: of the run; None or without a value where nothing was graded.
+    """
+    if measure is None or measure.value is None or measure.low is None or measure.high is None:
+        return Check(str(limit), "cannot tell", "nothing of it was graded")
+    p, low, high = measure.value, measure.low, measure.high
+    seen = f"{100 * p:.1f} % [{100 * low:.1f}, {100 * high:.1f}], n = {measure.n:,}"
+    if measure.ungraded or measure.failed:
+        seen += f", {measure.ungraded:,} ungraded, {measure.failed:,} failed"
+    good, bad = (
+        (high <= limit.value, low > limit.value) if limit.side == "max" else (low >= limit.value, high < limit.value)
+    )
+    if good or bad:
+        return Check(str(limit), "pass" if good else "fail", seen)
+    gap = abs(p - limit.value)
+    z = z_of()
+    needed = math.ceil(z * z * max(p * (1 - p), 0.01) / gap**2) if gap > 0.002 else None
+    more = f"about {needed:,} questions would tell" if needed and needed > measure.n else "the rate lies at the limit"
+    return Check(str(limit), "cannot tell", f"{seen}; {more}")
+
+
+def differences(run: Run, baseline: Run) -> list[str]:
+    """What two runs must share to be compared, and do not."""
+    return [key for key in SAME if run.manifest.get(key) != baseline.manifest.get(key)]
+
+
+def gate(
+    run: Path,
+    asked: Sequence[Limit] = (),
+    *,
+    baseline: Path | None = None,
+    release: Path | None = None,
+    most_failed: float = 0.1,
+    strict: bool = False,
+) -> Gate:
+    """Decide on a run.
+
+    Args:
+        run: its folder.
+        asked: limits.
+        baseline: a run that it must not be worse than, on the questions that both were asked (paired, clustered tests).
+        release: what they were asked from; None for the one beside the run.
+        most_failed: share of failed answers above which the system counts as down.
+        strict: decide although nobody has labelled answers of this run (``labels.jsonl``); else it only advises.
+
+    Raises:
+        UsageError: nothing is asked, or the baseline is of another release, corpus, judge or prompt.
+    """
+    if not asked and baseline is None:
+        raise UsageError("nothing is asked of the run", cure="--max-hallucination gold-removed=0.15, or --baseline RUN")
+    data = load([run] if baseline is None else [run, baseline], release)
+    mine = data.runs[0]
+    failed = int((mine.rows.result == FAILED).sum())
+    advisory = "" if strict or mine.labels else "nobody has labelled answers of this run; --strict decides all the same"
+    if failed > most_failed * len(mine.rows):
+        return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {_commonest(mine)}")
+    checks = []
+    for limit in asked:
+        rates = rates_where(mine.rows, mine.rows.is_in("scenario", [limit.scenario.value]))
+        checks.append(decide(limit, rates[RATES[limit.rate]]))
+    if baseline is not None:
+        other = data.runs[1]
+        if unlike := differences(mine, other):
+            raise UsageError(
+                f"the baseline differs in {', '.join(unlike)}", item=str(baseline), cure="run both the same way"
+            )
+        found = compare(other, mine, data.samples)
+        state: State = "fail" if found.worse else "pass" if found.differences else "cannot tell"
+        why = found.sentence if found.differences else "no question was asked of both"
+        checks.append(Check(f"not worse than {other.name}", state, why))
+    return Gate(tuple(checks), advisory)
+
+
+def _commonest(run: Run) -> str:
+    column = run.rows.coded("error")
+    counts = {label: int((column.codes == i).sum()) for i, label in enumerate(column.labels) if label}
+    return max(counts, key=lambda e: counts[e]) if counts else "no reason was recorded"

@@ -1,0 +1,478 @@
+"""One self-contained ``report.html``: opens from a file, asks the network for nothing, prints, and reads on a phone.
+
+Everything that is a number or a picture of numbers is written here, as HTML and SVG; the page's script only
+browses samples. Untrusted text (questions, answers, titles, names) reaches the page in two ways: escaped in
+markup, or inside a data block that is compressed and base64-coded, from which the script takes it as text
+alone. A content security policy allows the one style sheet and the one script by their hash, pictures from
+``data:``, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from demur.core.errors import UsageError
+from demur.core.store import write_atomic
+from demur.judge.measures.behaviour import behaviour
+from demur.reports import agree, compare, compare_tables, paper_figures, paper_tables
+from demur.reports import behaviour as right
+from demur.reports.browse import payload
+from demur.reports.cells import SCENARIOS, Headline, headline, position_cells, sweep_cells
+from demur.reports.data import ReportData, load
+from demur.reports.figures import funnel, heat
+from demur.reports.markup import csp_hash, json_html, more, packed, panels_html, section, short, table_html, text
+from demur.reports.release import caveats, funnel_table, recall_table
+from demur.reports.svg import OUTCOMES, Panel
+from demur.reports.tables import Table, plain
+from demur.reports.terminal import results_table
+
+MOST_CHANGED = 12
+"""Questions named under a comparison."""
+IMAGE_BUDGET = 12_000_000
+"""Bytes that thumbnails may take in the page."""
+
+
+def render_report(
+    release: Path | None,
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    image_budget: int = IMAGE_BUDGET,
+    groups: Mapping[str, str] | None = None,
+) -> Path:
+    """Write the HTML report of some runs.
+
+    Args:
+        release: the release they were asked from; None looks beside the first run.
+        runs: run folders, or folders that hold runs.
+        out: the file to write.
+        image_budget: bytes of base64 that thumbnails may take.
+        groups: run name -> ``open``, ``closed`` or words of one's own: the section of Table 4 that it belongs in.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        UsageError: a path is not what it should be.
+        DataError: a file is broken.
+        StorageError: ``out`` cannot be written.
+    """
+    write_report(load(runs, release), out, image_budget=image_budget, groups=groups)
+    return out
+
+
+def write_report(
+    data: ReportData,
+    out: Path,
+    *,
+    image_budget: int = IMAGE_BUDGET,
+    groups: Mapping[str, str] | None = None,
+    tables: Path | None = None,
+) -> list[Path]:
+    """Write the page of runs that are read already and, where a folder is given, tables and figures for a paper.
+
+    Args:
+        data: what to show.
+        out: the file of the page.
+        image_budget: as for `render_report`.
+        groups: as for `render_report`.
+        tables: folder of tables (.txt .md .tex .csv) and figures (.svg).
+
+    Returns:
+        The tables and figures written.
+
+    Raises:
+        UsageError: ``out`` is a folder, the budget is negative, or no run has the name of a group.
+        StorageError: something cannot be written.
+    """
+    if image_budget < 0:
+        raise UsageError(f"image budget {image_budget:,} bytes", cure="give 0 for no pictures")
+    if out.is_dir():
+        raise UsageError("is a folder", item=str(out), cure="name the file, such as report.html")
+    data = replace(data, groups=paper_tables.stated(groups or {}, data.runs))
+    write_atomic(out, page(data, image_budget=image_budget))
+    return paper_figures.write_paper(data, tables) if tables else []
+
+
+def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
+    """The whole page as text; equal data gives equal text."""
+    from demur.core.version import __version__
+
+    folder = files("demur.reports").joinpath("page")
+    css = folder.joinpath("report.css").read_text(encoding="utf-8")
+    js = folder.joinpath("report.js").read_text(encoding="utf-8")
+    head = headline(data.runs)
+    sections = [
+        ("overview", "Results", _overview(data, head)),
+        ("behaviour", "Right behaviour", _behaviour(data, head)),
+        ("sweep", "Distractors", _sweep(data, head)),
+        ("positions", "Position", _positions(data, head)),
+        ("prompts", "Strictness", _strictness(data, head)),
+        ("modality", "Modality", _modality(data, head)),
+        ("parts", "Parts", _parts(data, head)),
+        ("confidence", "Confidence", _confidence(data, head)),
+        ("corrected", "Labels", _corrected(data, head)),
+        ("compare", "Compare", _compare(data, head)),
+        ("samples", "Samples", folder.joinpath("browser.html").read_text(encoding="utf-8")),
+        ("curation", "Curation", _curation(data)),
+        ("provenance", "Provenance", _provenance(data)),
+    ]
+    kept = [(key, name, body) for key, name, body in sections if body]
+    title = _title(data)
+    return Template(folder.joinpath("report.html").read_text(encoding="utf-8")).substitute(
+        csp=f"default-src 'none'; script-src {csp_hash(js)}; style-src {csp_hash(css)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'",
+        version=escape(__version__),
+        title=escape(title),
+        css=css,
+        js=js,
+        header=_header(data, head, title),
+        nav="".join(f'<a href="#{key}">{escape(name)}</a>' for key, name, _ in kept),
+        body="\n".join(body for _, _, body in kept),
+        footer=f"<p>Written by demur {escape(__version__)} from the files named under Provenance. "
+        "The page is complete in itself and asks the network for nothing.</p>",
+        data=packed(payload(data, head, image_budget=image_budget)),
+    )
+
+
+# --- sections ------------------------------------------------------------------------------------
+
+
+def _title(data: ReportData) -> str:
+    if data.release is None:
+        return "demur report"
+    return plain(" ".join(str(data.release.manifest.get(key, "")) for key in ("name", "version")))
+
+
+def _header(data: ReportData, head: Headline, title: str) -> str:
+    asks = sum(len(run.rows) for run in data.runs)
+    judges = sorted({j for run in data.runs for j in run.judges})
+    asked = len({s for run in data.runs for s in run.rows.coded("sample").labels})
+    parts = {run.part(len(data.samples)) for run in data.runs}
+    whole = "" if asked >= len(data.samples) else f" of {len(data.samples):,}"
+    facts = [
+        ("Samples", next(iter(parts)) if len(parts) == 1 and "" not in parts else f"{asked:,}{whole}"),
+        ("Answers", f"{asks:,}"),
+        ("Systems", ", ".join(run.name for run in data.runs)),
+        ("Judge", ", ".join(judges) or "not stated"),
+        ("Prompt", head.condition),
+    ]
+    seeds = sorted({str(run.manifest["seed"]) for run in data.runs if run.manifest.get("seed") is not None})
+    if seeds:
+        facts.append(("Seed", ", ".join(seeds)))
+    warnings = caveats(data)
+    box = ""
+    if warnings:
+        lines = "".join(f"<li>{text(line)}</li>" for line in warnings)
+        box = f'<div class="caveats" role="note"><strong>Read this with the numbers</strong><ul>{lines}</ul></div>'
+    return (
+        f"<h1>{text(title)}</h1>"
+        '<p class="lede">Where each system answers, deflects, or makes things up, under controlled evidence.</p>'
+        f'<dl class="facts">{"".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in facts)}</dl>{box}'
+    )
+
+
+def _overview(data: ReportData, head: Headline) -> str:
+    panels = paper_figures.overview(data, head)
+    return section(
+        "overview",
+        "What the systems did",
+        "Of the graded answers: how many were right (accuracy), declined to answer (deflection), or were wrong "
+        "(hallucination). Below each bar: each rate with its 95 % interval. n: graded answers; what was not graded is "
+        "in no rate. Gold evidence holds the answer; distractors look like it and do not.",
+        _sentences(data, head),
+        f'<div class="legend">{panels[-1].svg()}</div>',
+        panels_html(panels[:-1], "two"),
+        table_html(results_table(data, head)),
+    )
+
+
+def _sentences(data: ReportData, head: Headline) -> str:
+    """Each system in a sentence, while they are few enough to be read."""
+    if len(data.runs) > 6:
+        return ""
+    lines = []
+    for run in data.runs:
+        one = behaviour(head.where(run.rows))
+        name, parts = f"<strong>{text(run.name)}</strong>", []
+        if one.answered.value is not None and one.over_deflection.value is not None:
+            parts.append(
+                f"with the gold evidence shown, {name} is right in {100 * one.answered.value:.0f} % "
+                f"and deflects in {100 * one.over_deflection.value:.0f} %"
+            )
+        if one.deflected.value is not None:
+            who = "it" if parts else name
+            parts.append(f"without it, {who} deflects in {100 * one.deflected.value:.0f} %")
+        if parts:
+            sentence = "; ".join(parts)
+            lines.append(f"<li>{sentence[0].upper()}{sentence[1:]}.</li>")
+    return f'<ul class="said-so">{"".join(lines)}</ul>' if lines else ""
+
+
+def _behaviour(data: ReportData, head: Headline) -> str:
+    return section(
+        "behaviour",
+        "Right behaviour",
+        "Answer where the evidence suffices, deflect where it does not. Over-deflection: deflected although the gold "
+        "evidence was there. Under-deflection: answered although it was not.",
+        table_html(right.behaviour_table(data, head)),
+    )
+
+
+def _sweep(data: ReportData, head: Headline) -> str:
+    return _curves(
+        "sweep",
+        "More distractors",
+        "The Realistic scenario with more and more distractors beside the gold evidence; 0 is the Oracle. "
+        "Bands are 95 % intervals; n below the axis: graded answers of samples that have so many distractors.",
+        paper_figures.figure3(data, head),
+        paper_figures.figure_table(data, "figure3"),
+        paper_figures.partial_notes(sweep_cells(data, head)),
+    )
+
+
+def _positions(data: ReportData, head: Headline) -> str:
+    return _curves(
+        "positions",
+        "Where the gold evidence stands",
+        "The same evidence in another order: the gold after 0, 1, 2 ... distractors. A system without position bias "
+        "draws flat lines.",
+        paper_figures.positions(data, head),
+        paper_figures.figure_table(data, "positions"),
+        paper_figures.partial_notes(position_cells(data, head), places=True),
+    )
+
+
+def _curves(
+    key: str, title: str, why: str, panels: Sequence[Panel], numbers: Table, partial: Sequence[str] = ()
+) -> str:
+    """A section of curves, the last panel their legend; nothing where there are none."""
+    if not panels:
+        return ""
+    legend = f'<div class="legend">{panels[-1].svg()}</div>'
+    notes = "".join(f'<p class="why">{text(note)}</p>' for note in partial)
+    return section(
+        key,
+        title,
+        why,
+        notes,
+        legend,
+        panels_html(panels[:-1], "three"),
+        more("Numbers of the curves", table_html(numbers)),
+    )
+
+
+def _strictness(data: ReportData, head: Headline) -> str:
+    from demur.reports.cells import strictness_cells
+    from demur.scenarios.conditions import STRICTNESS
+
+    cells = strictness_cells(data, head)
+    if not cells:
+        return ""
+    systems = [run.name for run in data.runs if any(k[0] == run.name for k in cells)]
+    labels = [paper_tables.marked(run) for run in data.runs if run.name in systems]
+    levels = [level for level in STRICTNESS if any(k[1] == level for k in cells)]
+    maps = []
+    for scenario in SCENARIOS:
+        mine = [[cells.get((system, level, scenario)) for level in levels] for system in systems]
+        if not any(c for line in mine for c in line):
+            continue
+        for name in ("deflection", "hallucination"):
+            values = [[getattr(c, name) if c else None for c in line] for line in mine]
+            maps.append(heat(f"{scenario.value.capitalize()}: {name}", labels, levels, values))
+    blind = any(run.blind for run in data.runs if run.name in systems)
+    return section(
+        "prompts",
+        "Stricter prompts",
+        "The same questions under a firmer and firmer instruction to deflect when unsure: none, soft, moderate, "
+        "severe. Per cent of graded answers, n in each cell.",
+        f'<p class="why">{text(paper_tables.BLIND)}</p>' if blind else "",
+        panels_html(maps, "two"),
+        more(
+            "Numbers of the maps",
+            table_html(paper_tables.table6(data, head, interval=True)),
+            table_html(paper_tables.table9(data, head, interval=True)),
+        ),
+    )
+
+
+def _modality(data: ReportData, head: Headline) -> str:
+    from demur.reports.cells import grid_cells
+
+    grid = grid_cells(data, head)
+    if not grid.cells:
+        return ""
+    names = ("text", "image", "both")
+    maps = []
+    for run in data.runs:
+        golds = [g for g in names if any(k[:2] == (run.name, g) for k in grid.cells)]
+        sides = [s for s in names if any((run.name, g, s) in grid.cells for g in golds)]
+        for measure in OUTCOMES if golds else ():
+            values = [
+                [getattr(c, measure) if (c := grid.cells.get((run.name, g, s))) else None for s in sides] for g in golds
+            ]
+            maps.append(heat(f"{run.name}: {measure}", [f"gold {g}" for g in golds], sides, values))
+    return section(
+        "modality",
+        "Text against image",
+        "The Realistic scenario with gold evidence and distractors each restricted to text, image, or both. Rows: the "
+        "gold evidence; columns: the distractors. A row is over one set of samples, n in each cell.",
+        panels_html(maps, "three"),
+        more("Numbers of the maps", table_html(paper_tables.table5(data, head, interval=True))),
+    )
+
+
+def _parts(data: ReportData, head: Headline) -> str:
+    labels = {by: {x for run in data.runs for x in run.rows.coded(by).labels} - {""} for by in paper_tables.PARTS}
+    shown_ = [by for by in ("query_modality", "source", "topic") if len(labels[by]) > 1]
+    if not shown_:
+        return ""
+    tables = {"query_modality": "queries", "source": "table8", "topic": "topics"}
+    parts, seen = [], set[str]()
+    for by in shown_:
+        table = paper_tables.breakdown_table(data, head, by, tables[by])
+        body = table_html(replace(table, notes=tuple(note for note in table.notes if note not in seen)))
+        seen.update(table.notes)
+        parts.append(more(f"By topic ({len(labels[by])})", body) if by == "topic" else body)
+    return section(
+        "parts",
+        "Part by part",
+        "The same numbers by what a question is asked with (text alone, or text and an image), by source and by topic. "
+        "Small parts swing: mind n.",
+        *parts,
+    )
+
+
+def _confidence(data: ReportData, head: Headline) -> str:
+    panels = right.risk_panels(data, head)
+    if not panels:
+        return ""
+    return section(
+        "confidence",
+        "Confidence",
+        "If only the most confident answers are kept: the share of wrong ones among them (risk) against how many are "
+        "kept (coverage). A useful confidence makes the curve rise late.",
+        f'<div class="legend">{panels[-1].svg()}</div>',
+        panels_html(panels[:-1]),
+        table_html(right.risk_table(data, head)),
+    )
+
+
+def _corrected(data: ReportData, head: Headline) -> str:
+    """Rates as people's labels correct them, where runs have labels; what makes them stale is told instead."""
+    labels = agree.of_runs(data)
+    if not labels:
+        return ""
+    about = "What people would have graded, from the judge's verdicts on all answers and people's labels of some."
+    try:
+        tables = agree.corrected_tables(agree.corrected_cells(data, labels, head=head))
+    except agree.Stale as error:
+        return section("corrected", "Rates as labels correct them", about, f'<p class="missing">{text(str(error))}</p>')
+    shown_tables = [table_html(table) for table in (*tables, paper_tables.table7(data))]
+    return section("corrected", "Rates as labels correct them", about, *shown_tables)
+
+
+def _compare(data: ReportData, head: Headline) -> str:
+    if len(data.runs) < 2:
+        return ""
+    # Against the run that was asked most: a system tried on a handful of samples compares with nothing.
+    first = max(data.runs, key=lambda run: int(head.where(run.rows).graded.sum()))
+    parts = []
+    others = sorted((run for run in data.runs if run is not first), key=lambda run: -len(head.where(run.rows)))
+    for number, other in enumerate(others[:6]):
+        found = compare.compare(first, other, data.samples, head, most=MOST_CHANGED)
+        body = (
+            f"<p>{text(found.sentence)}</p>"
+            + table_html(replace(compare_tables.table(found), name=f"compare-{number}"))
+            + table_html(replace(compare_tables.slices_table(found), name=f"regressions-{number}"))
+            + _changed(found, data.shown)
+        )
+        title = f"{first.name} against {other.name}"
+        parts.append(f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>")
+    if len(data.runs) > 7:
+        parts.append('<p class="why">More pairs: demur compare A B.</p>')
+    return section(
+        "compare",
+        "Compare two systems",
+        "Paired by context set and prompt: both saw the same evidence. Worst first; each question opens below.",
+        *parts,
+    )
+
+
+def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
+    """The questions that the second system lost, each a link that opens it in the browser below, where it is there.
+
+    Questions of equal words are told apart by their id, accepted answer and picture (which the page's script sets in).
+    """
+    lost = found.lost
+    if not lost:
+        return ""
+    rows = []
+    for item in lost:
+        link = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{text(item.question)}</a>'
+        link = link if shown_ is None or item.sample in shown_ else text(item.question)
+        answers = [
+            f"{text(word)}<br>{text(short(answer))}"
+            for word, answer in ((item.before, item.said_before), (item.after, item.said_after))
+        ]
+        asked = (
+            f'<div class="asked"><span data-sample="{text(item.sample)}"></span>'
+            f"<span>{link}<br><small>{text(item.sample)}</small></span></div>"
+        )
+        cells = (asked, text(short(item.accepted)), text(item.scenario), *answers)
+        wide = (True, len(item.accepted) > 28, False, True, True)
+        rows.append(
+            "<tr>"
+            + "".join(f'<td class="l{" long" if w else ""}">{c}</td>' for c, w in zip(cells, wide, strict=True))
+            + "</tr>"
+        )
+    more = f" (first {len(lost)} of {found.lost_in_all})" if found.lost_in_all > len(lost) else ""
+    caption = f"Right with {found.first}, not with {found.second}{more}"
+    heads = "".join(
+        f'<th class="l" scope="col">{text(h)}</th>'
+        for h in ("Question", "Accepted answer", "Scenario", found.first, found.second)
+    )
+    return (
+        f'<p class="cap">{text(caption)}</p>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(caption)}">'
+        f'<table class="changed"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
+
+
+def _curation(data: ReportData) -> str:
+    if data.release is None:
+        return ""
+    steps = [(str(s["stage"]), int(s["entered"]), int(s["kept"])) for s in data.release.funnel]
+    panels = ([funnel("Funnel", steps)] if steps else []) + paper_figures.figure4(data)
+    rounds = paper_figures.figure5(data)
+    return section(
+        "curation",
+        "How the release was made",
+        "Samples that survived each stage, and why the others left.",
+        panels_html(panels) if panels else "",
+        table_html(funnel_table(data)) if steps else "",
+        panels_html(rounds, "three") if rounds else "",
+        table_html(recall_table(data)) if data.release.recall else "",
+        more("What the release holds", table_html(paper_tables.table2(data)), table_html(paper_tables.table3(data))),
+    )
+
+
+def _provenance(data: ReportData) -> str:
+    parts = []
+    if data.release is not None:
+        parts.append(more("Release manifest", json_html(data.release.manifest)))
+    for run in data.runs:
+        used = ""
+        if run.usage:
+            used = (
+                f"<p>{int(run.usage['responses']):,} responses ({int(run.usage['cached']):,} from the cache), "
+                f"{int(run.usage['prompt']):,} prompt and {int(run.usage['completion']):,} completion tokens.</p>"
+            )
+        prompts = f"<p>Judge prompts: <code>{text(', '.join(run.prompts))}</code></p>" if run.prompts else ""
+        parts.append(more(f"Run {run.name}", used, prompts, json_html(run.manifest)))
+    return section("provenance", "Provenance", "What was run, from what, with which seeds and prompts.", *parts)

@@ -1,0 +1,264 @@
+"""What several judges said of the same answers: agreement, and what a judge favours (`demur judge compare`).
+
+Every verdict is set against a reference: people's labels where a run holds at least `LEAST_LABELS`, else what most of
+the *other* judges said (no majority: left out). A judge's *leniency* on some answers is how much oftener it calls them
+correct than the reference does, in points. Biases are differences of leniency:
+
+length           answers above the median length less those below
+position         the accepted form stands in the first half of the answer, less in the second
+self-preference  answers of the judge's own model less those of other systems
+
+Repeat variance is the share of answers that get another verdict when the same judge is asked again (``--repeat``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from math import sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.answers import normalise
+from demur.core.errors import UsageError
+from demur.core.records import Measure, Outcome
+from demur.core.store import Problems, read_jsonl
+from demur.judge.measures.agreement import Rating, agreed
+from demur.judge.measures.rates import share_of
+from demur.reports.data import ReportData, Run, judged_rows, load, verdict_names, verdicts_file
+from demur.reports.tables import Column, Table
+
+PEOPLE = "people"
+LEAST_LABELS = 20
+"""People's labels below which other judges are the reference."""
+
+
+class Judged(NamedTuple):
+    """One answer with what everybody said of it.
+
+    Attributes:
+        system: that gave it, as its run names it.
+        model: of that system, "" where it is none.
+        length: characters.
+        place: 0 to 1, where the accepted form begins in it; None where it does not stand there word by word.
+        said: judge -> outcome; those that gave no grade are missing.
+    """
+
+    system: str
+    model: str
+    length: int
+    place: float | None
+    said: dict[str, str]
+
+
+class Bias(NamedTuple):
+    """A difference of leniency, in points, with a normal interval of 95 %; None where a side is empty."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    others: int
+
+
+class Compared(NamedTuple):
+    """What `compare_judges` found.
+
+    Attributes:
+        judges: names of the verdicts; the run's own bear its judge's.
+        answers: everything that was judged.
+        ungraded: judge -> answers without a grade from it (those that failed are nobody's).
+        repeats: judge -> share of answers with another verdict when asked again.
+        models: judge -> model that it asks.
+        reference: ``people`` or ``other judges``.
+    """
+
+    judges: tuple[str, ...]
+    answers: list[Judged]
+    ungraded: dict[str, int]
+    repeats: dict[str, Measure]
+    models: dict[str, str]
+    reference: str
+
+
+def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compared:
+    """Read every judge's verdicts of some runs.
+
+    Args:
+        paths: run folders.
+        release: for the accepted answers; the one beside the first run when None.
+
+    Raises:
+        UsageError: fewer than two judges graded them.
+    """
+    data = load(paths, release)
+    answers: list[Judged] = []
+    ungraded: Counter[str] = Counter()
+    again: defaultdict[str, Counter[bool]] = defaultdict(Counter)
+    models: dict[str, str] = {}
+    names: dict[str, None] = {}
+    for run in data.runs:
+        columns, repeats = _verdicts(run, models, names)
+        for row in run.rows:
+            if row.status.value == "failed":
+                continue
+            said = {}
+            for name, by_ask in columns.items():
+                outcome = by_ask.get(row.ask)
+                if outcome is None:
+                    ungraded[name] += 1
+                else:
+                    said[name] = outcome
+            for name, by_ask in repeats:
+                first, second = columns[name].get(row.ask), by_ask.get(row.ask)
+                again[name][first != second] += 1
+            if row.ask in run.labels:
+                said[PEOPLE] = run.labels[row.ask].value
+            place = _place(data, row.sample, row.answer)
+            model = run.system.partition(":")[2].rpartition("#")[2] if run.system.startswith("model:") else ""
+            answers.append(Judged(run.name, model, len(row.answer), place, said))
+    if len(names) < 2 and not any(PEOPLE in a.said for a in answers) and not again:
+        raise UsageError(
+            "one judge graded these answers",
+            item=str(paths[0]),
+            cure="let another grade them: demur judge run RUN --judge J",
+        )
+    people = sum(PEOPLE in a.said for a in answers)
+    return Compared(
+        tuple(names), answers, {name: ungraded[name] for name in names},
+        {name: share_of("repeat variance", c[True], c.total()) for name, c in again.items()}, models,
+        PEOPLE if people >= LEAST_LABELS else "other judges",
+    )  # fmt: skip
+
+
+_Column = dict[str, str]
+"""Ask -> outcome."""
+
+
+def _verdicts(
+    run: Run, models: dict[str, str], names: dict[str, None]
+) -> tuple[dict[str, _Column], list[tuple[str, _Column]]]:
+    """The columns of a run's judges, and those of their repeats (``NAME@2``)."""
+    own = ", ".join(run.judges) or "the run's judge"
+    columns: dict[str, _Column] = {}
+    repeats: list[tuple[str, _Column]] = []
+    for name in ["", *verdict_names(run.path)]:
+        rows = run.rows if not name else judged_rows(run.path, name)
+        column = {row.ask: row.outcome.value for row in rows if row.outcome is not None}
+        first, mark, _ = name.partition("@")
+        if mark:
+            repeats.append((first, column))
+            continue
+        columns[name or own] = column
+        names[name or own] = None
+        file = verdicts_file(run.path, name)
+        if file.is_file():
+            asked = {str(line.get("model") or "") for _, line in read_jsonl(file, Problems())} - {""}
+            models[name or own] = ", ".join(sorted(asked))
+    return columns, [(name, column) for name, column in repeats if name in columns]
+
+
+def _place(data: ReportData, sample: str, answer: str) -> float | None:
+    known = data.samples.get(sample)
+    text = normalise(answer)
+    if known is None or not text:
+        return None
+    places = [
+        at / len(text)
+        for form in known.answers.accepted
+        for part in form
+        if (words := normalise(part)) and (at := f" {text} ".find(f" {words} ")) >= 0
+    ]
+    return min(places, default=None)
+
+
+def _leniency(found: Compared, judge: str) -> list[tuple[Judged, int]]:
+    """(answer, 1 where the judge alone says correct, -1 where the reference alone does, else 0)."""
+    scored = []
+    for answer in found.answers:
+        mine = answer.said.get(judge)
+        if mine is None:
+            continue
+        if found.reference == PEOPLE:
+            right = answer.said.get(PEOPLE)
+        else:
+            votes = Counter(v for name, v in answer.said.items() if name not in (judge, PEOPLE))
+            top = votes.most_common(2)
+            right = None if not top or (len(top) > 1 and top[0][1] == top[1][1]) else top[0][0]
+        if right is not None:
+            scored.append((answer, (mine == Outcome.CORRECT) - (right == Outcome.CORRECT)))
+    return scored
+
+
+def _bias(some: Sequence[int], others: Sequence[int]) -> Bias:
+    if not some or not others:
+        return Bias(None, None, None, len(some), len(others))
+    means = [sum(side) / len(side) for side in (some, others)]
+    spread = [
+        sum((v - mean) ** 2 for v in side) / max(1, len(side) - 1) / len(side)
+        for side, mean in zip((some, others), means, strict=True)
+    ]
+    gap, reach = 100 * (means[0] - means[1]), 196 * sqrt(sum(spread))
+    if len(some) < 2 or len(others) < 2:
+        return Bias(gap, None, None, len(some), len(others))
+    return Bias(gap, gap - reach, gap + reach, len(some), len(others))
+
+
+def biases(found: Compared, judge: str) -> dict[str, Bias]:
+    """Length, position and self-preference of one judge."""
+    scored = _leniency(found, judge)
+    lengths = sorted(answer.length for answer, _ in scored)
+    middle = lengths[len(lengths) // 2] if lengths else 0
+    own = {name.strip() for name in found.models.get(judge, "").split(",")} - {""}
+    placed = [(answer.place, value) for answer, value in scored if answer.place is not None]
+    return {
+        "length": _bias(
+            [v for a, v in scored if a.length > middle], [v for a, v in scored if a.length <= middle]
+        ),
+        "position": _bias([v for p, v in placed if p < 0.5], [v for p, v in placed if p >= 0.5]),
+        "self-preference": _bias(
+            [v for a, v in scored if own and a.model in own], [v for a, v in scored if own and a.model not in own]
+        ),
+    }  # fmt: skip
+
+
+def tables(found: Compared) -> list[Table]:
+    """Agreement of every pair, agreement of all, and what each judge favours."""
+    everybody = [*found.judges, *([PEOPLE] if any(PEOPLE in a.said for a in found.answers) else [])]
+    ratings = [
+        Rating(str(n), name, said) for n, answer in enumerate(found.answers) for name, said in answer.said.items()
+    ]
+    rows: list[tuple[Any, ...]] = []
+    for i, one in enumerate(everybody):
+        for other in everybody[i + 1 :]:
+            pair = agreed(r for r in ratings if r.rater in (one, other)).figures
+            rows.append((one, other, pair["raw"], pair["cohen"].value, pair["raw"].n))
+    columns: tuple[Column, ...] = (
+        Column("Judge", align="left"), Column("and", align="left"), Column("Agreement", interval=True),
+        Column("Cohen kappa", decimals=2), Column("n"),
+    )  # fmt: skip
+    made = [Table("judges", "Agreement of judges on the same answers", columns, tuple(rows))]
+    if len(everybody) > 2:
+        whole = agreed(ratings).figures
+        notes = [f"{name}: {m.value:.2f}" for name, m in whole.items() if m.value is not None and name != "cohen"]
+        told = f"All together ({', '.join(notes)}); n = {whole['raw'].n:,}."
+        made[0] = Table("judges", made[0].caption, columns, tuple(rows), notes=(told,))
+    lines: list[tuple[Any, ...]] = []
+    for judge in found.judges:
+        for name, bias in biases(found, judge).items():
+            lines.append((judge, name, bias.value, bias.low, bias.high, bias.n, bias.others))
+        repeated = found.repeats.get(judge)
+        if repeated is not None:
+            ends = [None if v is None else 100 * v for v in (repeated.value, repeated.low, repeated.high)]
+            lines.append((judge, "repeat variance", *ends, repeated.n, None))
+    columns = (
+        Column("Judge", align="left"), Column("Bias", align="left"), Column("points", signed=True),
+        Column("from", signed=True), Column("to", signed=True), Column("n"), Column("against n"),
+    )  # fmt: skip
+    ungraded = ", ".join(f"{name} {n:,}" for name, n in found.ungraded.items())
+    notes = [
+        f"Leniency against {found.reference}; positive: the judge calls longer answers, answers that come to the point "
+        "early, its own model's answers correct more often than it should.",
+        f"Without a grade: {ungraded or 'none'}, of {len(found.answers):,} answers.",
+    ]
+    return [*made, Table("judge_biases", "What judges favour", columns, tuple(lines), notes=tuple(notes))]

@@ -1,0 +1,105 @@
+"""Pieces of a page: untrusted text made harmless, tables, rows of panels, sections, and blocks of data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+from demur.core.records import Measure
+from demur.core.store import canonical
+from demur.reports.svg import Panel
+from demur.reports.tables import Column, Table, plain, shown, spans
+
+
+def text(value: object) -> str:
+    """Untrusted text for markup."""
+    return escape(plain(str(value)))
+
+
+def table_html(table: Table) -> str:
+    """A table with its caption and notes; wide ones scroll inside their own box."""
+    if table.missing:
+        return f'<p class="missing">{text(table.caption)}: not filled. It takes {text(table.missing)}.</p>'
+    out = [
+        f'<p class="cap" id="cap-{text(table.name)}">{text(table.caption)}</p>',
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="cap-{text(table.name)}">',
+        f'<table class="{text(table.name)}" aria-labelledby="cap-{text(table.name)}"><thead>',
+    ]
+    if not table.rows:
+        return f'<p class="missing">{text(" ".join(table.notes))}</p>' if table.notes else ""
+    if any(c.group for c in table.columns):
+        heads = "".join(
+            f'<th class="span" scope="colgroup" colspan="{size}">{text(group)}</th>' if group else "<td></td>" * size
+            for group, size in spans(table.columns)
+        )
+        out.append(f"<tr>{heads}</tr>")
+    heads = "".join(f'<th scope="col"{_class(c)}>{text(c.title)}</th>' for c in table.columns)
+    out.append(f"<tr>{heads}</tr></thead><tbody>")
+    for number, row in enumerate(table.rows):
+        cells = []
+        for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
+            inner = text(shown(cell, column))
+            if isinstance(cell, Measure) and " [" in inner:
+                value, _, interval = inner.partition(" ")
+                inner = f'{value} <span class="ci">{interval}</span>'
+            cls = _class(column, inner)
+            cells.append(f"<td{cls}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>")
+        rule = ' class="rule"' if number in table.rules and number else ""
+        out.append(f"<tr{rule}>{''.join(cells)}</tr>")
+    out.append("</tbody></table></div>")
+    if table.notes:
+        out.append('<ul class="notes">' + "".join(f"<li>{text(note)}</li>" for note in table.notes) + "</ul>")
+    return "".join(out)
+
+
+def short(answer: str, room: int = 70) -> str:
+    """Text on one line, cut to so many characters."""
+    flat = plain(answer)
+    return flat if len(flat) <= room else flat[: room - 1] + "…"
+
+
+def _class(column: Column, inner: str = "") -> str:
+    """Left-aligned cells, and among them those long enough to wrap."""
+    names = ["l"] if column.align == "left" else []
+    names += ["long"] if names and len(inner) > 28 else []
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+def panels_html(panels: Iterable[Panel], cls: str = "") -> str:
+    """Panels side by side, as many in a row as fit."""
+    return f'<div class="panels{" " + cls if cls else ""}">{"".join(p.svg() for p in panels)}</div>'
+
+
+def section(key: str, title: str, why: str, *parts: str) -> str:
+    """A section of the page under its heading, with a sentence that says how to read it."""
+    return (
+        f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{escape(title)}</h2>'
+        f'<p class="why">{escape(why)}</p>{"".join(parts)}</section>'
+    )
+
+
+def more(summary: str, *parts: str) -> str:
+    """What is folded away until somebody opens it."""
+    return f"<details><summary>{text(summary)}</summary>{''.join(parts)}</details>"
+
+
+def json_html(value: Mapping[str, Any]) -> str:
+    """A JSON object, indented."""
+    dumped = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
+    return f'<pre tabindex="0">{escape(dumped)}</pre>'
+
+
+def csp_hash(text: str) -> str:
+    """A style sheet or script, as the content security policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def packed(value: Mapping[str, Any]) -> str:
+    """JSON as base64 of zlib: small, and free of any character that HTML could take for markup."""
+    data = zlib.compress(canonical(value).encode(), 9)
+    return json.dumps({"deflate": base64.b64encode(data).decode()})

@@ -1,0 +1,172 @@
+"""The number that each source's own authors would print: their metric over a run's answers, beside the judge's."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from demur.core.errors import UnknownPart
+from demur.core.records import Outcome, Sample, Status
+from demur.judge.measures.repeats import gather
+from demur.judge.official import METRICS, metric
+from demur.judge.official.infoseek import final
+from demur.judge.official.mmlongbench import mmlongbench
+from demur.judge.official.simpleqa import simpleqa
+from demur.reports.data import ReportData, Run
+from demur.reports.tables import Cell, Column, Count, Table, counted
+
+
+def rule_of(sample: Sample, chosen: str) -> str:
+    """The metric of a sample: the one that was asked for, or its source's own ("" where it has none)."""
+    return chosen or (sample.answers.rule if sample.answers.rule.partition(":")[0] in METRICS else "")
+
+
+def official_table(data: ReportData, chosen: str = "") -> Table:
+    """Official score by source, context, condition and system.
+
+    Args:
+        data: runs with the release that they were asked from.
+        chosen: a metric for every sample; each source's own when empty.
+
+    Returns:
+        One row per system, source, metric, context recipe and condition: mean score over items (of the mean over an
+        item's repeats), n, items that the metric leaves undefined, and answers that failed (scored as the sources'
+        scorers do an empty prediction). InfoSeek's figure over both of its splits is their harmonic mean, as its
+        authors print it.
+
+    Raises:
+        UnknownPart: no metric has that name; lists those that exist.
+    """
+    if chosen and chosen.partition(":")[0] not in METRICS:
+        raise UnknownPart("official metric", chosen, list(METRICS), hint="give one of these names")
+    rows: list[tuple[Cell, ...]] = []
+    rules: set[int] = set()
+    without: set[str] = set()
+    for run in data.runs:
+        rules.add(len(rows))
+        rows += _rows(run, data.samples, chosen, without)
+    notes = [
+        "Scores by the sources' own rules, which read every answer as an answer: a deflection scores like a wrong one."
+    ]
+    if any(isinstance(row[6], Count) for row in rows):
+        notes.append(
+            "Repeats of an item count as one, with their mean. n: items (scored repeats); Failed counts repeats."
+        )
+    if without:
+        notes.append(f"No official metric is known for: {', '.join(sorted(without))}.")
+    columns = (
+        Column("System", align="left"),
+        Column("Source", align="left"),
+        Column("Metric", align="left"),
+        Column("Context", align="left"),
+        Column("Condition", align="left"),
+        Column("Score", decimals=2),
+        Column("n"),
+        Column("Undefined"),
+        Column("Failed"),
+    )
+    missing = "" if rows else "needs a run on a release whose sources have official metrics, or --metric NAME"
+    return Table(
+        "official", "Official scores of the sources", columns, tuple(rows), frozenset(rules), tuple(notes), missing
+    )
+
+
+LABELLED = ("simpleqa", "mmmu", "mmlongbench")
+"""Rules of sources whose authors' figures are made of verdicts, not of texts."""
+
+
+_DEFAULTS = re.compile(r",pick=ranked|,order=shuffled|,short=use_all|\(order=shuffled\)")
+"""Of a context recipe, what is as it always is."""
+
+
+def labels_table(data: ReportData) -> Table:
+    """SimpleQA's figures, MMMU's accuracy, MMLongBench-Doc's accuracy and F1, of the judge's verdicts.
+
+    Args:
+        data: runs with the release that they were asked from.
+
+    Returns:
+        One row per system, metric, context recipe and condition: accuracy, share not attempted, accuracy given
+        attempted, F1, in [0, 1]; n graded answers, and those in no figure. No rows where no source has such figures.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    rules: set[int] = set()
+    for run in data.runs:
+        graded: dict[tuple[str, str, str], list[tuple[Outcome, bool]]] = {}
+        absent: Counter[tuple[str, str, str, Status]] = Counter()
+        for row in run.rows:
+            sample = data.samples.get(row.sample)
+            rule = sample.answers.rule.partition(":")[0] if sample else ""
+            if sample is None or rule not in LABELLED:
+                continue
+            key = (rule, _DEFAULTS.sub("", row.recipe), row.condition)
+            if row.outcome is None:
+                absent[(*key, row.status)] += 1
+                graded.setdefault(key, [])
+            else:
+                graded.setdefault(key, []).append((row.outcome, sample.answerable))
+        if graded:
+            rules.add(len(rows))
+        for key, seen in sorted(graded.items()):
+            three = simpleqa(outcome for outcome, _ in seen)
+            accuracy, given, f1 = three.correct, three.accuracy_given_attempted, three.f1
+            if key[0] == "mmlongbench":
+                accuracy, given, f1, _ = mmlongbench(seen)
+            gone = (absent[(*key, Status.UNGRADED)], absent[(*key, Status.FAILED)])
+            rows.append((run.name, *key, accuracy, three.not_attempted, given, f1, three.n, *gone))
+    columns = (
+        Column("System", align="left"),
+        Column("Metric", align="left"),
+        Column("Context", align="left"),
+        Column("Condition", align="left"),
+        Column("Accuracy", decimals=3),
+        Column("Not attempted", decimals=3),
+        Column("Given attempted", decimals=3),
+        Column("F1", decimals=3),
+        Column("n"),
+        Column("Ungraded"),
+        Column("Failed"),
+    )
+    notes = (
+        "By the verdicts of this run's judge; n: graded answers. Given attempted: right among those answered. F1: its "
+        "harmonic mean with accuracy. Of MMLongBench-Doc, F1 takes right answers among the answerable instead, and "
+        "accuracy counts a deflection of what the document does not answer as right.",
+    )
+    return Table("labels", "Figures of the sources, by verdicts", columns, tuple(rows), frozenset(rules), notes, "")
+
+
+def _rows(run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]) -> list[tuple[Cell, ...]]:
+    """One line per source, metric, recipe and condition: answers are scored as they are read, none is kept."""
+    keys: dict[tuple[str, str, str, str], int] = {}
+    found = np.full(len(run.rows), np.nan)
+    group = np.full(len(run.rows), -1)
+    failed, unseen = np.zeros(len(run.rows), bool), np.zeros(len(run.rows), bool)
+    for at, row in enumerate(run.rows):
+        sample = samples.get(row.sample)
+        rule = rule_of(sample, chosen) if sample else ""
+        if sample is None or not rule:
+            without.add(row.source)
+            continue
+        failed[at] = row.status is Status.FAILED
+        score = metric(rule)(sample.answers, "" if failed[at] else row.answer)
+        found[at] = np.nan if score is None else score
+        unseen[at] = sample.split.endswith("unseen_question")
+        group[at] = keys.setdefault((row.source, rule.partition(":")[0], row.recipe, row.condition), len(keys))
+    out: list[tuple[Cell, ...]] = []
+    for (source, rule, recipe, condition), number in sorted(keys.items()):
+        mine = group == number
+        scored = mine & ~np.isnan(found)
+        items, every = gather(run.rows.item, scored), gather(run.rows.item, mine)
+        scores, side = items.mean(found[scored]), unseen[scored][items.first]
+        mean, name = (float(scores.mean()) if items.n else None), rule
+        if rule == "infoseek" and side.any() and not side.all():
+            mean, name = (
+                final(*(float(scores[s].mean()) for s in (side, ~side))),
+                "infoseek (harmonic mean of its splits)",
+            )
+        n = counted(items.n, items.repeats)
+        out.append((run.name, source, name, recipe, condition, mean, n, every.n - items.n, int(failed[mine].sum())))
+    return out

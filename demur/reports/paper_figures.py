@@ -1,0 +1,316 @@
+"""VLM-DeflectionBench's figures 3-5 and two of our own, from any set of runs, each with its numbers as a table.
+
+What the data cannot fill says which run would (`MISSING_FIGURES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.core.records import Measure, Scenario
+from demur.core.store import write_atomic
+from demur.reports.cells import SCENARIOS, Headline, Shown, headline, main_cells, position_cells, sweep_cells
+from demur.reports.data import ReportData
+from demur.reports.figures import (
+    Curve,
+    OutcomeRow,
+    Point,
+    curves,
+    outcome_bars,
+    outcome_legend,
+    paired_bars,
+    series_legend,
+)
+from demur.reports.paper_tables import RATES, absences, tables, three
+from demur.reports.svg import OUTCOMES, Panel, standalone
+from demur.reports.tables import Column, Table, write_tables
+
+IDEAL = {
+    Scenario.PARAMETRIC: "question and image alone: should deflect",
+    Scenario.ORACLE: "gold evidence: should answer",
+    Scenario.REALISTIC: "gold and distractors: should answer",
+    Scenario.ADVERSARIAL: "distractors alone: should deflect",
+    Scenario.FULL: "own retriever, gold in its corpus: should answer",
+    Scenario.GOLD_REMOVED: "own retriever, gold removed: should deflect",
+    Scenario.EMPTY: "own retriever, nothing to find: should deflect",
+}
+
+
+def overview(data: ReportData, head: Headline) -> list[Panel]:
+    """Table 4 as bars, a panel a scenario, then the legend; not a figure of the paper."""
+    cells = main_cells(data, head)
+    panels = []
+    for scenario in SCENARIOS:
+        rows = [
+            OutcomeRow(data.starred(run), *cells[run.name, scenario])
+            for run in data.runs
+            if (run.name, scenario) in cells
+        ]
+        if rows:
+            name = scenario.value.capitalize()
+            panels.append(outcome_bars(name, rows, key=f"o-{scenario.value}", ideal=IDEAL[scenario]))
+    return [*panels, outcome_legend("o-legend")]
+
+
+def point(x: float, measure: Measure, *, faint: bool = False) -> Point:
+    """A rate as a point of a curve, its interval as the band."""
+    note = f"n = {measure.n}" + (f" ({measure.repeats} repeats)" if measure.repeats else "")
+    if measure.low is not None and measure.high is not None:
+        note = f"[{100 * measure.low:.1f}, {100 * measure.high:.1f}], {note}"
+    return Point(x, measure.value, measure.low, measure.high, note, faint)
+
+
+def _against(found: Mapping[str, Mapping[int, Shown]], data: ReportData, x_label: str) -> list[Panel]:
+    """A panel a rate, one line a system, then the legend; nothing where nothing was found."""
+    found = {name: points for name, points in found.items() if any(one.cell.n for one in points.values())}
+    if not found:
+        return []
+    style = {run.name: number for number, run in enumerate(data.runs)}
+    sizes: dict[float, set[int]] = {}
+    for points in found.values():
+        for at, one in points.items():
+            if one.cell.n:
+                sizes.setdefault(at, set()).add(one.cell.n)
+    counts = {at: "–".join(f"{n:,}" for n in sorted({min(ns), max(ns)})) for at, ns in sizes.items()}
+    panels = [
+        curves(
+            name.capitalize(),
+            [
+                Curve(
+                    system,
+                    tuple(
+                        point(at, getattr(one.cell, name), faint=one.partial)
+                        for at, one in points.items()
+                        if one.cell.n
+                    ),
+                    style[system],
+                )
+                for system, points in found.items()
+            ],
+            x_label=x_label,
+            counts=counts,
+        )
+        for name in OUTCOMES
+    ]
+    return [*panels, series_legend([(system, style[system]) for system in found])]
+
+
+def figure3(data: ReportData, head: Headline) -> list[Panel]:
+    """Accuracy, deflection and hallucination against the number of distractors, one line a system; 0 is the Oracle."""
+    return _against(sweep_cells(data, head), data, "distractors shown")
+
+
+def positions(data: ReportData, head: Headline) -> list[Panel]:
+    """Rates against the place of the gold evidence among the distractors (position bias); not a figure of the paper."""
+    return _against(position_cells(data, head), data, "distractors before the gold")
+
+
+def partial_notes(found: Mapping[str, Mapping[int, Shown]], *, places: bool = False) -> list[str]:
+    """At which points of a sweep some samples, or all, have too few distractors; nothing where none has.
+
+    Args:
+        found: system -> distractors (or places of the gold) -> point.
+        places: the points are places of the gold, not numbers of distractors.
+    """
+    some: dict[int, set[str]] = {}
+    none: set[int] = set()
+    for points in found.values():
+        for at, one in points.items():
+            if not one.shown:
+                none.add(at)
+            elif one.partial:
+                some.setdefault(at, set()).add(f"{one.shown:,} of {one.of:,}")
+    none -= {at for points in found.values() for at, one in points.items() if one.shown}
+    what = "with the gold behind so many" if places else "so many"
+    notes = []
+    if some:
+        each = "; ".join(f"{at}: {', '.join(sorted(counts))}" for at, counts in sorted(some.items()))
+        notes.append(
+            f"Not every sample has {what} distractors. A point is over the samples that have, and greyed where they "
+            f"are not all: it must not be compared with the points before it ({each})."
+        )
+    if none:
+        listed = ", ".join(map(str, sorted(none)))
+        notes.append(f"Left out, because no sample has {what} distractors: {listed}.")
+    return notes
+
+
+def topic_drifts(data: ReportData) -> list[tuple[str, list[tuple[str, int, int]]]]:
+    """What the topics are, and (topic, samples in the pool, samples in the release), most frequent first.
+
+    From the release's ``topics`` (`demur.curation.topics.Drift`), in their order: the user's own before those that were
+    found in the questions. Empty where it states none.
+    """
+    stated = data.release.manifest.get("topics") if data.release else None
+    found = []
+    for drift in [stated] if isinstance(stated, Mapping) else stated or ():
+        rows = [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in drift.get("rows", ())]
+        if sum(r[1] for r in rows) and sum(r[2] for r in rows):
+            by = str(drift.get("by", ""))
+            found.append((by, "Topics of the source" if by == "source" else f"Topics found by {by}", rows))
+    found.sort(key=lambda one: one[0] != "source")
+    return [(name, rows) for _, name, rows in found]
+
+
+def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, float]]]]:
+    """What the topics are, and (topic, share of the pool, share of the release)."""
+    found = []
+    for name, rows in topic_drifts(data):
+        before, after = sum(r[1] for r in rows), sum(r[2] for r in rows)
+        found.append((name, [(t, b / before, a / after) for t, b, a in rows]))
+    return found
+
+
+MOST_TOPICS = 20
+"""Topics that a figure draws, the most frequent first; the table holds all."""
+
+
+def figure4(data: ReportData) -> list[Panel]:
+    """Topic distribution before and after curation, a panel for each kind of topics."""
+    panels = []
+    for name, shares in topic_shares(data):
+        more = f", {MOST_TOPICS} of {len(shares)}" if len(shares) > MOST_TOPICS else ""
+        panels.append(paired_bars(name + more, shares[:MOST_TOPICS], first="pool", second="release"))
+    return panels
+
+
+def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
+    """Rounds of gates as the release states them: ``{"gates", "size", "monitors": {name: {accuracy, ...}}}``."""
+    rounds = data.release.manifest.get("gate_rounds") if data.release else None
+    return list(rounds) if isinstance(rounds, Sequence) else []
+
+
+def figure5(data: ReportData) -> list[Panel]:
+    """Monitors' parametric rates and the pool's size as gates are added one by one."""
+    rounds = gate_rounds(data)
+    if not rounds:
+        return []
+    monitors = sorted({name for r in rounds for name in r.get("monitors", {})})
+    panels = []
+    for measure in OUTCOMES:
+        series = [
+            Curve(
+                name,
+                tuple(Point(i, _known(r["monitors"].get(name, {}).get(measure))) for i, r in enumerate(rounds)),
+                number,
+            )
+            for number, name in enumerate(monitors)
+        ]
+        panels.append(curves(f"Parametric {measure}", series, x_label="gates"))
+    size = Curve("samples left", tuple(Point(i, float(r["size"])) for i, r in enumerate(rounds)), 6)
+    sizes = [size]
+    if any(r.get("kept") is not None for r in rounds):
+        points = tuple(Point(i, _known(r.get("kept"))) for i, r in enumerate(rounds))
+        sizes.append(Curve("kept by the whole funnel", points, 7))
+    panels.append(curves("Samples left", sizes, x_label="gates", y_max=None))
+    legend = [(name, number) for number, name in enumerate(monitors)]
+    if len(sizes) > 1:
+        legend += [("samples left by Stage I", 6), ("kept by the whole funnel", 7)]
+    return [*panels, series_legend(legend)]
+
+
+def _known(value: Any) -> float | None:
+    """A number of a round, None where nobody knows it: the line breaks off there."""
+    return None if value is None else float(value)
+
+
+MISSING_FIGURES = {
+    "figure3": "runs over several numbers of distractors: demur sweep RELEASE --distractors 0:10",
+    "figure4": "a release that states topics: a recipe with topics: kmeans",
+    "figure5": "gates added one by one: demur convergence recipe.yaml --out FOLDER, beside the release",
+    "positions": "runs with the gold at several places: demur sweep RELEASE --positions 0:4 --k 4",
+}
+
+
+def figures(data: ReportData) -> dict[str, list[Panel]]:
+    """Figures 3 to 5 and positions by name; an empty list where the data has none."""
+    head = headline(data.runs)
+    return {
+        "figure3": figure3(data, head),
+        "figure4": figure4(data),
+        "figure5": figure5(data),
+        "positions": positions(data, head),
+    }
+
+
+def figure_table(data: ReportData, name: str) -> Table:
+    """The numbers behind a figure, as a table."""
+    head = headline(data.runs)
+    if name in ("figure3", "positions"):
+        swept = name == "figure3"
+        columns = (
+            Column("System", align="left"),
+            Column("Distractors" if swept else "Before the gold"),
+            *(Column(r, interval=True) for r in RATES),
+            Column("n"),
+            Column("Too few"),
+        )
+        found = sweep_cells(data, head) if swept else position_cells(data, head)
+        rows = [
+            (s, k, *three(p.cell if p.shown else None), p.cell.counted, p.of - p.shown)
+            for s, points in found.items()
+            for k, p in points.items()
+        ]
+        starts = [i for i, row in enumerate(rows) if i == 0 or row[0] != rows[i - 1][0]]
+        notes: list[str] = []
+        if found:
+            notes = [
+                *partial_notes(found, places=not swept),
+                "Too few: samples that have fewer distractors than that; they are in no number of the row.",
+                f"Prompt: {head.condition}.",
+                *absences([p.cell for points in found.values() for p in points.values()]),
+            ]
+        return Table(
+            name, "Distractors shown in the Realistic scenario; 0 is the Oracle's evidence" if swept
+            else "Distractors shown before the gold evidence, Realistic scenario", columns, tuple(rows),
+            frozenset(starts), tuple(notes), missing="" if rows else MISSING_FIGURES[name],
+        )  # fmt: skip
+    if name == "figure4":
+        drifts = topic_shares(data)
+        rows4 = tuple((kind, t, 100 * a, 100 * b, 100 * (b - a)) for kind, shares in drifts for t, a, b in shares)
+        starts4 = [i for i, row in enumerate(rows4) if i and row[0] != rows4[i - 1][0]]
+        return Table(
+            "figure4", "Topics before and after curation, in per cent",
+            (Column("Topics", align="left"), Column("Topic", align="left"), Column("Pool"), Column("Release"),
+             Column("Change", signed=True)),
+            rows4, frozenset(starts4), missing="" if rows4 else MISSING_FIGURES[name],
+        )  # fmt: skip
+    rounds = gate_rounds(data)
+    monitors = sorted({m for r in rounds for m in r.get("monitors", {})})
+    rows5: list[tuple[Any, ...]] = []
+    for one in rounds:
+        line: list[Any] = [" + ".join(one.get("gates", [])) or "none", int(one["size"]), one.get("kept")]
+        for monitor in monitors:
+            rates = one["monitors"].get(monitor, {})
+            line += [100 * float(rates[m]) if rates.get(m) is not None else None for m in OUTCOMES]
+        rows5.append(tuple(line))
+    return Table(
+        "figure5", "Parametric rates of the monitors and the pool's size as gates are added",
+        (Column("Gates", align="left"), Column("Stage I"), Column("Kept"),
+         *(Column(r, m) for m in monitors for r in RATES)),
+        tuple(rows5), missing="" if rows5 else MISSING_FIGURES[name],
+    )  # fmt: skip
+
+
+def write_paper(data: ReportData, folder: Path) -> list[Path]:
+    """Write every table in four forms and every figure as SVG.
+
+    Args:
+        data: what to show.
+        folder: made if needed; files of the same names are replaced.
+
+    Returns:
+        The files, in the order written.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    drawn = figures(data)
+    written = write_tables([*tables(data), *(figure_table(data, name) for name in drawn)], folder)
+    for name, panels in {"overview": overview(data, headline(data.runs)), **drawn}.items():
+        if panels:
+            written.append(folder / f"{name}.svg")
+            write_atomic(written[-1], standalone(panels, title=name, columns=2 if name == "overview" else 0))
+    return written

@@ -1,0 +1,327 @@
+"""Where a RAG system fails: was the gold retrieved, was the answer right, what did it cite, and how long did it take.
+
+Read from what runs recorded of a system's own retriever (`demur.core.records.Retrieved`) and from the release's gold.
+A retrieved piece is gold where its id is that of gold evidence, of its document or its page, whatever the user's own
+chunking added to it (``id#3``, ``id:chunk-3``); or, without a known id, where most of the shorter text's runs of five
+words stand in the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from demur.answers.text import words
+from demur.core.errors import UsageError
+from demur.core.records import Evidence, Measure, Outcome, Response, Sample, Status, Verdict
+from demur.core.stats import wilson
+from demur.core.store import Problems, read_jsonl
+from demur.reports.data import ReportData, Run, load
+from demur.reports.tables import Cell, Column, Table
+from demur.scenarios.contexts import WHOLE
+
+RUN_OF_WORDS = 5
+_CHUNK = re.compile(r"(?:[#/:@|]|::|_?-?chunk[_-]?|_?-?part[_-]?)[\w.-]{0,40}$", re.IGNORECASE)
+FOUND = ("gold retrieved", "gold not retrieved", "nothing retrieved", "not told")
+"""What the retriever did for a question; "not told" where the system records no contexts at all."""
+
+
+class Asked(NamedTuple):
+    """One question of a run: what was retrieved and cited for it, and what came of it."""
+
+    run: str
+    scenario: str
+    sample: Sample
+    found: str
+    """One of `FOUND`."""
+    result: str
+    """correct, incorrect, deflected, ungraded or failed."""
+    cited: str
+    """gold, distractor, unknown or "" where nothing is cited."""
+    response: Response
+
+
+def _base(identifier: str) -> Iterator[str]:
+    """An id, and what is left of it without the ends that chunking adds: ``doc-7#3`` -> ``doc-7#3``, ``doc-7``."""
+    yield identifier
+    for _ in range(3):
+        shorter = _CHUNK.sub("", identifier)
+        if not shorter or shorter == identifier:
+            return
+        yield (identifier := shorter)
+
+
+def names_of(evidence: Iterable[Evidence]) -> frozenset[str]:
+    """Every id by which a piece of evidence may be retrieved or cited."""
+    return frozenset(name for e in evidence for name in (e.id, e.document, e.page) if name)
+
+
+def _runs_of_words(text: str) -> frozenset[tuple[str, ...]]:
+    found = [w.norm for w in words(text)]
+    n = min(RUN_OF_WORDS, len(found))
+    return frozenset(tuple(found[i : i + n]) for i in range(len(found) - n + 1)) if n else frozenset()
+
+
+def same_text(a: str, b: str) -> bool:
+    """Whether most of the shorter text's runs of five words stand in the other.
+
+    >>> same_text("The Danube flows through Vienna and on.", "In fact, the Danube flows through Vienna and on")
+    True
+    """
+    mine, its = _runs_of_words(a), _runs_of_words(b)
+    least = min(len(mine), len(its))
+    return least > 0 and 2 * len(mine & its) > least
+
+
+def found_of(response: Response, sample: Sample, told: bool) -> str:
+    """What the retriever did for a question: one of `FOUND`.
+
+    Args:
+        response: with what was retrieved.
+        sample: with its gold.
+        told: whether the system records contexts for any question of the run.
+    """
+    if not told:
+        return "not told"
+    if not response.retrieved:
+        return "nothing retrieved"
+    gold = names_of(sample.gold)
+    texts = [e.text for e in sample.gold if e.text]
+    for piece in response.retrieved:
+        if any(name in gold for name in _base(piece.id)) or (
+            piece.text and any(same_text(piece.text, t) for t in texts)
+        ):
+            return "gold retrieved"
+    return "gold not retrieved"
+
+
+def cited_of(response: Response, sample: Sample) -> str:
+    """What the answer cites: gold, else a distractor of the sample, else unknown; "" where it cites nothing."""
+    if not response.citations:
+        return ""
+    named = {name for cited in response.citations for name in _base(cited)}
+    return (
+        "gold" if named & names_of(sample.gold) else "distractor" if named & names_of(sample.negatives) else "unknown"
+    )
+
+
+def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
+    """The questions of a run, with what its files say of retrieval.
+
+    Raises:
+        UsageError: the folder holds no responses.
+    """
+    problems = Problems()
+    path = run.path / "responses.jsonl"
+    if not path.is_file():
+        raise UsageError("the run holds no responses.jsonl", item=str(run.path), cure="run the system again")
+    responses = {str(line["ask"]): Response.model_validate(line["response"]) for _, line in read_jsonl(path, problems)}
+    verdicts = {v["id"]: Verdict.model_validate(v) for _, v in read_jsonl(run.path / "verdicts.jsonl", problems)}
+    problems.settle()
+    told = any(r.retrieved for r in responses.values())
+    asks = run.rows.coded("ask"), run.rows.coded("sample"), run.rows.coded("scenario")
+    found = []
+    for ask, sample_id, scenario in zip(*([c.labels[i] for i in c.codes] for c in asks), strict=True):
+        response, verdict, sample = responses[ask], verdicts[ask], samples[sample_id]
+        result = verdict.outcome.value if verdict.outcome is not None else verdict.status.value
+        did, cited = found_of(response, sample, told), cited_of(response, sample)
+        found.append(Asked(run.name, scenario, sample, did, result, cited, response))
+    return found
+
+
+def share(k: int, n: int, name: str) -> Measure:
+    """A rate with Wilson's interval; undefined where n is 0."""
+    if not n:
+        return Measure(name=name, value=None, n=0)
+    low, high = wilson(k, n) or (None, None)
+    return Measure(name=name, value=k / n, n=n, low=low, high=high, interval="wilson(0.95)")
+
+
+OUTCOMES = (Outcome.CORRECT.value, Outcome.DEFLECTED.value, Outcome.INCORRECT.value)
+
+
+def what_to_mend(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -> Table:
+    """Rows of what the retriever did against what the answer was, per run and group; shares of what was graded.
+
+    Args:
+        asked: questions of all runs.
+        group: title of the second column.
+        of: index of a question -> its group.
+    """
+    columns = (
+        Column("System", align="left"), Column(group, align="left"), Column("Retriever", align="left"), Column("n"),
+        *(Column(o.capitalize(), interval=o == "correct") for o in OUTCOMES), Column("Ungraded"), Column("Failed"),
+    )  # fmt: skip
+    cells: dict[tuple[str, str, str], Counter[str]] = {}
+    for i, one in enumerate(asked):
+        cells.setdefault((one.run, of[i], one.found), Counter())[one.result] += 1
+    rows: list[tuple[Cell, ...]] = []
+    rules, last = set(), ("", "")
+    for key in sorted(cells, key=lambda k: (k[0], k[1], FOUND.index(k[2]))):
+        results = cells[key]
+        graded = sum(results[o] for o in OUTCOMES)
+        if key[:2] != last and rows:
+            rules.add(len(rows))
+        last = key[:2]
+        rows.append((*key, sum(results.values()), *(share(results[o], graded, o) for o in OUTCOMES),
+                     results[Status.UNGRADED.value], results[Status.FAILED.value]))  # fmt: skip
+    slug = group.lower().replace(" ", "-")
+    return Table(
+        f"rag-{slug}", f"What to mend: retrieval against outcome, by {group.lower()}, in per cent of what was graded",
+        columns, tuple(rows), rules=frozenset(rules),
+        notes=("Gold not retrieved and correct: the model knew it, or another passage says it. "
+               "Gold retrieved and deflected or incorrect: the generator's fault; not retrieved: the retriever's.",),
+    )  # fmt: skip
+
+
+def telling(asked: Sequence[Asked]) -> Table:
+    """Per run, the faults by name: deflected although retrieved, answered without, what is cited."""
+    columns = (
+        Column("System", align="left"), Column("Gold found", interval=True), Column("Deflects with it", interval=True),
+        Column("Answers without", interval=True), *(Column(c, "Cites") for c in ("gold", "distractor", "other")),
+        Column("Citing"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for run in dict.fromkeys(one.run for one in asked):
+        mine = [one for one in asked if one.run == run and one.result in OUTCOMES]
+        told = [one for one in mine if one.found != "not told"]
+        there = [one for one in told if one.scenario not in WHOLE[1:]]  # gold could be found
+        had = [one for one in told if one.found == "gold retrieved"]
+        without = [one for one in told if one.found != "gold retrieved"]
+        citing = [one for one in mine if one.cited and one.result != "deflected"]
+        cites = Counter(one.cited for one in citing)
+        rows.append((
+            run, share(len(had), len(there), "gold retrieved"),
+            share(sum(o.result == "deflected" for o in had), len(had), "deflected although retrieved"),
+            share(sum(o.result != "deflected" for o in without), len(without), "answered without gold"),
+            *(share(cites[c], len(citing), c) for c in ("gold", "distractor", "unknown")), len(citing),
+        ))  # fmt: skip
+    return Table("rag-faults", "A system's own retriever and generator, in per cent", columns, tuple(rows))
+
+
+def whole(asked: Sequence[Asked]) -> Table | None:
+    """Per run, by sample: right where the gold is in the corpus, deflecting where it was removed, and both."""
+    columns = (
+        Column("System", align="left"), Column("Right, full", interval=True),
+        Column("Deflects, removed", interval=True), Column("Deflects, empty"),
+        Column("Both", interval=True), Column("Samples of both"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for run in dict.fromkeys(one.run for one in asked):
+        results: dict[str, dict[str, list[str]]] = {}
+        for one in asked:
+            if one.run == run and one.result in OUTCOMES:
+                results.setdefault(one.scenario, {}).setdefault(one.sample.id, []).append(one.result)
+        full, removed, empty = (results.get(s, {}) for s in WHOLE)
+        if not full and not removed:
+            continue
+        right = {s: all(r == "correct" for r in every) for s, every in full.items()}
+        declined = {s: all(r == "deflected" for r in every) for s, every in removed.items()}
+        none = [all(r == "deflected" for r in every) for every in empty.values()]
+        both = sorted(right.keys() & declined.keys())
+        rows.append((
+            run, share(sum(right.values()), len(right), "right on full"),
+            share(sum(declined.values()), len(declined), "deflects where gold is removed"),
+            share(sum(none), len(none), "deflects on nothing"),
+            share(sum(right[s] and declined[s] for s in both), len(both), "both"), len(both),
+        ))  # fmt: skip
+    if not rows:
+        return None
+    note = "Both: right with its gold in the corpus and deflecting without it, of samples graded in both."
+    return Table("rag-whole", "A whole RAG system, its own retriever included, in per cent of samples", columns,
+                 tuple(rows), notes=(note,))  # fmt: skip
+
+
+def latency(asked: Sequence[Asked]) -> Table:
+    """Seconds of a reply, tokens, and failures by kind, per run; kept replies count as they were measured."""
+    columns = (
+        Column("System", align="left"), Column("Replies"),
+        *(Column(t, decimals=2) for t in ("p50 s", "p95 s", "First byte p50 s")),
+        Column("Tokens"), Column("Failed"), Column("Most common failure", align="left"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for run in dict.fromkeys(one.run for one in asked):
+        mine = [one.response for one in asked if one.run == run]
+        well = [r for r in mine if not r.error]
+        errors = Counter(re.sub(r"\d+", "N", r.error)[:80] for r in mine if r.error)
+        seconds, first = [r.latency_s for r in well], [r.first_s for r in well if r.first_s]
+        rows.append((
+            run, len(well), *((float(np.percentile(seconds, p)) if seconds else None) for p in (50, 95)),
+            float(np.median(first)) if first else None, sum(r.usage.prompt + r.usage.completion for r in well),
+            sum(errors.values()), "; ".join(f"{n} x {why}" for why, n in errors.most_common(1)),
+        ))  # fmt: skip
+    return Table("rag-latency", "Seconds per reply, and what failed", columns, tuple(rows))
+
+
+def in_words(asked: Sequence[Asked]) -> list[str]:
+    """What is the matter with each system, in a sentence, where its figures say it plainly."""
+    lines = []
+    for run in dict.fromkeys(one.run for one in asked):
+        mine = [one for one in asked if one.run == run]
+        graded = [one for one in mine if one.result in OUTCOMES]
+        ungraded = sum(one.result == Status.UNGRADED.value for one in mine)
+        failed = sum(one.result == Status.FAILED.value for one in mine)
+        told = [one for one in graded if one.found != "not told" and one.scenario not in WHOLE[1:]]  # gold was there
+        had = [one for one in told if one.found == "gold retrieved"]
+        without = [one for one in told if one.found != "gold retrieved"]
+        if failed * 2 > len(mine):
+            lines.append(f"{run}: most questions failed ({failed:,} of {len(mine):,}): the service is down or refuses.")
+        elif ungraded * 2 > len(mine):
+            lines.append(
+                f"{run}: the judge graded {len(graded):,} of {len(mine):,}: mend the judge before reading rates."
+            )
+        elif (parts := _by_modality(told)) is not None:
+            lines.append(f"{run}: the retriever found gold for {parts}: its search by image needs mending.")
+        elif told and len(had) * 2 < len(told):
+            lines.append(f"{run}: the retriever found gold for {len(had):,} of {len(told):,} questions: mend it first.")
+        elif len(without) >= 10 and sum(one.result != "deflected" for one in without) * 10 > 9 * len(without):
+            n = sum(one.result != "deflected" for one in without)
+            lines.append(
+                f"{run}: the generator answers whatever it is given: {n:,} of {len(without):,} times without gold."
+            )
+    return lines
+
+
+def _by_modality(told: Sequence[Asked]) -> str | None:
+    """How often gold was found for text and for image questions, where the latter is less than half as often."""
+    kinds = [[o.found == "gold retrieved" for o in told if bool(o.sample.images) is image] for image in (False, True)]
+    if not all(kinds) or 2 * np.mean(kinds[1]) >= np.mean(kinds[0]) or np.mean(kinds[0]) < 0.5:
+        return None
+    text, image = (f"{sum(k):,} of {len(k):,}" for k in kinds)
+    return f"{text} text questions and for {image} with an image"
+
+
+def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]:
+    """The tables of ``demur rag table``.
+
+    Args:
+        runs: run folders, or folders that hold runs.
+        release: what they were asked from; None for the one beside the first run.
+
+    Raises:
+        UsageError: a path is no run, or there is no release.
+    """
+    data: ReportData = load(runs, release)
+    if not data.samples:
+        raise UsageError("the release is needed: its gold tells what should be retrieved", cure="--release DIR")
+    asked = [one for run in data.runs for one in asked_of(run, data.samples)]
+    groups = {
+        "Scenario": [one.scenario for one in asked],
+        "Query modality": ["text+image" if one.sample.images else "text" for one in asked],
+        "Source": [one.sample.source for one in asked],
+        "Topic": [one.sample.topic for one in asked],
+    }
+    tables = [telling(asked)]
+    for title, values in groups.items():
+        if title == "Scenario" or len(set(values)) > 1:
+            tables.append(what_to_mend(asked, title, dict(enumerate(values))))
+    first = tables[0]
+    told = tuple(in_words(asked))
+    tables[0] = Table(first.name, first.caption, first.columns, first.rows, notes=told)
+    spans = whole(asked)
+    return [*([spans] if spans else []), *tables, latency(asked)]

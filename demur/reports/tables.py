@@ -1,0 +1,456 @@
+"""One table model, shown four ways: terminal, Markdown, LaTeX (booktabs) and CSV.
+
+A table holds values, never formatted text: a rate is a `Measure` and keeps its n, its interval and its
+absences, so that each form of it can show as much as fits (a terminal cell ``56.0``, a CSV row all of it).
+Every form treats names, questions and answers as untrusted text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from demur.core.records import Measure
+from demur.core.store import write_atomic
+from demur.core.text import plain as plain
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+class Count(NamedTuple):
+    """How many items a number is over, where they were asked several times."""
+
+    items: int
+    repeats: int
+    """Graded repeats of them."""
+
+
+Cell: TypeAlias = str | int | float | Measure | Count | None
+"""None: there is no such value; shown as a dash, never as 0."""
+
+Form = Literal["terminal", "markdown", "latex", "csv"]
+FORMS: dict[Form, str] = {"terminal": ".txt", "markdown": ".md", "latex": ".tex", "csv": ".csv"}
+"""Form -> file suffix."""
+
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its title, the spanning header above it, and how its rates are shown."""
+
+    title: str
+    group: str = ""
+    """Neighbours with the same non-empty group share a spanning header (a scenario over Acc, Defl, Hall)."""
+    align: Literal["left", "right"] = "right"
+    interval: bool = False
+    """Rates are followed by their interval: ``56.0 [53.1, 58.8]``."""
+    decimals: int = 1
+    """Digits after the point, of rates in per cent and of floats as they are."""
+    percent: bool = True
+    """Rates are shown in per cent (0-100); False shows the value itself."""
+    signed: bool = False
+    """Numbers are differences: they are shown with their sign."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as values.
+
+    Attributes:
+        name: slug; the file name of each form, without suffix.
+        caption: one or two sentences: what is shown, under which condition.
+        columns: C columns.
+        rows: R rows of C cells each.
+        rules: indices of the rows that start a new section (a line is drawn above them).
+        notes: footnotes: n, ungraded, failed, the interval method, what is missing.
+        missing: when the data cannot fill the table: which run would; the table has then no rows.
+    """
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    rules: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
+    missing: str = ""
+    bold: frozenset[tuple[int, int]] = field(default=frozenset())
+    """(row, column) of the cells to stress: totals, the best of a column."""
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"table {self.name}: row {number} has {len(row)} cells for {len(self.columns)} columns"
+                )
+
+    def render(self, form: Form, *, width: int = 120) -> str:
+        """The table as text of one form, ending in a newline."""
+        if form == "terminal":
+            return to_terminal(self, width=width)
+        return {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}[form](self)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as JSON-safe objects, columns by their group and title as they are spelt.
+
+        A rate is an object with value (a fraction in [0, 1]), low, high, n, ungraded, failed, interval (the method)
+        and, where anything was asked several times, repeats.
+        """
+        names = [" ".join(filter(None, (c.group, c.title))) for c in self.columns]
+        return [dict(zip(names, map(_safe, row), strict=True)) for row in self.rows]
+
+
+def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
+    """Write tables in all four forms; files of the same names are replaced. Returns the files.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    written = []
+    for table in tables:
+        for form, suffix in FORMS.items():
+            written.append(folder / f"{table.name}{suffix}")
+            write_atomic(written[-1], table.render(form, width=200))
+    return written
+
+
+def tidy(value: float) -> float:
+    """A number without the dust of floating point: what differs from a round one by less than 1e-12 is that one.
+
+    >>> tidy(6.3e-18), tidy(-0.0), tidy(0.1 + 0.2)
+    (0.0, 0.0, 0.3)
+    """
+    return round(value, 12) + 0.0  # -0.0 + 0.0 is 0.0
+
+
+def signed(value: float, decimals: int = 1) -> str:
+    """A difference with its sign; what rounds to nothing has none.
+
+    >>> signed(5.62), signed(-0.04), signed(-12.0)
+    ('+5.6', '0.0', '-12.0')
+    """
+    text = f"{value:+.{decimals}f}"
+    return text if text.strip("+-0.") else text[1:]
+
+
+def counted(n: int, repeats: int) -> int | Count:
+    """The n of a number: items alone, or items with their repeats where they were asked several times."""
+    return Count(n, repeats) if repeats else n
+
+
+def shown(cell: Cell, column: Column) -> str:
+    """One cell as people read it: ``56.0``, ``56.0 [53.1, 58.8]``, ``1,646``, or a dash.
+
+    >>> shown(Measure(name="accuracy", value=0.56, n=100, low=0.46, high=0.65), Column("Acc", interval=True))
+    '56.0 [46.0, 65.0]'
+    >>> shown(None, Column("Acc"))
+    '–'
+    >>> shown(Count(1646, 4930), Column("n"))
+    '1,646 (4,930)'
+    """
+    if cell is None:
+        return DASH
+    if isinstance(cell, str):
+        return plain(cell)
+    if isinstance(cell, Measure):
+        if cell.value is None:
+            return DASH
+        scale = 100.0 if column.percent else 1.0
+        text = _number(cell.value * scale, column)
+        if column.interval and cell.low is not None and cell.high is not None:
+            text += f" [{_number(cell.low * scale, column)}, {_number(cell.high * scale, column)}]"
+        return text
+    if isinstance(cell, Count):
+        return f"{cell.items:,} ({cell.repeats:,})"
+    if isinstance(cell, float):
+        return _number(cell, column)
+    return f"{cell:,}"
+
+
+def _number(value: float, column: Column) -> str:
+    return signed(value, column.decimals) if column.signed else f"{tidy(value):,.{column.decimals}f}"
+
+
+def spans(columns: Sequence[Column]) -> list[tuple[str, int]]:
+    """Runs of neighbouring columns with the same group: (group, how many)."""
+    runs: list[tuple[str, int]] = []
+    for column in columns:
+        if runs and runs[-1][0] == column.group:
+            runs[-1] = (column.group, runs[-1][1] + 1)
+        else:
+            runs.append((column.group, 1))
+    return runs
+
+
+# --- terminal ------------------------------------------------------------------------------------
+
+
+def to_rich(table: Table) -> RichTable:
+    """The table for a `rich.console.Console`; a group's name stands over its first column's title."""
+    from rich import box
+    from rich.table import Table as Rich
+    from rich.text import Text
+
+    rich = Rich(
+        box=box.SIMPLE_HEAD,
+        title=Text(plain(table.caption)),
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    grouped = any(c.group for c in table.columns)
+    seen: set[str] = set()
+    for column in table.columns:
+        head = plain(column.title)
+        if grouped:
+            head = f"{plain(column.group) if column.group not in seen else ''}\n{head}"
+            seen.add(column.group)
+        rich.add_column(Text(head), justify=column.align, no_wrap=column.align == "right", overflow="fold")
+    for number, row in enumerate(table.rows):
+        if number in table.rules and number:
+            rich.add_section()
+        cells = []
+        for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
+            text = Text(shown(cell, column), style="bold" if (number, place) in table.bold else "")
+            cells.append(text)
+        rich.add_row(*cells)
+    return rich
+
+
+def to_terminal(table: Table, *, width: int = 120) -> str:
+    """Plain text as a terminal of ``width`` characters shows it, without colour."""
+    from rich.console import Console
+    from rich.text import Text
+
+    stream = io.StringIO()
+    console = Console(
+        file=stream, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
+    )
+    if table.missing:
+        console.print(Text(f"{plain(table.caption)}\n  not filled: {plain(table.missing)}"))
+    else:
+        console.print(to_rich(table))
+        for note in table.notes:
+            console.print(Text("  " + plain(note)))
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+# --- Markdown ------------------------------------------------------------------------------------
+
+_MARKDOWN = str.maketrans({c: "\\" + c for c in "\\|*_`[]#~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_LINK = re.compile(r"(?=://)|(?<=mailto)(?=:)|(?<=xmpp)(?=:)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
+"""What GitHub makes links of without being asked: addresses of pages and of people."""
+
+
+def _md(text: str) -> str:
+    return _LINK.sub(r"\\", plain(text).translate(_MARKDOWN))
+
+
+def to_markdown(table: Table) -> str:
+    """A GitHub-flavoured Markdown table with its caption above and its notes below."""
+    lines = [f"**{_md(table.caption)}**", ""]
+    if table.missing:
+        return "\n".join([*lines, f"*Not filled: {_md(table.missing)}*"]) + "\n"
+    heads = [f"{_md(c.group)} {_md(c.title)}".strip() for c in table.columns]
+    lines.append("| " + " | ".join(heads) + " |")
+    lines.append("|" + "|".join(" :-- " if c.align == "left" else " --: " for c in table.columns) + "|")
+    for number, row in enumerate(table.rows):
+        cells = []
+        for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
+            text = _md(cell) if isinstance(cell, str) else shown(cell, column)
+            cells.append(f"**{text}**" if (number, place) in table.bold else text)
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", *(f"- {_md(note)}" for note in table.notes)] if table.notes else []
+    return "\n".join(lines) + "\n"
+
+
+# --- LaTeX ---------------------------------------------------------------------------------------
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "_": r"\_",
+        "%": r"\%",
+        "~": r"\textasciitilde{}",
+        "|": r"\textbar{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "–": "--",
+        "→": r"$\rightarrow$",
+        "×": r"$\times$",
+        "·": r"$\cdot$",
+        "†": r"$\dagger$",
+    }
+)
+
+
+def _tex(text: str) -> str:
+    return plain(text).translate(_LATEX)
+
+
+_COLUMN_PT = 219.0
+"""Width of a column of a two-column paper in points (that of ACL; others' are wider)."""
+_WRAPPED = 40
+"""Characters above which a column of text is set as a paragraph."""
+
+
+def _first(text: str) -> str:
+    """A row's first cell: a rule or a row break before it must not take it for its own argument."""
+    return "{}" + text if text.startswith(("[", "*", "(")) else text
+
+
+def _points(text: str) -> float:
+    """About how wide a text is in LaTeX's size small (9 pt Computer Modern), in points."""
+    narrow, wide = set("ijltfr.,:;'|!()[] -"), set("mwMW@%+")
+    ems = sum(
+        0.33 if c in narrow else 0.8 if c in wide else 0.75 if c.isupper() or ord(c) > 0x2E7F else 0.51 for c in text
+    )
+    return 9 * ems
+
+
+def _width(table: Table) -> float:
+    """About how wide a table is in LaTeX, in points, with the space between its columns."""
+    total = -6.0
+    for place, column in enumerate(table.columns):
+        texts = [column.title, *(shown(row[place], column) for row in table.rows)]
+        total += 6 + min(max(map(_points, texts)), _points("n" * _WRAPPED) if column.align == "left" else 9e9)
+    return total
+
+
+def _spec(table: Table, place: int) -> str:
+    """How LaTeX sets a column."""
+    column = table.columns[place]
+    if column.align == "right":
+        return "r"
+    longest = max((len(shown(row[place], column)) for row in table.rows), default=0)
+    return r"p{0.3\linewidth}" if longest > _WRAPPED else "l"
+
+
+def to_latex(table: Table) -> str:
+    r"""A float with booktabs rules; needs ``\usepackage{booktabs,graphicx}``.
+
+    What is too wide for a column of a two-column paper is a ``table*`` over both; whatever is too wide even for that is
+    scaled down to fit, and nothing else is scaled. Names in scripts that pdfLaTeX does not know need XeLaTeX.
+    """
+    if table.missing:
+        return f"% {table.name}: not filled: {plain(table.missing)}\n"
+    float_ = "table" if _width(table) <= _COLUMN_PT else "table*"
+    out = [
+        r"% needs \usepackage{booktabs,graphicx}",
+        rf"\begin{{{float_}}}[t]",
+        r"  \centering",
+        r"  \small",
+        r"  \setlength{\tabcolsep}{3pt}",
+        r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"  \begin{{tabular}}{{{''.join(_spec(table, place) for place in range(len(table.columns)))}}}",
+        r"    \toprule",
+    ]
+    if any(c.group for c in table.columns):
+        heads, rules, start = [], [], 1
+        for group, size in spans(table.columns):
+            heads.append(rf"\multicolumn{{{size}}}{{c}}{{{_tex(group)}}}" if group else " &" * (size - 1))
+            if group:
+                rules.append(rf"\cmidrule(lr){{{start}-{start + size - 1}}}")
+            start += size
+        out += ["    " + " & ".join(heads) + r" \\", "    " + " ".join(rules)]
+    out += ["    " + _first(" & ".join(_tex(c.title) for c in table.columns)) + r" \\", r"    \midrule"]
+    for number, row in enumerate(table.rows):
+        if number in table.rules and number:
+            out.append(r"    \midrule")
+        cells = []
+        for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
+            text = _tex(shown(cell, column))
+            cells.append(rf"\textbf{{{text}}}" if (number, place) in table.bold else text)
+        out.append("    " + _first(" & ".join(cells)) + r" \\")
+    out += [r"    \bottomrule", r"  \end{tabular}}"]
+    caption = " ".join([_tex(table.caption.rstrip(".") + "."), *(_tex(note) for note in table.notes)])
+    out += [rf"  \caption{{{caption}}}", rf"  \label{{tab:{table.name}}}", rf"\end{{{float_}}}"]
+    return "\n".join(out) + "\n"
+
+
+# --- CSV -----------------------------------------------------------------------------------------
+
+
+_FORMULA = re.compile(r"(^|;)(\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
+"""Where a spreadsheet could begin a cell with a formula: at the start, and behind what half the world separates by."""
+
+
+def harmless_field(cell: str) -> str:
+    """Text that no spreadsheet takes for a formula: an apostrophe stands before its sign (OWASP, CSV injection)."""
+    return _FORMULA.sub(r"\1\2'", plain(cell))
+
+
+def _plainly(value: float) -> str:
+    """A number as a spreadsheet reads it: six figures, never an exponent."""
+    text = f"{tidy(value):.6g}"
+    return text if "e" not in text else f"{tidy(value):.12f}".rstrip("0").rstrip(".")
+
+
+def to_csv(table: Table) -> str:
+    """RFC 4180 text; a column of rates becomes value (a fraction in [0, 1]), low, high, n, ungraded, failed.
+
+    Where anything was asked several times, ``repeats`` stands behind each n.
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    rated = [any(isinstance(row[i], Measure) for row in table.rows) for i in range(len(table.columns))]
+    counts = [any(isinstance(row[i], Count) for row in table.rows) for i in range(len(table.columns))]
+    repeats = any(isinstance(c, Count) or (isinstance(c, Measure) and c.repeats) for row in table.rows for c in row)
+    heads: list[str] = []
+    for column, is_rate, is_count in zip(table.columns, rated, counts, strict=True):
+        head = harmless_field(" ".join(p for p in (plain(column.group), plain(column.title)) if p))
+        heads.append(head)
+        if is_rate:
+            parts = ("low", "high", "n", *(["repeats"] if repeats else []), "ungraded", "failed")
+            heads += [f"{head} {part}" for part in parts]
+        elif is_count:
+            heads.append(f"{head} repeats")
+    writer.writerow(heads)
+    for row in table.rows:
+        cells: list[str] = []
+        for cell, is_rate, is_count in zip(row, rated, counts, strict=True):
+            if isinstance(cell, Count):
+                cells += [str(cell.items), str(cell.repeats)]
+                continue
+            if isinstance(cell, Measure):
+                totals = (cell.n, *((cell.repeats or cell.n,) if repeats else ()), cell.ungraded, cell.failed)
+                values = (cell.value, cell.low, cell.high, *totals)
+                cells += ["" if v is None else (_plainly(v) if isinstance(v, float) else str(v)) for v in values]
+                continue
+            text = "" if cell is None else _plainly(cell) if isinstance(cell, float) else str(cell)
+            cells.append(harmless_field(text) if isinstance(cell, str) else text)
+            cells += [""] * (5 + repeats) if is_rate else [text] if is_count else []
+        writer.writerow(cells)
+    return stream.getvalue()
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+def to_records(table: Table) -> list[dict[str, Any]]:
+    """`Table.records` with the names of columns in small letters."""
+    return [{name.lower(): value for name, value in row.items()} for row in table.records()]
+
+
+def _safe(cell: Cell) -> Any:
+    if isinstance(cell, Measure):
+        rate = {k: None if (v := getattr(cell, k)) is None else tidy(v) for k in ("value", "low", "high")}
+        return rate | {"n": cell.n} | ({"repeats": cell.repeats} if cell.repeats else {}) | {
+            "ungraded": cell.ungraded, "failed": cell.failed, "interval": cell.interval
+        }  # fmt: skip
+    if isinstance(cell, Count):
+        return {"items": cell.items, "repeats": cell.repeats}
+    return tidy(cell) if isinstance(cell, float) else cell

@@ -1,0 +1,176 @@
+"""What `demur demo` and `demur run` print when they are done: results, funnel, times."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TextIO
+
+from demur.core.records import Scenario
+from demur.reports import paper_tables
+from demur.reports.cells import SCENARIOS, Cell, Headline, fewer_shown, headline, main_cells
+from demur.reports.data import ReportData
+from demur.reports.paper_figures import figure_table
+from demur.reports.paper_tables import absences
+from demur.reports.release import caveats, funnel_table
+from demur.reports.tables import Column, Table, plain, to_records, to_rich
+
+
+def results_table(data: ReportData, head: Headline) -> Table:
+    """Scenario by system, one line each, with intervals, n, and what was not graded."""
+    cells = main_cells(data, head)
+    rows: list[tuple[Any, ...]] = []
+    rules = set()
+    for scenario in SCENARIOS:
+        if scenario not in head.recipes:
+            continue
+        start = len(rows)
+        rules.add(start)
+        for run in data.runs:
+            one = cells.get((run.name, scenario))
+            if one is None:
+                continue
+            named = (scenario.value, scenario.should) if len(rows) == start else ("", "")
+            rows.append((*named, data.starred(run), *one, one.counted, one.accuracy.ungraded, one.accuracy.failed))
+    columns = (
+        Column("Scenario", align="left"),
+        Column("Should", align="left"),
+        Column("System", align="left"),
+        Column("Accuracy", interval=True),
+        Column("Deflection", interval=True),
+        Column("Hallucination", interval=True),
+        Column("n"),
+        Column("Ungraded"),
+        Column("Failed"),
+    )
+    fewer = fewer_shown(data, head)
+    notes = (
+        head.note(), *([fewer] if fewer else []), *absences(list(cells.values())), *bounds(cells), *data.star_note
+    )  # fmt: skip
+    return Table("results", "Results by scenario, in per cent", columns, tuple(rows), frozenset(rules), notes)
+
+
+def bounds(cells: Mapping[tuple[str, Scenario], Cell]) -> list[str]:
+    """A line for each cell with ungraded answers: its rates with none and with all of them counted as hits."""
+    lines = []
+    for (system, scenario), cell in cells.items():
+        ends = [(m.name, m.bounds) for m in cell if m.bounds and m.ungraded]
+        if ends:
+            told = ", ".join(f"{name} {100 * low:.1f} to {100 * high:.1f}" for name, (low, high) in ends)
+            lines.append(f"{system}, {scenario.value}: whatever its {cell.accuracy.ungraded:,} ungraded are, {told}.")
+    return lines
+
+
+def times_table(times: Mapping[str, float]) -> Table:
+    """Seconds per stage, in the order given, with their sum."""
+    rows = [(stage, float(seconds)) for stage, seconds in times.items()]
+    total = (("total", float(sum(times.values()))),)
+    columns = (Column("Stage", align="left"), Column("Seconds"))
+    return Table("times", "Stage times", columns, (*rows, *total), frozenset({len(rows)}))
+
+
+def sweep_tables(data: ReportData) -> list[Table]:
+    """What a sweep asked beyond the four scenarios, a table each: distractors, gold's places, modality, strictness.
+
+    Empty where the runs hold no sweep.
+    """
+    head = headline(data.runs)
+    every = [
+        figure_table(data, "figure3"),
+        figure_table(data, "positions"),
+        paper_tables.table5(data, head, interval=True),
+        paper_tables.table6(data, head, interval=True),
+        paper_tables.table9(data, head, interval=True),
+    ]
+    return [table for table in every if table.rows]
+
+
+def query_table(data: ReportData, head: Headline) -> Table | None:
+    """The breakdown by what questions are asked with; None where all are asked with the same."""
+    asked = {label for run in data.runs for label in run.rows.coded("query_modality").labels}
+    if len(asked) < 2:
+        return None
+    found = paper_tables.breakdown_table(data, head, "query_modality", "queries", totals=False)
+    return replace(found, notes=found.notes[:1])  # the other notes stand under the table above it
+
+
+def summarised(data: ReportData) -> dict[str, Any]:
+    """The numbers of `print_data` as JSON-safe values: what ``summary.json`` and ``--json`` hold.
+
+    Returns:
+        ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
+        system with its measures, rates as fractions in [0, 1]; ``n`` counts items, ``repeats``, where they were asked
+        several times, their graded repeats), ``by_query`` (the same by query modality), ``sweeps`` (table -> its rows:
+        ``figure3``, ``positions``, ``table5``, ``table6``, ``table9``, those that the runs fill), ``funnel``,
+        ``caveats``.
+    """
+    head = headline(data.runs)
+    cells = main_cells(data, head)
+    results = [
+        {
+            "scenario": scenario.value,
+            "system": run.name,
+            "n": cells[run.name, scenario].n,
+            **({"repeats": d} if (d := cells[run.name, scenario].accuracy.repeats) else {}),
+            "ungraded": cells[run.name, scenario].accuracy.ungraded,
+            "failed": cells[run.name, scenario].accuracy.failed,
+            **{
+                name: {
+                    "value": m.value,
+                    "low": m.low,
+                    "high": m.high,
+                    "interval": m.interval,
+                    **({"bounds": list(m.bounds)} if m.ungraded and m.bounds else {}),
+                }
+                for name, m in cells[run.name, scenario]._asdict().items()
+            },
+        }
+        for scenario in SCENARIOS
+        for run in data.runs
+        if (run.name, scenario) in cells
+    ]
+    release = data.release
+    named = {k: release.manifest.get(k) for k in ("name", "version")} if release is not None else {}
+    return {
+        "release": named | {"samples": len(data.samples)} if named else None,
+        "condition": head.condition,
+        "recipes": {scenario.value: text for scenario, text in head.recipes.items()},
+        "results": results,
+        "by_query": to_records(by_query) if (by_query := query_table(data, head)) else [],
+        "sweeps": {table.name: to_records(table) for table in sweep_tables(data)},
+        "funnel": [dict(step) for step in release.funnel] if release else [],
+        "caveats": caveats(data),
+    }
+
+
+def print_data(
+    data: ReportData, *, times: Mapping[str, float] | None = None, sweeps: bool = False, file: TextIO | None = None
+) -> None:
+    """Print results, funnel, caveats and stage times.
+
+    Args:
+        data: what to show.
+        times: seconds per stage, in order; nothing is printed of them when None.
+        sweeps: the tables of the runs' sweeps as well.
+        file: where to; standard output when None. Colour is used on a terminal only, and never under NO_COLOR.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    stream = file or sys.stdout
+    console = Console(file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False)
+    head = headline(data.runs)
+    tables = [results_table(data, head), *filter(None, [query_table(data, head)])]
+    tables += sweep_tables(data) if sweeps else []
+    if data.release is not None and data.release.funnel:
+        tables.append(funnel_table(data))
+    if times:
+        tables.append(times_table(times))
+    for table in tables:
+        console.print(to_rich(table))
+        for note in table.notes:
+            console.print(Text("  " + plain(note), style="dim"))
+        console.print()
+    for line in caveats(data):
+        console.print(Text("! " + plain(line), style="yellow"))

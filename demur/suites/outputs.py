@@ -1,0 +1,177 @@
+"""What systems said, from run folders and from files made elsewhere, and whether it is of the items as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.core.errors import BadInput, UsageError
+from demur.core.records import Response
+from demur.core.store import Problems, read_json, read_jsonl
+from demur.corpora.formats import csv_rows, json_lines
+from demur.suites.base import NO_CLAUSE, Loaded, Outputs, Suite
+
+
+def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = False) -> dict[str, dict[str, Response]]:
+    """What models said, from run folders, JSONL or CSV files.
+
+    A line of a file holds ``id`` (of the question) and ``output`` (the reply as it came), and may hold ``system``
+    (else the file's name without its suffix).
+
+    Args:
+        paths: one or several.
+        skip_bad: leave out lines that are no outputs.
+
+    Raises:
+        BadInput: lines that are no outputs, or say the same thing twice.
+        UsageError: a path is neither.
+    """
+    found: dict[str, dict[str, Response]] = {}
+    problems = Problems()
+    several = [paths] if isinstance(paths, str | Path) else paths
+    for path in map(Path, several):
+        if path.is_dir():
+            folders = _runs(path)
+            if not folders and (begun := [*path.glob("journal.jsonl"), *path.glob("*/journal.jsonl")]):
+                raise UsageError("this run was not finished", item=str(begun[0].parent), cure="run it again to go on")
+            if not folders:
+                raise UsageError(
+                    "is no run folder, and holds none", item=str(path), cure="give what 'demur suite run' wrote"
+                )
+            for folder in folders:
+                found.setdefault(str(read_json(folder / "manifest.json").get("system", folder.name)), {}).update(
+                    _run(folder)
+                )
+            continue
+        if not path.is_file():
+            raise UsageError("no such file or folder", item=str(path))
+        rows: Iterator[tuple[str, Mapping[str, Any]]]
+        rows = (
+            csv_rows(path, problems, required=("id", "output"), mend=True)
+            if path.suffix.lower() == ".csv"
+            else json_lines(path, problems)
+        )
+        for place, row in rows:
+            id, output = row.get("id"), row.get("output")
+            model = found.setdefault(str(row.get("system") or path.stem), {})
+            if not isinstance(id, str) or not isinstance(output, str):
+                problems.add(place, "holds no 'id' and 'output' (both text)")
+            elif id in model:
+                problems.add(f"{place} ({id})", "this question has an output in an earlier line too")
+            else:
+                model[id] = Response(text=output)
+    problems.settle(skip_bad=skip_bad)
+    return found
+
+
+def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
+    """The items that runs were made from, as their manifests name them; None where a path is no run.
+
+    Raises:
+        UsageError: the runs are of different items.
+    """
+    named: dict[str, str] = {}
+    for path in map(Path, paths):
+        folders = _runs(path, "manifest.json")
+        if not folders:
+            return None
+        for folder in folders:
+            items = read_json(folder / "manifest.json").get("items")
+            if isinstance(items, dict):
+                named[str(items.get("sha256"))] = str(items.get("path"))
+    if len(named) > 1:
+        raise UsageError(f"the runs are of {len(named)} different sets of items", cure="report each set by itself")
+    found = Path(next(iter(named.values()))) if named else None
+    if found is not None and not found.exists():
+        raise UsageError("the items of this run are not there any more", item=str(found), cure="give --items")
+    return found
+
+
+def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence[str | Path]) -> list[str]:
+    """What runs among ``paths`` were asked that the items no longer say; one line a run, none where all is the same.
+
+    A run under another version of the suite's prompt is not compared: its asks differ for that alone.
+    """
+    import pyarrow.parquet as pq
+
+    now = {task.sample.id: task.ask.id for task in chosen.tasks(items)}
+    prompts = chosen.prompts().used(NO_CLAUSE)
+    told = []
+    for path in map(Path, paths):
+        for folder in _runs(path):
+            manifest = read_json(folder / "manifest.json")
+            if manifest.get("prompts", {}).get(str(NO_CLAUSE)) != prompts:
+                continue
+            asked = pq.read_table(folder / "rows.parquet", columns=["ask", "sample"]).to_pylist()
+            other = [row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]]
+            if other:
+                told.append(
+                    f"{len(other)} of {len(asked)} replies of {manifest.get('system', folder.name)} were given to "
+                    f"other words or photos than these items hold now, the first is {other[0]}"
+                )
+    return told
+
+
+class Scored(NamedTuple):
+    """What is to be scored."""
+
+    items: Path
+    loaded: Loaded[Any]
+    outputs: Outputs
+    changed: list[str]
+    """What runs were asked that the items no longer say, as `changed_since` tells it."""
+
+
+def open_outputs(
+    chosen: Suite[Any, Any], paths: Sequence[Path], items: Path | None = None, *, skip_bad: bool = False
+) -> Scored:
+    """Items with the outputs to them, of runs, of files of outputs, or of files that hold both.
+
+    Args:
+        chosen: the suite.
+        paths: run folders, files of outputs, or files of items and outputs.
+        items: where ``paths`` do not hold them; a run knows its own.
+        skip_bad: leave bad lines out, and count them.
+
+    Raises:
+        UsageError: two files hold other outputs of one model, or runs are of different items.
+        BadInput: lines that cannot be read, all of them told.
+    """
+    of_runs = items or items_of_runs(paths)
+    if of_runs is not None:
+        loaded = chosen.open(of_runs, skip_bad=skip_bad)
+        changed = changed_since(chosen, loaded.items, paths)
+        return Scored(of_runs, loaded, read_outputs(paths, skip_bad=skip_bad), changed)
+    first, *more = paths
+    loaded = chosen.open(first, skip_bad=skip_bad)
+    outputs = dict(loaded.outputs)
+    for path in more:
+        for model, replies in chosen.open(path, skip_bad=skip_bad).outputs.items():
+            if outputs.setdefault(model, replies) != replies:
+                raise UsageError(
+                    f"an earlier file holds outputs of {model!r} too", item=str(path),
+                    cure="put parts of one set into one folder and give that; score repeats one by one",
+                )  # fmt: skip
+    return Scored(first, loaded, outputs, [])
+
+
+def _runs(path: Path, holding: str = "rows.parquet") -> list[Path]:
+    """The runs of a path: itself where it is a finished one, else the folders in it that hold such a file."""
+    return [path] if (path / "rows.parquet").is_file() else sorted(p.parent for p in path.glob(f"*/{holding}"))
+
+
+def _run(folder: Path) -> dict[str, Response]:
+    """Question id -> response of a run folder."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(folder / "rows.parquet", columns=["ask", "sample"]).to_pylist()
+    sample = {row["ask"]: row["sample"] for row in rows}
+    problems = Problems()
+    found = {
+        sample[line["ask"]]: Response.model_validate(line["response"])
+        for _, line in read_jsonl(folder / "responses.jsonl", problems)
+    }
+    if len(problems):
+        raise BadInput(problems.summary(), more=problems.more, cure="run the same command again")
+    return found

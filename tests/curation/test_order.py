@@ -1,0 +1,96 @@
+"""The order of gates: what answers teach, and estimates that come true."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from benchmarks.paper_pool import Shape, paper_pool
+from demur.curation.gates.costs import expected, fit
+from demur.curation.gates.funnel import Gate, Rules, SampleState, Stage
+from demur.curation.gates.order import SuccessCounter
+from demur.curation.gates.rules import Label
+
+
+def played(tables, states, order):
+    calls = 0
+    for i in order:
+        state = states[i]
+        while wanted := state.wanted():
+            for query in wanted:
+                calls += 1
+                state.tell(query, tables.label(i, query))
+    return calls
+
+
+def pool(tables, counter, rules=Rules()):  # noqa: B008  # a named tuple: nothing that could change
+    gates = [Gate(name) for name in tables.gates]
+    ids = [str(d) for d in range(tables.candidates)]
+    return {
+        i: SampleState(gates, ids if i in tables.distractors else (), rules, order=counter)
+        for i in range(len(tables.sources))
+    }
+
+
+def asked_of(states):
+    """What was answered to each question, by stage, as an estimate reads it from a journal."""
+    found = {stage: Counter() for stage in Stage}
+    for state in states:
+        for stage in Stage:
+            for shown in state.distractors if stage is Stage.DISTRACTOR else ("",):
+                said = frozenset((g, v is Label.CORRECT) for g, v in state.of(stage, shown).items() if v is not None)
+                if said:
+                    found[stage][said] += 1
+    return found
+
+
+def test_an_estimate_from_half_a_pool_comes_true_in_the_other():
+    tables = paper_pool(Shape(together=0.8, alike=0.1), scale=0.06)
+    states = pool(tables, SuccessCounter())
+    order = list(states)
+    random.Random(0).shuffle(order)
+    half = len(order) // 2
+    played(tables, states, order[:half])
+    fitted = {s: fit(seen, tables.gates) for s, seen in asked_of(states[i] for i in order[:half]).items()}
+    actual = played(tables, pool(tables, SuccessCounter()), order[half:]) / half
+    gates = [Gate(name) for name in tables.gates]
+
+    calls = sum(expected(gates, tables.candidates, Rules(), fitted, plays=1500).calls.values())
+    assert calls == pytest.approx(actual, rel=0.15)
+
+
+def test_learning_pays_where_the_cheapest_gate_knows_little():
+    tables = paper_pool(scale=0.02)
+    calls = []
+    for learn in (False, True):
+        counter = SuccessCounter(learn=learn)
+        gates = [Gate(name) for name in tables.gates]  # the weakest has the first name
+        states = {i: SampleState(gates, (), Rules(k_min=0), order=counter) for i in range(len(tables.sources))}
+        calls.append(played(tables, states, states))
+    assert calls[1] < 0.98 * calls[0]
+
+
+def test_a_gate_seldom_asked_gets_credit_and_groups_count_apart():
+    counter = SuccessCounter()
+    for _ in range(30):
+        counter.note(Stage.PARAMETRIC, "x", "a", False)
+    state = SampleState([Gate("a", cost=0.5), Gate("b")], [], Rules(k_min=0), order=counter, group="x")
+    assert state.wanted()[0].gate == "b"
+    assert SampleState([Gate("a", cost=0.5), Gate("b")], [], Rules(k_min=0), order=counter).wanted()[0].gate == "a"
+
+
+def test_the_papers_pool_has_the_papers_figures():
+    tables = paper_pool(scale=0.3)
+    left = (tables.parametric != 1).all(axis=1)
+    stay = np.array([(said != 1).all(axis=1).sum() for said in tables.distractors.values()])
+    kept = stay >= 5
+    assert kept.sum() / len(left) == pytest.approx(2775 / 44626, rel=0.1)
+    assert stay[kept].mean() == pytest.approx(11.8, abs=0.3)
+    assert left.mean() < 0.1
+    solved = tables.solvable[[i for i in tables.distractors]] == 1
+    assert solved.mean(axis=0) == pytest.approx([0.595, 0.610, 0.642, 0.626], abs=0.05)
+    by_source = Counter(tables.sources)
+    assert by_source["InfoSeek"] == round(29393 * 0.3)

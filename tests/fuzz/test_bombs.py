@@ -1,0 +1,143 @@
+"""Small files that would fill a memory, a disk or a day, or lead out of their folder: refused soon, by name."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import growth
+import pytest
+from PIL import Image
+
+from demur.core import store
+from demur.core.errors import DataError, DemurError, UsageError
+from demur.core.images import opened
+from demur.core.records import ImageRef
+from demur.core.store import Problems, parsed_yaml, read_jsonl, read_text, read_uri
+from demur.corpora.formats import archives, json_lines, unpack
+from demur.curation.recipe import load_recipe
+from demur.curation.sources.cards import read_pins
+from demur.curation.sources.field_map import read_map
+from demur.models.prices import Prices
+from demur.reports.browse import thumbnail
+
+LEVELS = 12
+YAML_BOMBS = {
+    "aliases": "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, LEVELS)),
+    "merges": "a0: &a0 {x: 1}\n"
+    + "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}\n" for i in range(1, LEVELS)),
+    "keys": "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{y: *a{i - 1}, z: *a{i - 1}}}\n" for i in range(1, 60)),
+    "itself": "a: &a [*a, *a]\n",
+    "deep": "[" * 100_000,  # a second
+    "long": "a: " + "x" * (store.MOST_YAML + 1),
+}
+YAML_DOORS = {"recipe": load_recipe, "field map": read_map, "pins": read_pins, "prices": Prices,
+              "any": lambda path: parsed_yaml(read_text(path), str(path))}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bomb", "door"), [(b, d) for b in YAML_BOMBS for d in YAML_DOORS if b != "deep" or d == "any"]
+)
+def test_yaml_that_stands_for_more_than_it_is(bomb: str, door: str, tmp_path: Path) -> None:
+    path = tmp_path / "bomb.yaml"
+    path.write_text(YAML_BOMBS[bomb])
+    with growth.cpu_limit(5), pytest.raises(DemurError) as caught:
+        YAML_DOORS[door](path)
+    assert len(str(caught.value)) < 10_000
+
+
+def test_aliases_and_merges_that_are_meant_still_work() -> None:
+    text = "common: &c {a: 1}\nmine: {<<: *c, b: 2}\nlist: [*c, *c]\n"
+    assert parsed_yaml(text, "x") == {"common": {"a": 1}, "mine": {"a": 1, "b": 2}, "list": [{"a": 1}] * 2}
+    with pytest.raises(UsageError, match="could not determine a constructor"):
+        parsed_yaml("a: !!python/object/apply:os.system [id]", "x")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_without_end_costs_its_own_line_alone(
+    packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LONGEST_LINE", 1 << 16)
+    data = b'{"a": 1}\n' + b'{"a": "' + b"x" * (1 << 22) + b'"}\n' + b'{"a": 2}\n' + b"[" * (1 << 20)
+    path = tmp_path / ("rows.jsonl.gz" if packed else "rows.jsonl")
+    path.write_bytes(gzip.compress(data) if packed else data)
+    for read in (json_lines, *(() if packed else (read_jsonl,))):
+        problems = Problems()
+        assert [row for _, row in read(path, problems)] == [{"a": 1}, {"a": 2}]
+        assert problems.summary() == [f"{path.name}:{n}: {store.TOO_LONG}" for n in (2, 4)]
+
+
+def test_references_to_what_is_no_image_or_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MOST_BYTES", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("big", b"\0" * (1 << 21))
+        archive.writestr("small", b"x")
+    (tmp_path / "big").write_bytes(b"\0" * (1 << 21))
+    (tmp_path / "t.tsv").write_bytes(b"a\tb\n")
+    assert read_uri("zip:a.zip!small", tmp_path) == b"x"
+    for uri in (
+        "zip:a.zip!big", "big", "slice:big#0+9999999999", "slice:big#0+-1", "slice:big#x+1", "slice:big", "/dev/zero",
+        "slice:/dev/zero#0+9", "tsv:/dev/zero#0", "tsv:t.tsv#x", "tsv:t.tsv#-1", "zip:t.tsv!x", "zip:/dev/zero!x",
+        "parquet:t.tsv#0/a", "parquet:t.tsv#", "parquet:/dev/zero#0/a", "a\0b", "zip:a\0b!c", "zip:", "parquet:", "",
+    ):  # fmt: skip
+        with growth.cpu_limit(2), pytest.raises(DemurError):
+            read_uri(uri, tmp_path)
+
+
+def _tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        for info, data in members:
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+def _link(name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, to
+    return info
+
+
+def test_archives_that_lead_out_link_out_or_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "SMALL", 1 << 20)
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    bad = tmp_path / "bad.tar.gz"
+    members = [(tarfile.TarInfo(n), b"theirs") for n in ("../victim", str(victim), "a/../../victim", "ok.txt")]
+    members += [(_link("link", str(victim)), b""), (_link("hard", "../victim", tarfile.LNKTYPE), b"")]
+    members += [(_link("pipe", "", tarfile.FIFOTYPE), b""), (tarfile.TarInfo("link/x"), b"theirs")]
+    _tar(bad, *members)
+    problems = Problems()
+    assert unpack(bad, tmp_path / "out", problems) == 2
+    assert (victim.read_text(), len(problems)) == ("mine", 6)
+    assert not [p for p in (tmp_path / "out").rglob("*") if p.is_symlink() or p.is_fifo()]
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", b"\0" * (8 << 20))
+    _tar(tmp_path / "bomb.tar.gz", (tarfile.TarInfo("zeros"), b"\0" * (8 << 20)))
+    for name in ("bomb.zip", "bomb.tar.gz"):
+        with pytest.raises(DataError, match="a bomb"):
+            unpack(tmp_path / name, tmp_path / name[5:8], Problems())
+        assert sum(p.stat().st_size for p in (tmp_path / name[5:8]).rglob("*")) <= 2 << 20
+
+
+def test_no_reader_of_images_tries_formats_that_run_programs_or_too_many_pixels() -> None:
+    """What a report, a scaled request and a local model decode goes through the same door as everything else."""
+    program = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n"
+    out = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(out, "PNG")
+    for data in (program, out.getvalue(), b"", b"\x89PNG\r\n\x1a\n" + b"\0" * 50):
+        with pytest.raises(DataError):
+            thumbnail(data, 100)
+        with pytest.raises(DataError), opened(data) as (image, _):
+            image.load()
+
+
+def test_an_image_is_named_by_nothing_that_leads_out_of_a_folder() -> None:
+    right = {"sha256": "0" * 64, "uri": "", "width": 1, "height": 1}
+    ImageRef(**right, media_type="image/vnd.microsoft.icon")
+    for wrong in ({"sha256": "../" * 21 + "x"}, {"sha256": "0" * 63}, {"media_type": "image/../../../x"}, {"media_type": ""},
+                  {"media_type": "image/png\n"}, {"sha256": "0" * 64 + "\n"}):  # fmt: skip
+        with pytest.raises(ValueError, match="pattern"):
+            ImageRef(**right | wrong)

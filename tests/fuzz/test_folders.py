@@ -1,0 +1,310 @@
+"""Whole folders from a stranger: a source with its map, a pool, a release, a build, a run, an index, prompts, sheets.
+
+Each is made once, right; then files of it are damaged, or taken away, and what reads it ends in a result or in a
+`DemurError`. Where a manifest holds hashes they are made to fit again, every other time: who forges a file forges these
+too, and the readers behind the hashes are the ones to be tried.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import curation_world as world
+import growth
+import pytest
+import small_pool
+from damage import damage
+from report_factory import make_demo
+from stub_encoder import StubEncoder
+
+from demur.answers import holds
+from demur.core.errors import DemurError
+from demur.core.store import Problems, file_digest
+from demur.curation import sources
+from demur.curation.build import curate
+from demur.curation.explain import explain
+from demur.curation.made_by import made_by
+from demur.curation.pool.as_source import PoolSource
+from demur.curation.sources import open_source
+from demur.curation.sources.cards import card_of, read_pins
+from demur.evaluation.rejudge import read_rows
+from demur.indexing.build import build_index
+from demur.judge.audit import audit, read_lines
+from demur.release import Release, verify
+from demur.reports.annotate import draw_items, take_labels, write_sheet
+from demur.reports.data import load
+from demur.reports.html import page
+from demur.retrieval.search import Query, Searcher
+from demur.scenarios.conditions import Prompts
+
+TEXTS = (".json", ".jsonl", ".yaml", ".md", ".csv", ".cff")
+MEMORY = 3 << 30
+"""Bytes that a child may hold in all, mapped files included."""
+
+
+# --- what is right, made once -----------------------------------------------------------------------
+
+
+def _source(folder: Path) -> None:
+    world.folder(folder, 4)
+    (folder / "pins.yaml").write_text("- {file: questions.jsonl, rows: 4}\n- {file: '*.png', size_bytes: 900}\n")
+
+
+def _pool(folder: Path) -> None:
+    folder.mkdir()
+    small_pool.pool_folder(folder)
+    (folder / "mining.json").write_text('{"from": {"source": "", "folder": null, "options": {}}}')
+
+
+def _build(folder: Path) -> None:
+    curate(world.recipe(world.folder(folder / "towns", 6), world.GATES), folder / "out")
+    shutil.rmtree(folder / "out/index")
+
+
+def _runs(folder: Path) -> None:
+    make_demo(folder)
+    for run in sorted((folder / "runs").iterdir())[1:]:
+        shutil.rmtree(run)
+    data = load([folder / "runs"], folder / "release")
+    write_sheet(data, draw_items(data, 8), folder / "sheet.csv")
+
+
+def _index(folder: Path, kind: Any = "flat") -> None:
+    root = folder.with_name(f"{folder.name}-files")
+    root.mkdir()
+    build_index(small_pool.corpus(root), StubEncoder(), folder, image_root=root, kind=kind)
+
+
+def _prompts(folder: Path) -> None:
+    for name in ("ask.v1.md", "clause-severe.v1.md", "system.v1.md"):
+        folder.mkdir(exist_ok=True)
+        shutil.copy(Path(__file__).parents[2] / "demur/scenarios/prompts" / name, folder)
+
+
+def _sheets(folder: Path) -> None:
+    from demur.suites.vb.build import build
+
+    build(folder)
+    (folder / "csv").mkdir()
+    said = '"{""label"": ""VISIBLE"", ""confidence"": 1}"'
+    rows = [f"{id},Done,Is it seen?,Is it hidden?,moved,./Images/a.jpg,m,{said}" for id in ("GD-01", "OC-02")]
+    head = "ID,Status,base_question,flip_question,flip_change,pic_base,indoor_outdoor,m_Base_json"
+    (folder / "csv/sheet.csv").write_text("\n".join([head, *rows]) + "\n")
+
+
+def _read_sheets(folder: Path) -> None:
+    from demur.suites.vb.items import read
+
+    for path in (folder, folder / "csv"):
+        problems = Problems()
+        read(path, problems)
+        "\n".join(problems.summary()).encode()
+
+
+def _card(folder: Path) -> None:
+    folder.mkdir()
+    shutil.copy(Path(sources.__file__).with_name("infoseek.yaml"), folder / "stranger.yaml")
+
+
+def _read_card(folder: Path) -> None:
+    module = ModuleType("stranger")
+    module.__file__ = str(folder / "stranger.py")
+    sys.modules["stranger"] = module
+    try:
+        card_of(type("Source", (), {"__module__": "stranger"}))
+    finally:
+        del sys.modules["stranger"]
+
+
+def _files(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    row = {"id": "a", "question": "q?", "answers": ["x"], "response": "y", "choices": {"A": "b"}, "answer_type": "name"}
+    (folder / "rows.jsonl").write_text(json.dumps(row) + "\n" + json.dumps(row | {"id": "b"}) + "\n")
+    (folder / "table8.csv").write_text("model,scenario,n,accuracy,deflection,hallucination\nx,oracle,100,50,30,20\n")
+
+
+# --- what reads it -------------------------------------------------------------------------------------
+
+
+def _read_source(folder: Path) -> None:
+    problems = Problems()
+    source = open_source("generic", folder, problems)
+    list(source.documents())
+    list(source.samples())
+    "\n".join(problems.summary()).encode()
+    read_pins(folder / "pins.yaml")
+
+
+def _read_pool(folder: Path) -> None:
+    source = PoolSource(folder)
+    list(source.documents())
+    list(source.samples())
+
+
+def _read_build(folder: Path) -> None:
+    made_by(folder / "out")
+    _read_release(folder / "out/release")
+    explain(folder / "out/release", "q1")
+
+
+def _read_release(folder: Path) -> None:
+    release = Release.open(folder)
+    "\n".join(verify(release, holds=holds)).encode()
+    for sample in release.samples():
+        for ref in sample.images:
+            release.image(ref.sha256)
+    list(release.drops())
+
+
+def _read_runs(folder: Path) -> None:
+    data = load([folder / "runs"], folder / "release")
+    page(data).encode()
+
+
+def _read_sheet(folder: Path) -> None:
+    take_labels(folder / "sheet.csv")
+
+
+def _read_index(folder: Path) -> None:
+    searcher = Searcher(folder, StubEncoder())
+    for mode in searcher.modes:
+        for hits in searcher.search([Query("passage 3", small_pool.picture(1))], mode, 3):
+            for hit in hits:
+                searcher.table(mode)[hit.document]  # what is found is there
+
+
+def _read_files(folder: Path) -> None:
+    problems = Problems()
+    read_rows(folder / "rows.jsonl", problems)
+    audit(read_lines(folder / "table8.csv", problems))
+    "\n".join(problems.summary()).encode()
+
+
+DOORS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None], tuple[str, ...]]] = {
+    "source": (_source, _read_source, ()),
+    "source's texts": (_source, _read_source, (".yaml",)),
+    "pool": (_pool, _read_pool, ()),
+    "build": (_build, _read_build, ()),
+    "build's texts": (_build, _read_build, TEXTS),
+    "runs": (_runs, _read_runs, ()),
+    "runs' texts": (_runs, _read_runs, TEXTS),
+    "sheet": (_runs, _read_sheet, TEXTS),
+    "index": (_index, _read_index, ()),
+    "index's manifest": (_index, _read_index, (".json",)),
+    "lists": (lambda folder: _index(folder, "ivf-sq8"), _read_index, (".faiss",)),
+    "prompts": (_prompts, Prompts, ()),
+    "files": (_files, _read_files, ()),
+    "card": (_card, _read_card, ()),
+    "suite's sheets": (_sheets, _read_sheets, (".csv", ".jsonl")),
+}  # fmt: skip
+"""Name -> (what is right, what reads it, endings of the files that are damaged; () for all)."""
+
+
+def _forged(folder: Path) -> None:
+    """Manifests say of every file what it now is."""
+    for path in sorted(
+        folder.rglob("manifest.json"), key=lambda p: -len(p.parts)
+    ):  # an inner one is a file of its outer
+        try:
+            manifest = json.loads(path.read_text())
+            for name, entry in manifest["files"].items():
+                file = path.parent / name
+                if isinstance(entry, dict):
+                    entry |= {"bytes": file.stat().st_size, "sha256": file_digest(file)}
+                else:
+                    manifest["files"][name] = file_digest(file)
+            path.write_text(json.dumps(manifest))
+            if "sha256" in manifest:
+                world.seal(path.parent)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            pass
+
+
+def _tried(name: str, right: Path, work: Path, seconds: float, tries: int, first: int = 0) -> list[str]:
+    _, read, only = DOORS[name]
+    until, found = time.monotonic() + seconds, []
+    for seed in range(first, first + tries):
+        rng = random.Random(f"{name} {seed}")
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(right, work, copy_function=os.link)
+        for path in work.rglob("*"):  # links are quicker than copies, and are broken where a file is changed
+            if path.is_file() and (not only or path.suffix in only or path.name == "manifest.json"):
+                data = path.read_bytes()
+                path.unlink()
+                path.write_bytes(data)
+        done = damage(work, rng, only)
+        if rng.random() < 0.5:
+            _forged(work)
+        (work.parent / "seed").write_text(f"{seed}: {done}")
+        try:
+            with growth.cpu_limit(20):
+                read(work)
+        except DemurError as error:
+            str(error).encode()
+        except Exception as error:
+            found.append(f"seed {seed}: {done}: {type(error).__name__}: {str(error)[:150]}")
+        if time.monotonic() > until or len(found) >= 5:
+            break
+    return found
+
+
+def _child(name: str, right: Path, work: Path, seconds: float, tries: int, said: Any) -> None:
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    said.send(_tried(name, right, work, seconds, tries))
+
+
+def broken(name: str, right: Path, tmp_path: Path, seconds: float, tries: int) -> list[str]:
+    """What a child process found, in bounded memory; a child that died is a finding."""
+    here, there = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.get_context("fork").Process(
+        target=_child, args=(name, right, tmp_path / "work", seconds, tries, there)
+    )
+    child.start()
+    there.close()
+    try:
+        found: list[str] = here.recv()
+    except EOFError:
+        found = [f"the process died at {(tmp_path / 'seed').read_text()}"]
+    child.join()
+    return found
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    made: dict[Callable[[Path], None], Path] = {}
+
+    def folder(name: str) -> Path:
+        make = DOORS[name][0]
+        if make not in made:
+            made[make] = tmp_path_factory.mktemp("right") / "folder"
+            make(made[make])
+            copy = shutil.copytree(made[make], made[make].with_name("copy"))
+            DOORS[name][1](copy)  # what is right is read without a word
+        return made[make]
+
+    return folder
+
+
+@pytest.mark.soak  # forks: beside the threads of other tests in one process a child may die by itself
+@pytest.mark.parametrize("name", DOORS)
+def test_a_damaged_folder_is_a_result_or_one_of_our_errors(name: str, right: Any, tmp_path: Path) -> None:
+    assert broken(name, right(name), tmp_path, 2, 20) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", DOORS)
+def test_for_long(name: str, right: Any, tmp_path: Path) -> None:
+    assert broken(name, right(name), tmp_path, float(os.environ.get("DEMUR_SOAK_S", "30")), 10**9) == []

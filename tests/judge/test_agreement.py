@@ -1,0 +1,113 @@
+"""Agreement of labellers against other implementations, and what is refused as impossible."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from demur.cli import main
+from demur.core.errors import DataError
+from demur.judge.measures.agreement import Rating, Stated, agreed, impossible
+
+
+def drawn(items: int = 60, raters: int = 3, seed: int = 0, missing: float = 0.0) -> list[Rating]:
+    rng = np.random.default_rng(seed)
+    truth = rng.choice(list("abc"), size=items, p=[0.5, 0.3, 0.2])
+    return [
+        Rating(f"i{n:03}", f"r{r}", str(t) if rng.random() < 0.75 else str(rng.choice(list("abc"))))
+        for n, t in enumerate(truth)
+        for r in range(raters)
+        if rng.random() >= missing
+    ]
+
+
+def alpha(ratings: list[Rating]) -> float:
+    """Krippendorff's alpha from its definition: pairs of values within units, pairs of all values."""
+    units: dict[str, list[str]] = {}
+    for r in ratings:
+        units.setdefault(r.item, []).append(r.label)
+    pairable = [u for u in units.values() if len(u) > 1]
+    values = [v for u in pairable for v in u]
+    n = len(values)
+    within = (
+        sum(sum(a != b for i, a in enumerate(u) for j, b in enumerate(u) if i != j) / (len(u) - 1) for u in pairable)
+        / n
+    )
+    among = sum(a != b for i, a in enumerate(values) for j, b in enumerate(values) if i != j) / (n * (n - 1))
+    return 1 - within / among
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("seed", range(4))
+def test_like_statsmodels_and_sklearn(seed):
+    irr = pytest.importorskip("statsmodels.stats.inter_rater")
+    ratings = drawn(seed=seed)
+    found = agreed(ratings).figures
+    by_rater = [[r.label for r in sorted(ratings) if r.rater == f"r{k}"] for k in range(3)]
+    table, _ = irr.aggregate_raters(np.array(by_rater).T)
+    assert found["fleiss"].value == pytest.approx(irr.fleiss_kappa(table, method="fleiss"))
+    metrics = pytest.importorskip("sklearn.metrics")
+    pairs = [metrics.cohen_kappa_score(by_rater[a], by_rater[b]) for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert found["cohen"].value == pytest.approx(np.mean(pairs))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_krippendorff_by_its_definition(missing):
+    ratings = drawn(missing=missing, seed=3)
+    found = agreed(ratings)
+    figure = found.figures["krippendorff"]
+    assert figure.value == pytest.approx(alpha(ratings))
+    assert figure.low < figure.value < figure.high
+    assert found.single == sum(sum(r.item == i for r in ratings) == 1 for i in {r.item for r in ratings})
+
+
+def test_what_is_undefined_is_none_and_what_comes_twice_is_told():
+    same = [Rating(str(n), who, "x") for n in range(5) for who in "ab"]
+    found = agreed(same).figures
+    assert (found["raw"].value, found["cohen"].value, found["fleiss"].value, found["krippendorff"].value) == (
+        1.0,
+        None,
+        None,
+        None,
+    )
+    assert agreed([Rating("1", "a", "x")]).figures["raw"].value is None
+    with pytest.raises(DataError, match="twice"):
+        agreed([Rating("1", "a", "x"), Rating("1", "a", "y")])
+    again = agreed([*same, Rating("1", "a", "x", again=True), Rating("2", "a", "y", again=True)])
+    assert (again.consistency["a"].value, again.consistency["a"].n) == (0.5, 2)
+    assert again.figures["raw"].value == 1.0  # repeats count for consistency alone
+
+
+def test_stated_figures_that_cannot_be(capsys):
+    for agreement, bound in ((0.911, 0.867), (0.924, 0.886), (0.94, 0.910), (0.93, 0.895)):  # 001, Table 7
+        assert impossible(Stated(agreement, kappa=bound + 0.02))
+        assert not impossible(Stated(agreement, kappa=bound))
+    assert impossible(Stated(0.911, n=100))
+    assert not impossible(Stated(0.91, n=100))
+    assert impossible(Stated(0.9, first=(0.8, 0.2), second=(0.6, 0.4), labels=2))
+    assert impossible(Stated(0.8, kappa=0.8, first=(0.5, 0.5), second=(0.5, 0.5), labels=2))
+    assert not impossible(Stated(0.8, kappa=0.6, first=(0.5, 0.5), second=(0.5, 0.5), labels=2))
+    assert main(["agree", "--stated", "agreement=0.911", "kappa=0.90", "n=100"]) == 1
+    assert "0.867 at most" in capsys.readouterr().out
+    assert main(["agree", "--stated", "agreement=0.91", "kappa=0.80", "n=100"]) == 0
+    assert main(["agree", "--stated", "kappa=0.9"]) == 2
+
+
+def test_files_of_labels(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("item,label\n1,correct\n2,incorrect\n3,deflected\n4,cannot_tell\n")
+    (tmp_path / "b.jsonl").write_text(
+        '{"ask":"1","label":"correct"}\n{"ask":"2","label":"CORRECT"}\n{"ask":"3","label":"NOT_ATTEMPTED","judge":"rules"}\n'
+    )
+    (tmp_path / "v.jsonl").write_text(
+        '{"id":"1","outcome":"correct","status":"graded","judge":"rules"}\n{"id":"2","outcome":null,"status":"ungraded","judge":"rules"}\n'
+    )
+    assert main(["agree", *(str(tmp_path / f) for f in ("a.csv", "b.jsonl", "v.jsonl")), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["base_rates"]) == {"a", "b", "rules"}
+    assert found["base_rates"]["rules"]["correct"]["n"] == 1
+    assert found["agreement"]["raw"] == pytest.approx(found["agreement"]["raw"] | {"value": 2 / 3, "n": 3})
+    (tmp_path / "bad.csv").write_text("item,label\n,correct\n")
+    assert main(["agree", str(tmp_path / "bad.csv")]) == 1
+    assert "bad.csv:2" in capsys.readouterr().err

@@ -1,0 +1,143 @@
+"""The labelling page in a real browser, by keyboard alone; the command killed in between; hostile answers stay text."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from demur.judge.annotation.task import Item, Label, Task, default_rubric, last_labels, write_task
+
+pytestmark = pytest.mark.integration
+CHROMIUM = os.environ.get("DEMUR_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
+PATIENCE_MS = 120_000
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'demur[test]'")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium (or set DEMUR_CHROMIUM to its path)")
+    with playwright.sync_playwright() as started:
+        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_MS)
+        opened = browser.new_page(viewport={"width": 1280, "height": 860})
+        opened.set_default_timeout(PATIENCE_MS)
+        yield opened
+        browser.close()
+
+
+def started(folder: Path, *words: str) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-m", "demur", "annotate", "--out", str(folder), "--json", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    with process.stdout as said:
+        return process, json.loads(said.readline())["url"]
+
+
+def at(page: Any, place: str) -> None:
+    page.wait_for_selector(f"html[data-at='{place}']")
+
+
+def test_labelling_by_keyboard(page: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    (folder / "images").mkdir(parents=True)
+    Image.new("RGB", (640, 400), "#d55e00").save(folder / "images" / "one.png")
+    texts = ["The Danube.", HOSTILE, "I cannot tell.", "La rivière est le Danube.", "Rhine"]
+    items = [
+        Item(id=f"i{n}", shown=(("Question", "Which river flows through Vienna?"), ("Answer", text)),
+             images=("one.png",), hidden=(("Accepted", "Danube"), ("The judge", f"SECRET-{n}")))
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+    labels = (Label(name="correct"), Label(name="incorrect"), Label(name="deflected"))
+    write_task(folder, Task(name="rivers", labels=labels, rubric=default_rubric(), repeats=0.0), items)
+    shots = Path(os.environ.get("DEMUR_SHOTS", tmp_path))
+    said: list[str] = []
+    page.on("console", lambda m: said.append(m.text))
+    page.on("pageerror", lambda e: said.append(str(e)))
+    process, url = started(folder, "--as", "maria")
+    try:
+        page.goto(url)
+        at(page, "0")
+        assert "SECRET" not in page.content()
+        page.screenshot(path=shots / "annotate-1.png")
+        page.keyboard.press("1")
+        at(page, "1")
+        page.keyboard.press("2")
+        page.keyboard.press("2")  # pressed before the next item is there: keys wait for one another
+        at(page, "3")
+        page.keyboard.press("u")
+        at(page, "2")
+        page.keyboard.press("b")
+        at(page, "1")
+        assert page.get_attribute("#labels [aria-pressed=true]", "data-label") == "incorrect"
+        page.keyboard.press("3")
+        at(page, "2")
+        page.keyboard.press("s")
+        at(page, "3")
+        page.keyboard.press("n")
+        page.keyboard.type("123 looked twice")
+        page.keyboard.press("Enter")
+        page.keyboard.press("g")
+        page.wait_for_selector("#hidden:not([hidden])")
+        assert "SECRET" in page.inner_text("#hidden")
+        page.keyboard.press("z")
+        page.wait_for_selector("dialog[open] img")
+        page.screenshot(path=shots / "annotate-2.png")
+        page.keyboard.press("z")
+        page.wait_for_selector("dialog:not([open])", state="attached")
+        page.screenshot(path=shots / "annotate-3.png")
+        page.keyboard.press("0")
+        at(page, "4")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        before = {i: w.label for i, w in last_labels(folder, "maria").items()}
+        assert len(before) == 3
+        process, url = started(folder, "--as", "maria")
+        page.goto(url)
+        at(page, "2")
+        assert page.inner_text("#count") == "3 of 5"
+        page.keyboard.press("1")
+        at(page, "4")
+        page.keyboard.press("2")
+        at(page, "done")
+        page.screenshot(path=shots / "annotate-4.png")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        found = last_labels(folder, "maria")
+        assert sorted(w.label for w in found.values()) == [
+            "cannot_tell",
+            "correct",
+            "correct",
+            "deflected",
+            "incorrect",
+        ]
+        assert [(w.note, w.revealed) for w in found.values() if w.note] == [("123 looked twice", True)]
+        put = {i: ("incorrect", "") for i, w in found.items() if w.label == "correct"}
+        from demur.judge.annotation.task import put_labels
+
+        put_labels(folder, "bob", put)
+        process, url = started(folder, "--adjudicate")
+        page.goto(url)
+        at(page, "0")
+        assert "MARIA" in page.inner_text("#fields").upper()
+        page.screenshot(path=shots / "annotate-5.png")
+        page.keyboard.press("1")
+        at(page, "1")
+        page.keyboard.press("2")
+        at(page, "done")
+        assert page.locator("img[src=x]").count() == 0
+        assert not [line for line in said if "pwned" in line or "Refused" in line]
+    finally:
+        process.kill()
+        process.wait()

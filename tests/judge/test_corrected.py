@@ -1,0 +1,169 @@
+"""A judge's rates corrected by labels: a simulated judge with known errors, the published estimator, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import examples
+
+from demur.core.errors import DataError
+from demur.judge.measures.corrected import CLASSES, LEAST, corrected, differences, student
+from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNGRADED
+
+OURS = np.array([CORRECT, DEFLECTED, INCORRECT])
+SAID = np.array([CORRECT, DEFLECTED, INCORRECT, UNGRADED])
+ERRS = np.array([[0.75, 0.03, 0.17, 0.05], [0.03, 0.8, 0.14, 0.03], [0.10, 0.05, 0.80, 0.05]])
+"""P(verdict | truth): a judge that calls one correct answer in six wrong."""
+
+
+def world(rng, truth, n=300, labels=60, balanced=True):
+    y = rng.choice(3, size=n, p=truth)
+    v = np.array([rng.choice(4, p=ERRS[k]) for k in y])
+    label = np.full(n, -1)
+    if balanced:
+        pools = [list(rng.permutation(np.flatnonzero(v == k))) for k in range(4)]
+        chosen: list[int] = []
+        while len(chosen) < labels:
+            for pool in pools:
+                if pool and len(chosen) < labels:
+                    chosen.append(pool.pop())
+    else:
+        chosen = list(rng.choice(n, labels, replace=False))
+    label[chosen] = OURS[y[chosen]]
+    return y, SAID[v], label
+
+
+@pytest.mark.parametrize("population", ["super", "finite"])
+@pytest.mark.parametrize("balanced", [True, False])
+def test_a_judge_with_known_errors_is_corrected_at_the_nominal_level(population, balanced):
+    truth = np.array([0.6, 0.25, 0.15])
+    rng = np.random.default_rng(7)
+    held, naive, off = np.zeros(3), np.zeros(3), np.zeros(3)
+    times = 120
+    for _ in range(times):
+        y, verdict, label = world(rng, truth, balanced=balanced)
+        found = corrected(verdict, label, population=population)
+        right = truth if population == "super" else np.bincount(y, minlength=3) / len(y)
+        assert sum(m.value for m in found.rates.values()) == pytest.approx(1)
+        for k, name in enumerate(CLASSES):
+            one, judged = found.rates[name], found.naive[name]
+            assert 0 <= one.low <= one.value <= one.high <= 1
+            held[k] += one.low <= right[k] <= one.high
+            naive[k] += judged.low <= right[k] <= judged.high
+            off[k] += (one.value - right[k]) / times
+    assert (held / times >= 0.95 - 2.5 * np.sqrt(0.95 * 0.05 / times)).all(), held / times
+    assert np.abs(off).max() < 0.02
+    assert naive[2] / times < 0.5  # the judge's own hallucination rate is wrong, and sure of it
+
+
+def test_the_published_estimator_where_groups_are_not_told_apart():
+    """PPI++ (power tuned, labelled answers among all) in a few independent lines."""
+    rng = np.random.default_rng(1)
+    _, verdict, label = world(rng, [0.5, 0.3, 0.2], n=400, labels=80, balanced=False)
+    keep = verdict != UNGRADED
+    verdict, label = verdict[keep], label[keep]
+    found = corrected(verdict, label, by_verdict=False)
+    known = label >= 0
+    along = alone = 0.0
+    for code in (CORRECT, DEFLECTED, INCORRECT):
+        y, f = (label[known] == code).astype(float), (verdict[known] == code).astype(float)
+        covariance = np.cov(y, f)
+        along, alone = along + covariance[0, 1], alone + covariance[1, 1]
+    power = min(1.0, max(0.0, along / alone))
+    assert found.power == pytest.approx(power)
+    for name, code in CLASSES.items():
+        plain = power * (verdict == code).mean() + ((label[known] == code) - power * (verdict[known] == code)).mean()
+        assert found.rates[name].value == pytest.approx(plain)
+
+
+def test_a_perfect_judge_is_not_taken_to_be_perfect_and_a_census_is():
+    verdict = np.array([CORRECT] * 70 + [INCORRECT] * 30)
+    label = np.where(np.arange(100) % 2 == 0, verdict, -1)
+    found = corrected(verdict, label, population="finite").rates["accuracy"]
+    assert found.value == pytest.approx(0.7)
+    assert found.high - found.low > 0.05
+    census = corrected(verdict, verdict, population="finite").rates["accuracy"]
+    assert (census.low, census.value, census.high) == pytest.approx((0.7, 0.7, 0.7))
+
+
+def test_ungraded_answers_are_corrected_and_failed_ones_left_out():
+    verdict = np.array([CORRECT] * 60 + [UNGRADED] * 60 + [FAILED] * 9)
+    label = np.where(verdict == UNGRADED, INCORRECT, verdict)
+    label[verdict == FAILED] = -1
+    label[::3] = -1
+    found = corrected(verdict, label)
+    assert found.rates["accuracy"].value == pytest.approx(0.5)
+    assert found.naive["accuracy"].value == 1.0
+    assert (found.naive["accuracy"].ungraded, found.naive["accuracy"].failed, found.answers) == (60, 9, 120)
+
+
+def test_too_few_labels_are_refused():
+    verdict = np.full(100, CORRECT)
+    label = np.where(np.arange(100) < LEAST - 1, CORRECT, -1)
+    with pytest.raises(DataError, match="39 labels"):
+        corrected(verdict, label)
+
+
+def test_paired_differences_hold_the_truth():
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(60):
+        y, one, label = world(rng, [0.5, 0.3, 0.2], labels=70)
+        better = np.where((y == 2) & (rng.random(300) < 0.5), 0, y)
+        v = np.array([rng.choice(4, p=ERRS[k]) for k in better])
+        other, second = SAID[v], np.where(rng.random(300) < 0.25, OURS[better], -1)
+        found = differences(corrected(one, label), corrected(other, second), (one, other))[0]
+        assert -1 <= found.low <= found.difference <= found.high <= 1
+        held += found.low <= 0.1 <= found.high
+    assert held >= 53
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=LEAST, max_size=90), st.integers(0, 50))
+def test_shares_sum_to_one_and_stay_in_bounds_whatever_comes(pairs, more):
+    verdict = np.array([SAID[v] for v, _ in pairs] + [CORRECT] * more)
+    label = np.array([OURS[y] for _, y in pairs] + [-1] * more)
+    for population in ("super", "finite"):
+        found = corrected(verdict, label, population=population)
+        assert sum(m.value for m in found.rates.values()) == pytest.approx(1)
+        assert all(0 <= m.low <= m.high <= 1 for m in found.rates.values())
+
+
+def test_students_quantile():
+    scipy = pytest.importorskip("scipy.stats")
+    for df in (5, 10, 39, 200):
+        assert student(0.975, df) == pytest.approx(scipy.t.ppf(0.975, df), abs=0.005)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("seed", range(3))
+def test_like_truescore(seed):
+    """Point estimates of a published package, one rate at a time; its intervals are Wald's, ours cover at small n."""
+    truescore = pytest.importorskip("truescore")
+    rng = np.random.default_rng(seed)
+    _, verdict, label = world(rng, [0.5, 0.3, 0.2], n=500, labels=150)
+    keep = verdict != UNGRADED
+    verdict, label = verdict[keep], label[keep]
+    ours = corrected(verdict, label)
+    index = np.flatnonzero(label >= 0)
+    strata = verdict.astype(str)
+    weights = {s: float((strata == s).mean()) for s in np.unique(strata)}
+    for name, code in CLASSES.items():
+        theirs = truescore.post_stratified_estimate(
+            (verdict == code).astype(float), (label[index] == code).astype(float), index, strata, weights
+        )
+        assert ours.rates[name].value == pytest.approx(theirs.point, abs=0.02)
+        assert ours.rates[name].low == pytest.approx(theirs.low, abs=0.06)
+        assert ours.rates[name].high == pytest.approx(theirs.high, abs=0.06)
+    _, verdict, label = world(rng, [0.5, 0.3, 0.2], n=2000, labels=200, balanced=False)
+    plain = corrected(verdict, label, by_verdict=False)
+    index = np.flatnonzero(label >= 0)
+    for name, code in CLASSES.items():
+        f = np.where(verdict == UNGRADED, 1 / 3, verdict == code)
+        gold = (label[index] == code).astype(float)
+        theirs = truescore.ppi_estimate(f, gold, index, lambda_=plain.power)
+        assert plain.rates[name].value == pytest.approx(theirs.point, abs=0.01)
+        tuned = truescore.ppi_estimate(f, gold, index)  # a power for each rate alone: they need not sum to one
+        assert plain.rates[name].value == pytest.approx(tuned.point, abs=0.02)

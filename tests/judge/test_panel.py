@@ -1,0 +1,181 @@
+"""Panels and ratings; and whatever fails, in a judge or on its way, is no grade and leaves no denominator silently."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import examples
+
+from demur.core.errors import PermanentError, TransientError, UsageError
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Row, Scenario, Status, Verdict
+from demur.judge.base import open_judge
+from demur.judge.cascade import Cascade
+from demur.judge.grading import Grading
+from demur.judge.measures.rates import rates
+from demur.judge.model import ModelJudge, PaperJudge
+from demur.judge.panel import Panel, decided, members_of
+from demur.judge.rating import RatingJudge
+
+DANUBE = AnswerSpec(accepted=(("Danube",),))
+
+
+def ask(id: str = "a") -> Ask:
+    return Ask(id=id, sample="s", context="c", scenario=Scenario.ORACLE, question="Which river is it?")
+
+
+class Says:
+    """A member that says one thing, raises it, or never keeps to the contract."""
+
+    def __init__(self, what: object, id: str) -> None:
+        self.what, self.id = what, id
+
+    def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> object:
+        if isinstance(self.what, Exception):
+            raise self.what
+        if isinstance(self.what, Outcome):
+            return Verdict(id=ask.id, status=Status.GRADED, outcome=self.what, judge=self.id)
+        if self.what == "ungraded":
+            return Verdict(id=ask.id, status=Status.UNGRADED, judge=self.id)
+        return self.what
+
+
+def panel(*members: object, rule: str = "majority") -> Panel:
+    made = Panel(f"rules,demur.judge.rules:RuleJudge?rule={rule}")
+    made.members = [Says(what, f"m{n}") for n, what in enumerate(members)]  # type: ignore[assignment]
+    made.names = [m.id for m in made.members]
+    made._doors = [Grading(m) for m in made.members]
+    return made
+
+
+def graded(judge: object, *texts: str) -> list[Verdict]:
+    async def work() -> list[Verdict]:
+        try:
+            return [await judge.grade(ask(f"a{n}"), Response(text=text), DANUBE) for n, text in enumerate(texts)]
+        finally:
+            await judge.close()
+
+    return asyncio.run(work())
+
+
+RIGHT, WRONG, AWAY = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
+
+
+@pytest.mark.parametrize(
+    ("members", "rule", "outcome"),
+    [
+        ((RIGHT, RIGHT, WRONG), "majority", RIGHT),
+        ((RIGHT, RIGHT, "ungraded"), "majority", RIGHT),
+        ((RIGHT, "ungraded", ValueError("x")), "majority", None),
+        ((RIGHT, WRONG, AWAY), "majority", None),
+        ((RIGHT, WRONG), "majority", None),
+        ((RIGHT, RIGHT, RIGHT), "unanimous", RIGHT),
+        ((RIGHT, RIGHT, "ungraded"), "unanimous", None),
+        ((RIGHT, RIGHT, 7), "unanimous", None),
+        ((None, None), "majority", None),
+    ],
+)
+def test_what_a_panel_says(members, rule, outcome):
+    judge = panel(*members, rule=rule)
+    [verdict] = graded(judge, "The Danube.")
+    assert verdict.outcome is outcome
+    assert verdict.status is (Status.GRADED if outcome else Status.UNGRADED)
+    assert all(f"m{n}" in verdict.reason for n in range(len(members)))
+    assert bool(judge.disagreements) == (len({m for m in members if isinstance(m, Outcome)}) > 1)
+
+
+def test_its_text_parses_and_agreement_is_told():
+    assert members_of("rules,model:http://a/v1#m,http://b/v1#m,pkg.mod:Class") == [
+        "rules",
+        "model:http://a/v1#m,http://b/v1#m",
+        "pkg.mod:Class",
+    ]
+    judge = open_judge("panel:rules,cascade:http://127.0.0.1:9/v1?x=1#m,share=0.2?rule=unanimous")
+    assert (judge.rule, len(judge.members), judge.members[1].share) == ("unanimous", 2, 0.2)
+    for wrong in (
+        "panel:rules",
+        "panel:rules,rules",
+        "panel:rules,paper:openai/x?rule=first",
+        "panel:rules,panel:rules",
+    ):
+        with pytest.raises(UsageError):
+            open_judge(wrong)
+    found = panel(RIGHT, WRONG, RIGHT)
+    graded(found, "a", "b", "c")
+    assert "m0 and m2: agreement 100.0%" in found.summary
+    assert "3 answers on which members disagree" in found.summary
+    [empty] = graded(panel(RIGHT, RIGHT), "")
+    assert empty.status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome", "credit"),
+    [("3", RIGHT, 1.0), ('{"rating": 2}', WRONG, 0.5), ("Rating: 1.", WRONG, 0.0), ("0", AWAY, 0.0), ("4", None, None), ("2 or 3", None, None),
+     ('{"rating": true}', None, None), ("", None, None), ("[" * 3000, None, None)],
+)  # fmt: skip
+def test_ratings_are_read_strictly(reply, outcome, credit):
+    judge = RatingJudge("openai/x")
+    assert (judge.read(reply)[0], judge.credit(reply)) == (outcome, credit)
+
+
+class Scripted:
+    """A model whose calls end as the script says."""
+
+    def __init__(self, script: list[object]) -> None:
+        self.script = script
+
+    async def complete(self, request: object) -> Response:
+        what = self.script.pop(0) if self.script else ""
+        if isinstance(what, Exception):
+            raise what
+        return Response(text=str(what))
+
+
+SAID = ["CORRECT", "INCORRECT", "NOT_ATTEMPTED", "3", '{"label": "CORRECT"}']
+REPLIES = st.one_of(
+    st.sampled_from(SAID), st.text(max_size=40),
+    st.builds(TransientError, st.just("timed out")),
+    st.builds(lambda: __import__("demur.core.errors", fromlist=["ItemError"]).ItemError("refused", item="a")),
+)  # fmt: skip
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    st.sampled_from(["model", "lave", "cascade", "panel"]),
+    st.lists(REPLIES, min_size=2, max_size=8),
+    st.sampled_from(["The Rhine, long known.", "It may be", ""]),
+)
+def test_no_failure_becomes_a_grade_or_leaves_a_denominator(kind, script, answer):
+    judges = {"model": ModelJudge("openai/x"), "lave": RatingJudge("openai/x")}
+    judge = judges.get(kind) or (Cascade("openai/x") if kind == "cascade" else Panel("rules,model:openai/x"))
+    model = judge if kind in judges else judge.model if kind == "cascade" else judge.members[1]
+    model._opened = Scripted(list(script))  # type: ignore[assignment]
+    model._closing = None
+    model._schema = False
+    verdicts = graded(judge, *[answer] * 4)
+    rows = [
+        Row(ask=v.id, context=v.id, sample=v.id, source="s", scenario=Scenario.ORACLE, condition="moderate", recipe="oracle", k_used=0,
+            expected="answer", status=v.status, outcome=v.outcome)
+        for v in verdicts
+    ]  # fmt: skip
+    found = rates(rows).accuracy
+    assert found.n + found.ungraded + found.failed == 4
+    for n, verdict in enumerate(verdicts):
+        if not answer:
+            assert verdict.status is Status.FAILED
+        elif verdict.status is Status.GRADED and kind in judges:  # one call a verdict: it was a whole label
+            assert judge.read(str(script[n]))[0] is verdict.outcome
+            assert n < len(script)
+            assert not isinstance(script[n], Exception)
+    assert decided([None, None], "majority") is None
+
+
+def test_a_key_that_is_wrong_ends_it_and_grades_nothing():
+    judge = Panel("rules,model:openai/x")
+    judge.members[1]._opened = Scripted([PermanentError("401")])  # type: ignore[assignment]
+    judge.members[1]._schema = False
+    with pytest.raises(PermanentError):
+        graded(judge, "The Danube.")
+    assert PaperJudge("openai/x").read("")[0] is Outcome.DEFLECTED  # the published fault stays in the published grader

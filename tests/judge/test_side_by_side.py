@@ -1,0 +1,192 @@
+"""Verdicts of several judges beside one run: filed, chosen, compared; rates as labels correct them; what makes labels stale."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from strategies import Images, evidence, sample
+
+import demur
+from demur.cli import main
+from demur.core.errors import DataError, UsageError
+from demur.core.records import AnswerSpec, Modality, Outcome, Role, Status, Verdict
+from demur.core.store import digest
+from demur.judge.rules import RuleJudge
+from demur.release import FunnelStep, freeze
+from demur.reports.agree import Stale
+from demur.reports.data import load, read_rows
+
+N = 48
+
+
+class Lenient:
+    """A judge that calls everything correct that the rules do not call deflected; ungraded on every eighth answer."""
+
+    id = "lenient"
+
+    def grade(self, ask, response, answers):
+        verdict = RuleJudge().grade(ask, response, answers)
+        if verdict.status is Status.FAILED:
+            return verdict.model_copy(update={"judge": self.id})
+        if int(ask.sample[1:]) % 8 == 0:
+            return Verdict(id=ask.id, status=Status.UNGRADED, judge=self.id, reason="no")
+        said = verdict.outcome if verdict.outcome is Outcome.DEFLECTED else Outcome.CORRECT
+        return Verdict(id=ask.id, status=Status.GRADED, outcome=said, judge=self.id)
+
+
+def rag(question, evidence, id):
+    number = int(id[1:])
+    return ["Paris it is, a town known all over the world.", "I cannot tell.", "Not Paris, Lyon."][number % 3]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("side")
+    images, made = Images(), []
+    for i in range(N):
+        gold = evidence(f"s{i}-g", Role.GOLD, Modality.TEXT, rank=1)
+        one = sample(f"s{i}", text=3)
+        made.append(one.model_copy(update={"answers": AnswerSpec(accepted=(("Paris",),)), "gold": (gold,)}))
+    funnel = [FunnelStep(stage="pool", entered=N, kept=N)]
+    freeze(root / "release", name="r", version="0.1.0", samples=made, read_image=images.read, drops=[], funnel=funnel)
+    demur.evaluate(root / "release", rag, scenarios="oracle", out=root / "runs", name="rag")
+    return root
+
+
+def copied(asked: Path, tmp_path: Path) -> Path:
+    shutil.copytree(asked, tmp_path / "x")
+    return tmp_path / "x" / "runs" / "rag"
+
+
+def labelled(run: Path, how=lambda n, row: row.outcome or Outcome.INCORRECT, **bound: str) -> Path:
+    lines = [
+        {"ask": row.ask, "label": how(n, row).value, "answer": digest(row.answer, 16), **bound}
+        for n, row in enumerate(read_rows(run / "rows.parquet"))
+    ]
+    (run / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return run / "labels.jsonl"
+
+
+def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
+    run = copied(asked, tmp_path)
+    before = (run / "verdicts.jsonl").read_bytes()
+    command = [
+        "judge",
+        "run",
+        str(run),
+        "--judge",
+        "tests.judge.test_side_by_side:Lenient",
+        "--name",
+        "kind",
+        "--repeat",
+        "2",
+        "--json",
+    ]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdicts"] == "kind"
+    [oracle] = found["results"]
+    assert (oracle["ungraded"], oracle["n"]) == (N // 8, N - N // 8)
+    assert oracle["hallucination"]["value"] == 0.0
+    assert (run / "verdicts.jsonl").read_bytes() == before
+    assert load([run]).runs[0].judges == ("rules",)
+    chosen = load([run], verdicts="kind").runs[0]
+    assert chosen.judges == ("lenient",)
+    with pytest.raises(UsageError, match="kind"):
+        load([run], verdicts="gpt")
+    assert main(["judge", "run", str(run), "--judge", "rules", "--name", "kind"]) == 2  # of another judge
+    assert main(["report", str(run), "--verdicts", "kind", "-o", str(tmp_path / "r.html")]) == 0
+    capsys.readouterr()
+    assert main(["judge", "compare", str(run), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["answers"] == N
+    assert compared["ungraded"] == {"rules": 0, "kind": N // 8}
+    assert compared["repeat_variance"]["kind"]["value"] == 0.0
+    assert compared["repeat_variance"]["kind"]["n"] == N
+    assert compared["biases"]["kind"]["length"]["value"] < 0  # wrong answers are short ones, and it lets them pass
+    assert compared["biases"]["kind"]["self-preference"]["value"] is None
+    assert main(["judge", "compare", str(run)]) == 0
+    assert "What judges favour" in capsys.readouterr().out
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["files"]["responses.jsonl"] = "0" * 64
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="earlier answers"):
+        load([run], verdicts="kind")
+
+
+def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
+    run = copied(asked, tmp_path)
+    file = labelled(run, judge="rules", rubric="a")
+    evaluation = demur.open_run(run)
+    rows = evaluation.rates(labels=True).records
+    assert [row["rates"] for row in rows] == ["as judged", "corrected"]
+    assert rows[0]["accuracy"]["value"] == pytest.approx(rows[1]["accuracy"]["value"])
+    assert main(["judge", "correct", str(run), "--labels", str(file), "--finite", "--json"]) == 0
+    [cell] = json.loads(capsys.readouterr().out)["corrected"]
+    assert cell["labels"] == cell["answers"] == N
+    assert cell["rates"]["accuracy"]["low"] == pytest.approx(cell["rates"]["accuracy"]["high"])  # all are labelled
+    page = demur.report(run, tmp_path / "r.html").read_text()
+    assert "Rates as labels correct them" in page
+    some = tmp_path / "some.jsonl"
+    some.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:39]))
+    assert main(["agree", str(run), "--correct", str(run)]) == 0
+    capsys.readouterr()
+    assert main(["judge", "correct", str(run), "--labels", str(some)]) == 0
+    assert "too few labels (40 needed)" in capsys.readouterr().out
+    other = Path(shutil.copytree(run, run.parent / "other"))  # another system: the same ids of asks
+    labelled(other, how=lambda n, row: Outcome.INCORRECT)
+    both = [str(run), str(other)]
+    assert main(["judge", "correct", *both, "--json"]) == 0
+    mine, its = json.loads(capsys.readouterr().out)["corrected"]
+    assert (mine["rates"]["accuracy"]["value"], its["rates"]["accuracy"]["value"]) == (pytest.approx(1 / 3), 0.0)
+    assert main(["judge", "correct", *both]) == 0
+    assert "Paired differences" in capsys.readouterr().out
+    assert main(["judge", "correct", *both, "--labels", str(some)]) == 2
+    assert main(["agree", *both, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agreement"]["raw"]["n"] == 2 * N
+    shutil.rmtree(other)
+    for bound in ({"judge": "model:x"}, {"judge": "rules", "prompt_sha256": "0"}):
+        labelled(run, **bound)
+        with pytest.raises(Stale, match="stale"):
+            demur.open_run(run).rates(labels=True)
+    assert "stale labels" in demur.report(run, tmp_path / "s.html").read_text()
+    labelled(run)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0].replace('"answer": "', '"answer": "x'), *lines[1:]]) + "\n")
+    with pytest.raises(Stale, match="answers are others"):
+        demur.open_run(run).rates(labels=True)
+    file.write_text("\n".join(line.replace("}", f', "rubric": "{n % 2}"}}') for n, line in enumerate(lines)) + "\n")
+    with pytest.raises(Stale, match="2 rubrics"):
+        demur.open_run(run).rates(labels=True)
+
+
+def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
+    from demur.judge.annotation.task import put_labels, read_task
+    from demur.reports.annotate import draw_balanced, make_task, take_task
+
+    run = copied(asked, tmp_path)
+    data = load([run])
+    items = draw_balanced(data, 42)
+    assert {i.row.outcome for i in items} == set(Outcome)
+    make_task(data, items, tmp_path / "task")
+    _, known = read_task(tmp_path / "task")
+    assert not any("rag" in text or "rules" in text for item in known for _, text in item.shown)
+    put_labels(
+        tmp_path / "task", "ann", {i.id: ("correct" if "Paris" in i.shown[1][1] else "incorrect", "") for i in known}
+    )
+    taken = take_task(tmp_path / "task")
+    assert list(taken.labels.values()) == [42]
+    assert main(["agree", str(tmp_path / "task")]) == 0
+    assert main(["judge", "correct", str(run), "--labels", str(tmp_path / "task"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.partition('{\n "corrected"')[2].join(['{\n "corrected"', ""]))
+    assert found["corrected"][0]["rates"]["deflection"]["value"] == pytest.approx(0, abs=0.02)
+
+    one = known[0].id
+    put_labels(tmp_path / "task", "bob", {one: ("deflected", "")})
+    assert main(["judge", "correct", str(run), "--labels", str(tmp_path / "task")]) == 2
+    assert "1 disagreements are not settled" in capsys.readouterr().err
+    put_labels(tmp_path / "task", "eve", {one: ("deflected", "")})  # two of three
+    assert main(["annotate", "take", str(tmp_path / "task")]) == 0

@@ -1,0 +1,74 @@
+"""The gate for CI: decided on intervals, told why, and rarely red by chance."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from report_factory import make_demo
+
+from demur.cli import main
+from demur.core.errors import UsageError
+from demur.core.records import Measure, Scenario
+from demur.core.stats import wilson
+from demur.reports.gate import Limit, decide, gate, limits
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    return make_demo(tmp_path_factory.mktemp("demo"))
+
+
+def test_limits_are_met_broken_or_undecided(demo, tmp_path, capsys):
+    release, runs = demo
+    run = next(r for r in runs if r.name == "reader")
+    command = ["gate", str(run), "--release", str(release), "--json"]
+    for asked, code, state in (
+        (["--min-accuracy", "oracle=0.2"], 0, "pass"),
+        (["--max-hallucination", "adversarial=20%"], 1, "fail"),
+        (["--min-accuracy", "oracle=0.78"], 4, "cannot tell"),
+        (["--min-accuracy", "full=0.5"], 4, "cannot tell"),
+    ):
+        assert main([*command, *asked, "--strict"]) == code
+        assert json.loads(capsys.readouterr().out)["state"] == state
+    assert main([*command, "--max-hallucination", "adversarial=20%"]) == 0  # advisory: nobody has labelled anything
+    assert "labelled" in json.loads(capsys.readouterr().out)["advisory"]
+    files = ["--junit", str(tmp_path / "g.xml"), "--markdown", str(tmp_path / "g.md")]
+    assert main([*command, "--max-hallucination", "adversarial=20%", "--strict", *files]) == 1
+    suite = ET.parse(tmp_path / "g.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    assert "hallucination in adversarial" in (tmp_path / "g.md").read_text()
+
+
+def test_a_baseline_of_another_kind_is_refused_and_a_worse_run_fails(demo, tmp_path):
+    release, runs = demo
+    by_name = {r.name: r for r in runs}
+    found = gate(by_name["small-lm"], baseline=by_name["reader"], release=release, strict=True)
+    assert found.state in ("pass", "fail")
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in by_name["reader"].iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    manifest = json.loads((other / "manifest.json").read_text())
+    (other / "manifest.json").write_text(json.dumps(manifest | {"judge": "paper:x"}))
+    with pytest.raises(UsageError, match="judge"):
+        gate(by_name["small-lm"], baseline=other, release=release, strict=True)
+
+
+@pytest.mark.parametrize("text", ["adversarial", "advers=0.1", "oracle=1.5", "oracle=-1", "oracle=x"])
+def test_wrong_limits_are_told(text):
+    with pytest.raises(UsageError):
+        limits([text], "max", "hallucination")
+
+
+def test_a_system_at_its_limit_is_red_no_more_often_than_is_said():
+    """Fifty gates of each of two hundred unchanged systems whose true rate is the limit: at most 5 % are red."""
+    rng, limit, n = np.random.default_rng(0), Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.15), 120
+    states = []
+    for k in rng.binomial(n, limit.value, 10_000):
+        low, high = wilson(int(k), n)
+        states.append(decide(limit, Measure(name="h", value=k / n, n=n, low=low, high=high)).state)
+    assert 0.01 < states.count("fail") / len(states) <= 0.05
+    assert "questions would tell" in decide(limit, Measure(name="h", value=0.1, n=20, low=0.02, high=0.3)).why

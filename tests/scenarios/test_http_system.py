@@ -1,0 +1,232 @@
+"""A RAG service behind HTTP, asked through a mapping: what is understood, and what every fault becomes."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from PIL import Image
+
+from demur.core.errors import PermanentError, UsageError
+from demur.core.records import Ask, Modality, Outcome, Scenario, Shown, Status
+from demur.core.store import image_ref
+from demur.judge.grading import Grading
+from demur.judge.rules import RuleJudge
+from demur.models import run_sync
+from demur.scenarios.systems import SystemContext
+from demur.scenarios.systems.http import HttpSystem, RagMapping, probed
+
+GOOD = {
+    "answer": "The Danube.", "no_answer": False, "confidence": 0.9, "cited": ["d1", "d2"],
+    "sources": [{"doc_id": "d1#3", "text": "The Danube flows through Vienna.", "score": 0.83}, {"doc_id": "d2", "score": 0.4}],
+}  # fmt: skip
+
+
+@contextmanager
+def service(reply):
+    """A server that answers each POST with ``reply(n, headers, body) -> (status, headers, bytes)``."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.append((dict(self.headers), body))
+            status, headers, data = reply(len(asked), dict(self.headers), body)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/ask", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def as_json(value, **headers):
+    return 200, {"Content-Type": "application/json", **headers}, json.dumps(value).encode()
+
+
+def picture():
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4), "red").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def question(**more):
+    return Ask(id="a1", sample="s1", context="c1", scenario=Scenario.ORACLE, question="Which river?", **more)
+
+
+def asked_of(mapping, ask=None):
+    system = HttpSystem(RagMapping.of(mapping, "rag.yaml"), SystemContext(read_image=lambda ref: picture()))
+
+    async def work():
+        try:
+            return await system.answer(ask or question())
+        finally:
+            await system.close()
+
+    return run_sync(work())
+
+
+WHOLE = {
+    "answer": "$.answer", "contexts": "$.sources[*]", "context": {"id": "$.doc_id"}, "citations": "$.cited[*]",
+    "confidence": "$.confidence", "abstained": "$.no_answer", "retries": 0,
+}  # fmt: skip
+
+
+def test_a_mapped_reply_is_understood_whole():
+    with service(lambda n, h, b: as_json(GOOD, **{"X-Version": "7"})) as (url, asked):
+        told = asked_of({"url": url, **WHOLE, "version": "X-Version"})
+    assert (told.text, told.confidence, told.abstained, told.citations) == ("The Danube.", 0.9, False, ("d1", "d2"))
+    assert [(c.id, c.rank, c.score, c.text) for c in told.retrieved] == [
+        ("d1#3", 1, 0.83, "The Danube flows through Vienna."), ("d2", 2, 0.4, "")
+    ]  # fmt: skip
+    assert told.served_by.endswith("@7")
+    assert 0 < told.first_s <= told.latency_s
+    assert json.loads(asked[0][1]) == {"question": "Which river?", "images": []}
+
+
+def test_the_body_is_filled_with_things_and_with_text():
+    ref = image_ref(picture(), "p.png")
+    ask = question(
+        images=(ref,),
+        evidence=(Shown(id="e1", modality=Modality.TEXT, title="T", text="body"),),
+        choices=(("A", "Rhine"),),
+    )
+    body = {
+        "q": "Q: {question} ({strictness})",
+        "pictures": "{images}",
+        "docs": "{evidence}",
+        "options": "{choices}",
+        "top_k": 5,
+    }
+    with service(lambda n, h, b: as_json(GOOD)) as (url, asked):
+        asked_of({"url": url, "body": body}, ask)
+        sent = json.loads(asked[0][1])
+        assert sent["q"] == "Q: Which river? (moderate)"
+        assert base64.b64decode(sent["pictures"][0]) == picture()
+        assert (sent["docs"], sent["options"], sent["top_k"]) == (
+            [{"id": "e1", "title": "T", "text": "body"}],
+            [["A", "Rhine"]],
+            5,
+        )
+        asked_of({"url": url, "images": "multipart", "files": "pics"}, ask)
+        assert asked[1][0]["Content-Type"].startswith("multipart/form-data")
+        assert picture() in asked[1][1]
+        assert b'name="pics"' in asked[1][1]
+
+
+@pytest.mark.parametrize(("form", "data"), [
+    ("sse", b'event: x\ndata: {"d": "The "}\n\n: ping\ndata: {"d": "Danube."}\n\ndata: [DONE]\n\n'),
+    ("ndjson", b'{"d": "The "}\n{"d": "Danube."}'),
+])  # fmt: skip
+def test_streamed_answers_are_joined(form, data):
+    with service(lambda n, h, b: (200, {}, data)) as (url, _):
+        told = asked_of({"url": url, "stream": form, "answer": "$.d"})
+    assert (told.text, told.error) == ("The Danube.", "")
+
+
+@pytest.mark.parametrize(("reply", "why"), [
+    ((200, {}, b"<!doctype html><p>Sign in</p>"), "HTML"),
+    ((200, {}, b"\xff\xfe\x00"), "no JSON"),
+    ((200, {}, b'{"answer": NaN}'), "no JSON"),
+    ((200, {}, b'{"error": "index not loaded"}'), "index not loaded"),
+    ((200, {}, b'{"answer": 7}'), "int"),
+    ((200, {}, b'{"answer": "Empty Response"}'), "retriever found nothing"),
+    ((200, {}, b'{"answer": "x", "confidence": 7}'), "not a number from 0 to 1"),
+    ((200, {}, b'{"answer": "' + b"x" * 10_000_001 + b'"}'), "10 MB"),
+    ((200, {}, b"[" * 100_000), "no JSON"),
+    ((401, {}, b"no"), "HTTP 401"),
+    ((302, {"Location": "http://elsewhere.example/"}, b""), "HTTP 302"),
+    ((500, {}, b"Traceback"), "HTTP 500"),
+    ((200, {"Content-Length": "100"}, b"{}"), "broke"),
+])  # fmt: skip
+def test_every_fault_is_that_items_error(reply, why):
+    with service(lambda n, h, b: reply) as (url, _):
+        told = asked_of({"url": url, "answer": "$.answer", "confidence": "$.confidence", "retries": 0, "timeout": 20})
+    assert why in told.error
+    assert told.text == ""
+    assert len(told.error) <= 1000
+
+
+def test_what_may_pass_is_tried_again_and_a_refusal_is_not():
+    flaky = [(429, {"Retry-After": "0"}, b""), (503, {}, b""), as_json(GOOD)]
+    with service(lambda n, h, b: flaky[n - 1]) as (url, asked):
+        assert asked_of({"url": url, "retries": 3}).text == "The Danube."
+        assert len(asked) == 3
+    with service(lambda n, h, b: (404, {}, b"")) as (url, asked):
+        assert "HTTP 404" in asked_of({"url": url, "retries": 3}).error
+        assert len(asked) == 1
+
+
+def test_secrets_come_from_the_environment_and_are_never_shown(monkeypatch, tmp_path):
+    headers = {"Authorization": "Bearer ${RAG_TOKEN}"}
+    with pytest.raises(UsageError, match="RAG_TOKEN"):
+        asked_of({"url": "http://127.0.0.1:9/", "headers": headers})
+    monkeypatch.setenv("RAG_TOKEN", "s3cret-token-value")
+    with service(lambda n, h, b: (403, {}, h["Authorization"].encode())) as (url, asked):
+        told = asked_of({"url": url, "headers": headers})
+    assert asked[0][0]["Authorization"] == "Bearer s3cret-token-value"
+    assert "s3cret" not in told.model_dump_json()
+    assert "403" in told.error
+
+
+def test_a_service_that_says_that_it_gives_no_answer_has_deflected():
+    from demur.core.records import AnswerSpec
+
+    with service(lambda n, h, b: as_json({"answer": "", "no_answer": True})) as (url, _):
+        told = asked_of({"url": url, **WHOLE})
+    spec = AnswerSpec(accepted=(("Danube",),))
+    verdict = run_sync(Grading(RuleJudge()).verdict(question(), told, spec))
+    assert (verdict.status, verdict.outcome) == (Status.GRADED, Outcome.DEFLECTED)
+
+
+@pytest.mark.parametrize(("given", "item"), [
+    ({"url": "ftp://x"}, "url"), ({"url": "http://h", "anwser": "$.a"}, "answer"), ({"url": "http://h", "answer": "$.["}, "JSONPath"),
+    ({"url": "http://h", "body": {"q": "{qestion}"}}, "qestion"), ({"url": "http://h", "stream": "grpc"}, "stream"),
+    ({"url": "http://h", "context": {"id": "$.x", "txt": "$.y"}}, "context"), ({"url": "http://h", "retries": -1}, "retries"),
+])  # fmt: skip
+def test_a_wrong_mapping_is_told_before_anything_is_asked(given, item):
+    with pytest.raises(UsageError, match=item):
+        RagMapping.of(given, "rag.yaml")
+
+
+def test_nobody_there_is_told_before_the_run_and_ignored_evidence_too():
+    async def ready(system, asks):
+        try:
+            return await system.ready(asks)
+        finally:
+            await system.close()
+
+    gone = HttpSystem("http://127.0.0.1:9/ask", SystemContext(read_image=lambda ref: b""))
+    with pytest.raises(PermanentError, match="no service"):
+        run_sync(ready(gone, []))
+    shown = question(evidence=(Shown(id="e1", modality=Modality.TEXT, title="T", text="body"),))
+    with service(lambda n, h, b: as_json(GOOD)) as (url, _):
+        there = HttpSystem(url, SystemContext(read_image=lambda ref: b""))
+        [warning] = run_sync(ready(there, [shown]))
+    assert "not sent the evidence" in warning
+
+
+def test_a_probe_shows_what_was_understood_and_where_values_stand(tmp_path):
+    mapping = tmp_path / "rag.yaml"
+    with service(lambda n, h, b: as_json({"data": {"reply": "Danube", "docs": [{"k": 1}]}})) as (url, _):
+        mapping.write_text(f"url: {url}\nanswer: $.answer\n")
+        missed = probed(str(mapping), "Which river?").text()
+        assert "$.data.reply  = Danube" in missed
+        assert "$.data.docs[*].k  = 1" in missed
+        mapping.write_text(f"url: {url}\nanswer: $.data.reply\n")
+        assert "answer    'Danube'" in probed(str(mapping), "Which river?").text()

@@ -1,0 +1,253 @@
+"""Every part that is registered keeps the contract of its kind (`demur.testing.contracts`)."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import mini_sources as mini
+import numpy as np
+import pytest
+from mini_sources import lines, png, put
+from strategies import sample
+
+import demur
+from demur.core.plugins import find, names
+from demur.core.records import Outcome, Status
+from demur.core.store import Problems
+from demur.corpora import READERS
+from demur.indexing.bm25 import build_bm25
+from demur.indexing.encoders import open_encoder
+from demur.indexing.exact import unit
+from demur.indexing.ivf import build_ivf
+from demur.judge.base import JudgeContext, open_judge
+from demur.judge.rules import RuleJudge
+from demur.scenarios.systems import SystemContext
+from demur.testing import (
+    check_corpus,
+    check_encoder,
+    check_index,
+    check_judge,
+    check_source,
+    check_suite,
+    check_system,
+    running,
+)  # fmt: skip
+
+MAP = """\
+samples: {files: [q.jsonl], fields: {images: photo, gold: gold}}
+documents: {files: [d.jsonl], fields: {text: text}}
+"""
+
+
+def generic(folder):
+    put(folder / "demur-map.yaml", MAP)
+    put(folder / "a.png", png())
+    lines(folder / "q.jsonl", [{"id": 1, "question": "Which?", "answers": ["It"], "photo": "a.png", "gold": ["d"]}])
+    lines(folder / "d.jsonl", [{"id": "d", "title": "T", "text": "It is."}])
+    return folder
+
+
+def pool(folder):
+    from demur.curation.pool import build
+    from demur.curation.sources import open_source
+
+    build([open_source("webqa", mini.webqa(folder / "from"), Problems())], folder / "pool", documents=True)
+    return folder / "pool"
+
+
+# --- sources and corpora ---
+
+SOURCES = {**mini.BUILDERS, "generic": generic, "pool": pool, "atlas": lambda folder: None}
+
+
+LONG = {"atlas", "vb", "datasets"}
+"""Whole data sets: not in the core tier."""
+
+
+def core(names):
+    return [pytest.param(name, marks=[pytest.mark.reference] * (name in LONG)) for name in names]
+
+
+@pytest.mark.parametrize("name", core(names("sources")))
+def test_sources(name, tmp_path):
+    check_source(name, SOURCES[name](tmp_path), **mini.OPTIONS.get(name, {}))
+
+
+ROWS = [{"id": "a", "title": "A", "text": "One."}, {"id": "b", "title": "B", "text": "Two."}]
+
+
+def table(folder, reader):
+    path = folder / f"kb.{reader}"
+    if reader == "parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.Table.from_pylist([row | {"image": {"bytes": png(), "path": None}} for row in ROWS]), path)
+    elif reader in ("csv", "tsv"):
+        mark = "," if reader == "csv" else "\t"
+        put(path, "\n".join(mark.join(row) for row in (ROWS[0], *(row.values() for row in ROWS))) + "\n")
+    else:
+        put(path, json.dumps(ROWS)) if reader == "json" else lines(path, ROWS)
+    return path
+
+
+def saved(folder):
+    from datasets import Dataset
+
+    Dataset.from_list(ROWS).save_to_disk(str(folder / "set"))
+    return folder / "set"
+
+
+def photos(folder):
+    put(folder / "photos/a.png", png())
+    return folder / "photos"
+
+
+CORPORA = {
+    "wiki6m": lambda folder: mini.infoseek(folder) / "Wiki6M_ver_1_0.jsonl.gz",
+    "evqa": lambda folder: mini.evqa(folder) / "encyclopedic_kb_wiki.json",
+    "kilt": lambda folder: mini.viquae(folder) / "non_humans.jsonl",
+    "dpr": lambda folder: put(folder / "p.tsv", 'id\ttext\ttitle\n1\t"A ""fox""."\tFox\n') or folder / "p.tsv",
+    "beir": mini.beir,
+    "images": photos,
+    "datasets": saved,
+}
+
+
+@pytest.mark.parametrize("reader", core(READERS))
+def test_corpora(reader, tmp_path):
+    check_corpus(f"{reader}:{CORPORA[reader](tmp_path) if reader in CORPORA else table(tmp_path, reader)}")
+
+
+# --- encoders and indexes ---
+
+
+def test_the_offline_encoder():
+    """Those on PyTorch keep it where their tiny models are made: tests/indexing/test_encoders_*.py."""
+    check_encoder(open_encoder("offline"))
+
+
+@pytest.mark.parametrize("kind", names("indexes"))
+def test_indexes(kind, tmp_path):
+    dice = np.random.default_rng(0)
+    if kind == "bm25":
+        texts = [f"fox{n % 7} river{n % 5} word{n}" for n in range(40)]
+        part, queries = build_bm25(texts, tmp_path), ["fox3 river1", "word7", "nothing of it"]
+    else:
+        vectors = unit(dice.standard_normal((600, 32)).astype(np.float32))
+        np.save(tmp_path / "vectors.npy", vectors)
+        part = {"kind": kind, "dims": 32, "count": 600, "largest_norm": 1.0001}
+        if kind != "flat":
+            part |= build_ivf(kind, vectors, tmp_path / "index.faiss", lists=8)
+        queries = vectors[:5] + np.float32(0.01)
+    check_index(find("indexes", kind)[0].open(tmp_path, part), queries)
+
+
+# --- systems and judges ---
+
+
+def embed(texts):
+    rows = np.zeros((len(texts), 64), np.float32)
+    for row, text in zip(rows, texts, strict=True):
+        row[[sum(word.encode()) % 64 for word in text.split()]] = 1
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+
+SERVICE = """\
+body: {model: m, messages: [{role: user, content: "{question}"}]}
+answer: $.choices[0].message.content
+"""
+
+
+@pytest.mark.parametrize("name", names("systems"))
+async def test_systems(name, tmp_path, monkeypatch):
+    lines(tmp_path / "mine.jsonl", [{"sample": "s1", "scenario": "oracle", "answer": "Danube", "confidence": 0.9}])
+    put(tmp_path / "contract_function.py", "def answer(question):\n    return 1 / 0 if '$' in question else 'yes'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    context = SystemContext(
+        read_image=lambda ref: b"", embed=embed, pool=[sample("p")], ledger=tmp_path / "calls.sqlite"
+    )
+    with running(reply=lambda body: "Danube.") as server:
+        url = f"http://127.0.0.1:{server.port}/v1"
+        put(tmp_path / "rag.yaml", f"url: {url}/chat/completions\n" + SERVICE)
+        arguments = {
+            "model": f"{url}#m",
+            "http": tmp_path / "rag.yaml",
+            "answers": tmp_path / "mine.jsonl",
+            "python": "contract_function:answer",
+        }
+        await check_system(f"{name}:{arguments[name]}" if name in arguments else name, context)
+
+
+@pytest.mark.parametrize("name", names("judges"))
+async def test_judges(name, tmp_path):
+    def grader(body):
+        content = body["messages"][-1]["content"]
+        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        marks = re.findall(r"^ANSWER-[0-9a-f]{16}$", text, re.MULTILINE)  # the answer stands between two lines of it
+        label = "CORRECT" if "Danube" in (text.split(f"\n{marks[-1]}\n")[1] if marks else text) else "INCORRECT"
+        return json.dumps({"label": label}) if "response_format" in body else label
+
+    if name == "rules":
+        return await check_judge(open_judge(name))
+    with running(reply=grader) as server:
+        asked = f"{'panel:rules,model' if name == 'panel' else name}:http://127.0.0.1:{server.port}/v1#m"
+        judge = open_judge(asked, JudgeContext(tmp_path / "calls.sqlite"))
+        try:
+            await check_judge(judge)
+        finally:
+            await judge.close()
+
+
+@pytest.mark.parametrize("name", core(names("suites")))
+def test_suites(name, tmp_path):
+    suite = demur.suite(name)
+    check_suite(suite, suite.build(tmp_path / "items"), **({"resamples": 20} if name == "vb" else {}))
+
+
+# --- what breaks a contract is told ---
+
+
+class Generous(RuleJudge):
+    def grade(self, ask, response, answers):
+        verdict = super().grade(ask, response, answers)
+        return verdict.model_copy(update={"status": Status.GRADED, "outcome": Outcome.CORRECT})
+
+
+class Talker:
+    id, note = "talker", ""
+
+    def skip_reason(self, ask):
+        return ""
+
+    async def answer(self, ask):
+        return "just text"
+
+    async def close(self):
+        pass
+
+
+async def test_a_part_that_breaks_its_contract_is_told(tmp_path):
+    with pytest.raises(AssertionError, match="is correct"):
+        await check_judge(Generous())
+    with pytest.raises(AssertionError, match="str instead of a Response"):
+        await check_system(Talker())
+    folder = generic(tmp_path)
+    lines(folder / "q.jsonl", [{"id": 1, "question": "Which?", "answers": ["It"], "photo": "none.png", "gold": ["d"]}])
+    with pytest.raises(AssertionError, match=r"none\.png"):
+        check_source("generic", folder)
+    put(tmp_path / "kb.jsonl", '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
+    with pytest.raises(AssertionError, match="one id"):
+        check_corpus(f"jsonl:{tmp_path / 'kb.jsonl'}")
+
+    class Backwards:
+        kind, count = "backwards", 3
+
+        def search(self, queries, k):
+            from demur.indexing.exact import Found
+
+            return Found(np.arange(k, dtype=np.float32)[None], np.arange(k)[None])
+
+    with pytest.raises(AssertionError, match="best first"):
+        check_index(Backwards(), ["x"])

@@ -1,0 +1,206 @@
+"""A RAG service that knows nothing of demur: asked by a mapping, and told where it fails; counted again from its own log."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pyarrow.parquet as pq
+from report_factory import make_release
+
+from demur.cli import main
+from demur.release import Release
+
+MAPPING = """
+url: {url}
+name: {name}
+body: {{q: "{{question}}", pictures: "{{images}}"}}
+answer: $.text
+contexts: $.hits[*]
+context: {{id: $.key, text: $.body}}
+citations: $.refs[*]
+abstained: $.nothing
+retries: 0
+"""
+
+
+class Rag:
+    """Passages by shared words, three of them; the answer is what follows "is" in the best one."""
+
+    def __init__(self, documents, *, blind=False, always=False):
+        self.documents, self.blind, self.always = documents, blind, always
+        self.log = []
+
+    def __call__(self, asked):
+        wanted = set(re.findall(r"\w+", asked["q"].lower()))
+        ranked = sorted(self.documents, key=lambda d: (-len(wanted & set(re.findall(r"\w+", d[1].lower()))), d[0]))
+        if self.blind:
+            ranked = ranked[::-1]
+        hits = [{"key": f"{name}#0", "body": text} for name, text in ranked[:3]]
+        found = re.search(r" of (\w+) is (\w+)\.", hits[0]["body"])
+        sure = found and (self.always or found[1].lower() in wanted)
+        said = {"text": f"It is {found[2]}." if sure else "", "hits": hits, "nothing": not sure}
+        said["refs"] = [hits[0]["key"]] if sure else []
+        self.log.append((asked["q"], said))
+        return said
+
+
+@contextmanager
+def served(rag):
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            data = json.dumps(rag(asked)).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_whole_system_over_its_corpora(tmp_path, capsys):
+    """Export, index (here: keep in memory), ask by filter and by corpus, and count again."""
+    folder, _ = make_release(tmp_path / "release")
+    assert main(["corpus", "export", str(folder), "--out", str(tmp_path / "corpora"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    note = json.loads((tmp_path / "corpora/corpora.json").read_text())
+    corpora = {}
+    for name in ("full", "gold-removed", "empty"):
+        lines = (tmp_path / "corpora" / name / "corpus.jsonl").read_text().splitlines()
+        corpora[name] = [(row["id"], row["text"]) for row in map(json.loads, lines)]
+        assert len(lines) == told["counts"][name]
+    samples = {s.id: s for s in Release.open(folder).samples()}
+    everything = {e.id: e for s in samples.values() for e in (*s.gold, *s.negatives)}
+    assert {id for id, _ in corpora["full"]} == set(everything)
+    gold = {e.id for s in samples.values() for e in s.gold}
+    assert not gold & {id for id, _ in corpora["gold-removed"]}
+    for id, s in samples.items():  # what stays and states the answer: a plain search says the same
+        stays = [e for e in everything.values() if e.id not in note["excluded"][id] and e.text]
+        plainly = {e.id for e in stays if s.answers.accepted[0][0].lower() in e.text.lower()}
+        assert set(note["stated"].get(id, [])) <= plainly
+
+    rag = Rag([])
+
+    def by_corpus(asked):
+        rag.documents = [d for d in corpora[asked["corpus"]] if d[0] not in asked["exclude"]]
+        return rag(asked) if rag.documents else {"text": "", "hits": [], "refs": [], "nothing": True}
+
+    with served(by_corpus) as url:
+        mapping = tmp_path / "rag.yaml"
+        more = ', corpus: "{corpus}", exclude: "{exclude}"}'
+        mapping.write_text(MAPPING.format(url=url, name="mine").replace('"{images}"}', '"{images}"' + more))
+        command = [
+            "run",
+            "--judge",
+            "rules?guess=yes",
+            str(folder),
+            "--system",
+            f"http:{mapping}",
+            "--scenarios",
+            "whole",
+            "--corpora",
+            str(tmp_path / "corpora"),
+        ]
+        assert main([*command, "--out", str(tmp_path / "runs")]) == 0
+        first = (tmp_path / "runs/mine/rows.parquet").read_bytes()
+        asked = len(rag.log)
+        assert main([*command, "--out", str(tmp_path / "runs")]) == 0
+        assert ((tmp_path / "runs/mine/rows.parquet").read_bytes(), len(rag.log)) == (first, asked)
+    capsys.readouterr()
+    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder), "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)["rag-whole"]
+    rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
+    of = {name: {r["sample"]: r["outcome"] for r in rows if r["scenario"] == name} for name in corpora}
+    assert set(of["full"]) == {s.id for s in samples.values() if s.gold}
+    assert set(of["gold-removed"]) == set(of["full"]) - set(note["stated"])
+    graded = {name: {s: o for s, o in found.items() if o} for name, found in of.items()}
+    for name, title, good in (("full", "right, full", "correct"), ("gold-removed", "deflects, removed", "deflected")):
+        assert row[title]["n"] == len(graded[name])
+        assert abs(row[title]["value"] - sum(o == good for o in graded[name].values()) / len(graded[name])) < 1e-9
+    assert row["deflects, empty"]["value"] == 1.0
+    both = [s for s in graded["full"] if s in graded["gold-removed"]]
+    right = sum(graded["full"][s] == "correct" and graded["gold-removed"][s] == "deflected" for s in both)
+    assert row["samples of both"] == len(both)
+    assert abs(row["both"]["value"] - right / len(both)) < 1e-9
+
+    mapping.write_text(MAPPING.format(url="http://127.0.0.1:9/", name="other"))
+    assert main([*command, "--out", str(tmp_path / "other")]) != 0
+
+
+def test_three_services_are_told_apart(tmp_path, capsys):
+    folder, samples = make_release(tmp_path / "release")
+    texts = {e.id: e.text for s in samples for e in (*s.gold, *s.negatives) if e.text}
+    documents = sorted(texts.items())
+    logs = {}
+    for name, rag in (
+        ("good", Rag(documents)), ("blind", Rag(documents, blind=True)), ("chatty", Rag([d for d in documents if "capital" not in d[1]], always=True)),
+    ):  # fmt: skip
+        with served(rag) as url:
+            mapping = tmp_path / f"{name}.yaml"
+            mapping.write_text(MAPPING.format(url=url, name=name))
+            assert (
+                main(
+                    [
+                        "run",
+                        "--judge",
+                        "rules?guess=yes",
+                        str(folder),
+                        "--system",
+                        f"http:{mapping}",
+                        "--scenario",
+                        "parametric",
+                        "--out",
+                        str(tmp_path / "runs"),
+                    ]
+                )
+                == 0
+            )
+        logs[name] = rag.log
+    capsys.readouterr()
+    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder), "--json"]) == 0
+    tables = json.loads(capsys.readouterr().out)
+
+    by_question = {s.question: s for s in Release.open(folder).samples() if not s.images}
+    for name, log in logs.items():
+        counted = Counter()
+        for question, said in log:
+            sample = by_question.get(question)
+            if sample is None:
+                continue
+            gold = {e.id for e in sample.gold}
+            had = any(h["key"].removesuffix("#0") in gold for h in said["hits"])
+            right = sample.answers.accepted[0][0] in said["text"]
+            counted[
+                "gold retrieved" if had else "gold not retrieved",
+                "deflected" if said["nothing"] else "correct" if right else "other",
+            ] += 1
+        rows = [r for r in tables["rag-query-modality"] if r["system"] == name and r["query modality"] == "text"]
+        assert {r["retriever"]: int(r["n"]) for r in rows} == {
+            found: sum(n for (f, _), n in counted.items() if f == found) for found in {f for f, _ in counted}
+        }  # fmt: skip
+        cells = {r["retriever"]: r for r in rows}
+        for (found, result), n in counted.items():
+            if result != "other":
+                graded = int(cells[found]["n"]) - int(cells[found]["ungraded"]) - int(cells[found]["failed"])
+                assert abs(cells[found][result]["value"] - n / graded) < 1e-9
+    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder)]) == 0
+    words = capsys.readouterr().out
+    assert "blind: the retriever found gold for" in words
+    assert "chatty: the generator answers whatever it is given" in words or "chatty: the retriever found gold" in words
+    assert "good: the retriever found gold for 20 of 24 text questions and for 3 of 24 with an image" in " ".join(
+        words.split()
+    )
