@@ -26,6 +26,7 @@ _TITLES = frozenset({
     "senator", "emperor", "actor", "actress", "singer", "director", "author", "writer", "coach", "chef", "executive",
     "jr", "sr", "ii", "iii", "iv",
 })  # fmt: skip
+_AND = re.compile(r",? (?:and|&) | ?[,;/&] ?")  # of a form with single spaces: with runs of \s it would be quadratic
 _ASIDE = re.compile(r"\[[^\]]{0,60}\]|\([^)]{0,60}\)|[\"\u201c\u201d][^\"\u201c\u201d]{0,30}[\"\u201c\u201d]")
 _LEADING = re.compile(
     r"^(?:(?:located|estimated|based|found|situated)\s+)?(?:by|at|in|on|from|to|into|near|of|around|about|as|with)\s+"
@@ -79,7 +80,7 @@ def _less_around(spec: AnswerSpec, form: str, text: str) -> Span | None:
 
 def _parts(spec: AnswerSpec, form: str, text: str) -> Span | None:
     """Every part of "red and blue", near one another, in another order."""
-    parts = [p for p in re.split(r",?\s+(?:and|&)\s+|\s*[,;/&]\s*", form) if normalise(p)]
+    parts = [p for p in _AND.split(" ".join(form.split())) if normalise(p)]
     if not 2 <= len(parts) <= 4 or any(len(words(p)) > 3 for p in parts) or whole_quantity(form) or whole_date(form):
         return None
     found = [_stated(spec, part, text) for part in parts]

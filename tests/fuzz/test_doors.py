@@ -159,6 +159,15 @@ def _broken(name: str, folder: Path, seconds: float, tries: int) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("name, seed", [("answers", 3366)])  # a scenario that is a list
+def test_what_once_got_through(name: str, seed: int, tmp_path: Path) -> None:
+    file, made, read = DOORS[name]
+    assert isinstance(made, bytes)
+    (tmp_path / file).write_bytes(damaged(made, random.Random(f"{name} {seed}")))
+    with pytest.raises(DemurError):
+        read(tmp_path / file)
+
+
 @pytest.mark.parametrize("name", DOORS)
 def test_a_damaged_file_is_a_result_or_one_of_our_errors(name: str, tmp_path: Path) -> None:
     assert _broken(name, tmp_path, 5, 60) == []

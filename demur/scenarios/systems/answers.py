@@ -179,7 +179,7 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
     before = len(problems)
     if ask is not None and not isinstance(ask, str):
         problems.add(place, f"ask is {ask!r}, not the id of a question")
-    if ask is None and (not isinstance(sample, str) or scenario not in set(Scenario)):
+    if ask is None and (not isinstance(sample, str) or not isinstance(scenario, str) or scenario not in set(Scenario)):
         known = ", ".join(s.value for s in Scenario)
         problems.add(place, f"names no question: give ask, or sample and scenario ({known})")
     if not isinstance(answer, str):
@@ -189,7 +189,7 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
     if confidence is not None:
         try:
             confidence = float(confidence)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             confidence = -1.0
         if isinstance(row["confidence"], bool) or not 0 <= confidence <= 1:
             problems.add(place, f"confidence is {row['confidence']!r}, not a number from 0 to 1")
@@ -199,7 +199,7 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
         if value is None:
             continue
         if name in ("k", "repeat"):
-            if isinstance(value, bool) or not str(value).isdecimal():
+            if isinstance(value, bool) or not str(value).isdecimal() or len(str(value)) > 9:
                 problems.add(place, f"{name} is {value!r}, not a whole number")
                 continue
             value = int(value)
