@@ -16,6 +16,7 @@ from demur.core.store import write_atomic
 from demur.reports.browse import thumbnails
 from demur.reports.html import IMAGE_BUDGET
 from demur.reports.markup import csp_hash, table_html, text
+from demur.reports.svg import Panel
 from demur.reports.tables import Table
 
 Glyph = Literal["c", "i", "d", "u", "f"]
@@ -72,6 +73,7 @@ def write_gallery(
     tables: Sequence[Table],
     cards: Iterable[Card],
     notes: Sequence[str] = (),
+    figures: Sequence[Panel] = (),
     image_budget: int = IMAGE_BUDGET,
 ) -> Path:
     """Write the page.
@@ -83,6 +85,7 @@ def write_gallery(
         tables: shown first.
         cards: shown after them, in their order.
         notes: what a reader must know.
+        figures: shown between tables and cards.
         image_budget: bytes of base64 that pictures may take; what does not fit is left out from the end, and said.
     """
     given = list(cards)
@@ -107,6 +110,12 @@ def write_gallery(
     css = files("demur.reports").joinpath("page", "report.css").read_text(encoding="utf-8")
     css += files("demur.reports").joinpath("page", "gallery.css").read_text(encoding="utf-8")
     body = ['<section id="overview"><h2>Tables</h2>', *(table_html(t) for t in tables), "</section>"]
+    if figures:
+        body += [
+            '<section id="figures"><h2>Figures</h2>',
+            *(f"<figure>{f.svg()}</figure>" for f in figures),
+            "</section>",
+        ]
     if given:
         body += [
             f'<section id="items"><h2>Items ({len(given):,})</h2>',

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from demur.judge.audit import Finding
     from demur.models import Budget
     from demur.reports.gallery import Card
+    from demur.reports.svg import Panel
     from demur.reports.tables import Table
 
 I = TypeVar("I")  # noqa: E741 - an item of a suite
@@ -150,6 +151,10 @@ class Suite(ABC, Generic[I, S]):
     def tables(self, scores: Sequence[S], items: Sequence[I]) -> list[Table]:
         """Tables of some scores, each rate with its n; of `Plain` scores unless a suite says more."""
         return [plain_table(self, scores)]  # type: ignore[arg-type]
+
+    def figures(self, scores: Sequence[S], items: Sequence[I]) -> list[Panel]:
+        """Figures of some scores for the page; none unless a suite draws some."""
+        return []
 
     def statistics(self, items: Sequence[I]) -> list[Table]:
         """Tables that describe a set of items; none unless a suite says more."""
@@ -363,15 +368,16 @@ class Suite(ABC, Generic[I, S]):
 
         loaded = self.open(path, skip_bad=skip_bad)
         outputs = {**loaded.outputs, **outputs}
-        tables = [
-            *self.tables(self.scores(loaded.items, outputs, skip_bad=skip_bad, **options), loaded.items),
-            *self.statistics(loaded.items),
-        ]
+        scores = self.scores(loaded.items, outputs, skip_bad=skip_bad, **options)
+        tables = [*self.tables(scores, loaded.items), *self.statistics(loaded.items)]
         notes = [f"{note}: {n}" for note, n in loaded.notes.items()]
         if loaded.skipped:
             notes.append(f"bad items left out: {loaded.skipped}")
         cards = self.cards(loaded.items, loaded.root, outputs, **options)
-        return write_gallery(Path(out), title=self.title, about=self.about, tables=tables, notes=notes, cards=cards)
+        return write_gallery(
+            Path(out), title=self.title, about=self.about, tables=tables, notes=notes, cards=cards,
+            figures=self.figures(scores, loaded.items),
+        )  # fmt: skip
 
 
 class Plain(NamedTuple):

@@ -17,7 +17,7 @@ def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = F
     """What models said, from run folders, JSONL or CSV files.
 
     A line of a file holds ``id`` (of the question) and ``output`` (the reply as it came), and may hold ``system``
-    (else the file's name without its suffix).
+    (else the file's name without its suffix) and ``reasoning`` (the thoughts of a model that hands them over).
 
     Args:
         paths: one or several.
@@ -53,14 +53,14 @@ def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = F
             else json_lines(path, problems)
         )
         for place, row in rows:
-            id, output = row.get("id"), row.get("output")
+            id, output, thoughts = row.get("id"), row.get("output"), row.get("reasoning") or ""
             model = found.setdefault(str(row.get("system") or path.stem), {})
-            if not isinstance(id, str) or not isinstance(output, str):
-                problems.add(place, "holds no 'id' and 'output' (both text)")
+            if not isinstance(id, str) or not isinstance(output, str) or not isinstance(thoughts, str):
+                problems.add(place, "holds no 'id' and 'output' (both text; so is 'reasoning', where there is one)")
             elif id in model:
                 problems.add(f"{place} ({id})", "this question has an output in an earlier line too")
             else:
-                model[id] = Response(text=output)
+                model[id] = Response(text=output, reasoning=thoughts)
     problems.settle(skip_bad=skip_bad)
     return found
 
