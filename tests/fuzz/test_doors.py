@@ -159,7 +159,7 @@ def _broken(name: str, folder: Path, seconds: float, tries: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name, seed", [("answers", 3366)])  # a scenario that is a list
+@pytest.mark.parametrize(("name", "seed"), [("answers", 3366)])  # a scenario that is a list
 def test_what_once_got_through(name: str, seed: int, tmp_path: Path) -> None:
     file, made, read = DOORS[name]
     assert isinstance(made, bytes)

@@ -8,6 +8,7 @@
     breakdown   rates by source, topic, modality, or any column
     behaviour   answer where evidence suffices, deflect where it does not
     paired      McNemar, paired bootstrap, Holm
+    calibration ECE, Brier, thresholds on a stated probability
     risk        risk against coverage, where systems state a confidence
     power       how many samples a difference of x points needs
     kappa       agreement of two labellers, and what agreement allows

@@ -1,0 +1,137 @@
+"""Is a stated probability worth its number, and what would answering only above a threshold have brought?
+
+Arrays in, numbers out. ``probability`` is float64 [n] in [0, 1], the chance that an answer is right by whoever states
+it; ``credit`` float64 [n] in [0, 1] is how right it was (0 and 1, or a half between). Whoever has no probability for an
+item leaves it out before, and says how many. Risk against coverage (AURC) is in `demur.judge.measures.risk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from demur.core.stats import Codes, Floats
+from demur.core.store import seed_of
+from demur.judge.measures.table import Flags
+
+GRID = tuple(round(0.1 * i, 2) for i in range(1, 10)) + tuple(round(0.9 + 0.01 * i, 2) for i in range(1, 10))
+"""Thresholds that are tried: .1 to .9, and .91 to .99 since models are sure of themselves."""
+
+
+class Bin(NamedTuple):
+    """Items of a range of probability: (low, high], and 0 in the first."""
+
+    low: float
+    high: float
+    n: int
+    probability: float
+    """Mean stated; NaN where n is 0."""
+    credit: float
+    """Mean had; NaN where n is 0."""
+
+
+def reliability(probability: Floats, credit: Floats, bins: int = 10, *, adaptive: bool = False) -> tuple[Bin, ...]:
+    """What was stated beside what was had, range by range.
+
+    Args:
+        probability: see the module.
+        credit: see the module.
+        bins: how many.
+        adaptive: bounds at quantiles, so that bins hold about equally many; equal probabilities share one bin. Else
+            bounds lie evenly in [0, 1].
+    """
+    if adaptive and len(probability):
+        edges = np.unique(np.concatenate([[0.0], np.quantile(probability, np.arange(1, bins) / bins), [1.0]]))
+    else:
+        edges = np.linspace(0, 1, bins + 1)
+    place = np.searchsorted(edges[1:-1], probability)
+    n = np.bincount(place, minlength=len(edges) - 1)
+    with np.errstate(invalid="ignore"):
+        stated, had = (np.bincount(place, weights=v, minlength=len(n)) / n for v in (probability, credit))
+    rows = zip(edges[:-1], edges[1:], n, stated, had, strict=True)
+    return tuple(Bin(float(a), float(b), int(many), float(p), float(c)) for a, b, many, p, c in rows)
+
+
+def ece(probability: Floats, credit: Floats, bins: int = 10, *, adaptive: bool = False) -> float | None:
+    """Expected calibration error: sum over bins of n_b/n |mean credit - mean probability| (Guo et al. 2017).
+
+    >>> ece(np.array([0.8, 0.8, 0.8, 0.8]), np.array([1.0, 1.0, 0.0, 0.0])).__round__(3)
+    0.3
+    """
+    if not len(probability):
+        return None
+    found = [b for b in reliability(probability, credit, bins, adaptive=adaptive) if b.n]
+    return sum(b.n * abs(b.credit - b.probability) for b in found) / len(probability)
+
+
+def classwise_ece(probability: Floats, credit: Floats, label: Sequence[Hashable], bins: int = 10) -> float | None:
+    """Mean over classes of the ECE of the items of that class: a rare class counts as much as a common one.
+
+    Args:
+        probability: see the module.
+        credit: see the module.
+        label: what was said of each item (top-label calibration, Gupta and Ramdas 2022); classes are those that occur.
+        bins: of each class.
+    """
+    own = [np.array([v == one for v in label], dtype=bool) for one in dict.fromkeys(label)]
+    found = [e for e in (ece(probability[rows], credit[rows], bins) for rows in own) if e is not None]
+    return sum(found) / len(found) if found else None
+
+
+def brier(probability: Floats, credit: Floats) -> float | None:
+    """Mean squared distance of probability and credit; 0 is the best."""
+    return float(np.mean((probability - credit) ** 2)) if len(probability) else None
+
+
+def pearson(x: Floats, y: Floats) -> float | None:
+    """Correlation; None for fewer than two points, or where one of them does not vary."""
+    if len(x) < 2 or not np.ptp(x) or not np.ptp(y):
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+# --- selective prediction ---------------------------------------------------------------------------
+
+Value = Callable[[Flags, Flags], float | None]
+"""(answered bool [n], rows bool [n]) -> a measure of those rows, higher is better; None where it is undefined."""
+
+
+def best_threshold(
+    probability: Floats, value: Value, rows: Flags | None = None, grid: Sequence[float] = GRID
+) -> tuple[float | None, float | None]:
+    """(threshold, value) that is best on these rows; the least of equals. (None, None) where none is defined.
+
+    Items below the threshold are abstained from. Found and scored on the same items it is an *oracle*: an upper bound.
+    """
+    rows = np.ones(len(probability), dtype=bool) if rows is None else rows
+    best: tuple[float | None, float | None] = (None, None)
+    for threshold in grid:
+        found = value(probability >= threshold, rows)
+        if found is not None and (best[1] is None or found > best[1] + 1e-12):
+            best = (threshold, found)
+    return best
+
+
+def cross_validated(
+    probability: Floats, value: Value, fold: Codes, grid: Sequence[float] = GRID
+) -> tuple[tuple[float, ...], float | None]:
+    """(threshold of each fold, value): every item is answered or not by the threshold that is best on the other folds.
+
+    A fold whose others define no threshold answers everything.
+    """
+    answered = np.ones(len(probability), dtype=bool)
+    thresholds = []
+    for one in np.unique(fold):
+        threshold = best_threshold(probability, value, fold != one, grid)[0] or 0.0
+        answered[fold == one] = probability[fold == one] >= threshold
+        thresholds.append(threshold)
+    return tuple(thresholds), value(answered, np.ones(len(probability), dtype=bool)) if len(probability) else None
+
+
+def folds(clusters: Sequence[str], k: int = 5, seed: int = 0) -> Codes:
+    """int64 [n] in 0 .. k-1: what shares a cluster shares its fold; folds hold equally many clusters, to one."""
+    order = sorted(set(clusters), key=lambda c: seed_of(seed, "fold", c))
+    place = {c: i % k for i, c in enumerate(order)}
+    return np.array([place[c] for c in clusters], dtype=np.int64)
