@@ -13,7 +13,7 @@ from demur.cli._arguments import Parser, budget_of, in_flight, job, positive
 
 if TYPE_CHECKING:
     from demur.reports.tables import Table
-    from demur.suites import Suite
+    from demur.suites import Option, Suite
     from demur.suites.outputs import Scored
 
 Configure = Callable[[argparse.ArgumentParser, "Suite[Any, Any]"], None]
@@ -89,10 +89,14 @@ def _show(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the made items")
     parser.add_argument("--seed", type=int, default=0, help="of whatever is drawn (default: %(default)s)")
+    for option in chosen.build_options:
+        _option(parser, option)
 
 
 def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
-    made = chosen.build(args.out, seed=args.seed)
+    given = _given(chosen.build_options, args)
+    chosen.check_options(given, chosen.build_options)
+    made = chosen.build(args.out, seed=args.seed, **given)
     sys.stdout.write(f"{made}\n")
     sys.stderr.write(f"\nnext: demur suite run {chosen.name} {made} --system model:openai/gpt-4o\n")
     return 0
@@ -154,7 +158,7 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.suites import read_outputs
 
-    chosen.check_options(_given(chosen, args))
+    chosen.check_options(_given(chosen.options, args))
     sampling = {k: getattr(args, k) for k in ("temperature", "max_tokens", "extra") if getattr(args, k) is not None}
     with TerminalProgress() as steps:
         steps.stage("ask")
@@ -219,14 +223,16 @@ def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> Scored:
     return found
 
 
-def _given(chosen: Suite[Any, Any], args: argparse.Namespace) -> dict[str, Any]:
-    return {option.name: getattr(args, option.name) for option in chosen.options}
+def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, Any]:
+    return {option.name: getattr(args, option.name) for option in options}
 
 
 def _print_scores(chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Any, outputs: Any) -> int:
     from demur.cli._shown import harmless
 
-    scores = chosen.scores(loaded.items, outputs, models=args.models, skip_bad=args.skip_bad, **_given(chosen, args))
+    scores = chosen.scores(
+        loaded.items, outputs, models=args.models, skip_bad=args.skip_bad, **_given(chosen.options, args)
+    )
     tables = chosen.tables(scores, loaded.items)
     if args.json:
         sys.stdout.write(json.dumps({t.name: t.records() for t in tables}, indent=1, ensure_ascii=False) + "\n")
@@ -250,9 +256,35 @@ def _fill_report(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> No
 
 def _report(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     found = _opened(chosen, args)
-    sys.stdout.write(
-        f"{chosen.report(found.items, found.outputs, args.out, skip_bad=args.skip_bad, **_given(chosen, args))}\n"
+    given = _given(chosen.options, args)
+    sys.stdout.write(f"{chosen.report(found.items, found.outputs, args.out, skip_bad=args.skip_bad, **given)}\n")
+    return 0
+
+
+def _fill_export(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
+    _items(parser)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    parser.add_argument(
+        "--outputs",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="PATH",
+        help="run folders or outputs, where it needs them",
     )
+    parser.add_argument("--seed", type=int, default=0, help="of whatever is drawn (default: %(default)s)")
+    for option in chosen.export_options:
+        _option(parser, option)
+
+
+def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    from demur.suites import read_outputs
+
+    given = _given(chosen.export_options, args)
+    chosen.check_options(given, chosen.export_options)
+    outputs = read_outputs(args.outputs, skip_bad=args.skip_bad) if args.outputs else {}
+    made = chosen.export(args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given)
+    sys.stdout.write(f"{made}\n")
     return 0
 
 
@@ -263,4 +295,5 @@ JOBS: dict[str, tuple[str, Configure, Callable[[Any, argparse.Namespace], int]]]
     "run": ("ask systems, then score their answers", _fill_run, _run),
     "score": ("score outputs, of a run or made elsewhere", _fill_score, _score),
     "report": ("one HTML page: tables, and every item with its answers", _fill_report, _report),
+    "export": ("write items for another use, such as training", _fill_export, _export),
 }

@@ -126,6 +126,10 @@ class Suite(ABC, Generic[I, S]):
     """Two or three sentences: what it measures, where it comes from."""
     options: ClassVar[tuple[Option, ...]] = ()
     """Of the score."""
+    build_options: ClassVar[tuple[Option, ...]] = ()
+    """Of `build`."""
+    export_options: ClassVar[tuple[Option, ...]] = ()
+    """Of `export`."""
     audit_columns: ClassVar[frozenset[str]] = frozenset()
     """Columns, in lower case, of its published tables: `demur audit` hands such tables to `audit`."""
 
@@ -160,13 +164,38 @@ class Suite(ABC, Generic[I, S]):
         """Tables that describe a set of items; none unless a suite says more."""
         return []
 
-    def build(self, out: Path, *, seed: int = 0) -> Path:
-        """Make a set of items in ``out``; returns the path that `load` takes.
+    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
+        """Make a set of items in ``out``; returns the path that `load` takes. ``options`` are its ``build_options``.
 
         Raises:
             UsageError: items of this suite cannot be made without its authors' data.
         """
         raise UsageError(f"items of {self.name} cannot be made here", cure="give its own files to 'demur suite check'")
+
+    def export(
+        self,
+        path: Path,
+        out: Path,
+        *,
+        outputs: Outputs = MappingProxyType({}),
+        seed: int = 0,
+        skip_bad: bool = False,
+        **options: Any,
+    ) -> Path:
+        """Write a set of items for another use (training data); ``options`` are its ``export_options``.
+
+        Args:
+            path: of the items.
+            out: folder to write.
+            outputs: what models said, where an export needs it.
+            seed: of whatever is drawn.
+            skip_bad: leave bad items out.
+            options: its ``export_options``.
+
+        Raises:
+            UsageError: this suite exports nothing.
+        """
+        raise UsageError(f"the suite {self.name} exports nothing", cure="its items are plain files already")
 
     def prompts(self) -> Prompts:
         """``prompts/ask.v1.md`` beside the suite's file."""
@@ -238,13 +267,13 @@ class Suite(ABC, Generic[I, S]):
             made.append(Task(sample, context, make_ask(sample, context, NO_CLAUSE, prompts)))
         return made
 
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """See that options of the score exist and take these values, before anybody is asked.
+    def check_options(self, options: Mapping[str, Any], of: tuple[Option, ...] | None = None) -> None:
+        """See that options (of the score, unless ``of`` says which) exist and take these values, before any work.
 
         Raises:
             UsageError: one does not.
         """
-        known = {o.name: o for o in self.options}
+        known = {o.name: o for o in (self.options if of is None else of)}
         for name, value in options.items():
             if name not in known:
                 raise UsageError(f"{self.name} has no option {name!r}", cure=f"it has {', '.join(known) or 'none'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,8 @@ def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = F
     """What models said, from run folders, JSONL or CSV files.
 
     A line of a file holds ``id`` (of the question) and ``output`` (the reply as it came), and may hold ``system``
-    (else the file's name without its suffix) and ``reasoning`` (the thoughts of a model that hands them over).
+    (else the file's name without its suffix), ``reasoning`` (the thoughts of a model that hands them over) and
+    ``confidence`` (from 0 to 1).
 
     Args:
         paths: one or several.
@@ -57,12 +59,24 @@ def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = F
             model = found.setdefault(str(row.get("system") or path.stem), {})
             if not isinstance(id, str) or not isinstance(output, str) or not isinstance(thoughts, str):
                 problems.add(place, "holds no 'id' and 'output' (both text; so is 'reasoning', where there is one)")
+            elif (sure := _share(row.get("confidence"))) is not None and not 0 <= sure <= 1:
+                problems.add(f"{place} ({id})", f"confidence {row['confidence']!r} is no number from 0 to 1")
             elif id in model:
                 problems.add(f"{place} ({id})", "this question has an output in an earlier line too")
             else:
-                model[id] = Response(text=output, reasoning=thoughts)
+                model[id] = Response(text=output, reasoning=thoughts, confidence=sure)
     problems.settle(skip_bad=skip_bad)
     return found
+
+
+def _share(given: Any) -> float | None:
+    """A confidence as a number: None where none is given, NaN where it is none."""
+    if given in (None, ""):
+        return None
+    try:
+        return float(given) if not isinstance(given, bool) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def items_of_runs(paths: Sequence[str | Path]) -> Path | None:

@@ -11,6 +11,8 @@ import pytest
 
 import demur
 from demur.cli import main
+from demur.core.errors import BadInput
+from demur.suites import read_outputs
 from demur.testing import check_suite
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-a-suite.md"
@@ -61,3 +63,24 @@ def test_suites_are_listed_and_shown(capsys):
     assert "$question" in capsys.readouterr().out
     assert main(["suite", "check", "vbb", "x"]) == 2
     assert "did you mean 'vb'" in capsys.readouterr().err
+
+
+def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(tmp_path):
+    lines = [
+        {"id": "a", "output": "x", "confidence": 0.25},
+        {"id": "b", "output": "x", "confidence": "1"},
+        {"id": "c", "output": "x", "confidence": None},
+        *({"id": f"bad-{n}", "output": "x", "confidence": c} for n, c in enumerate((1.5, "high", True, [1], 10**400))),
+    ]
+    file = tmp_path / "m.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(BadInput) as told:
+        read_outputs(file)
+    assert len(told.value.more) == 5
+    found = read_outputs(file, skip_bad=True)["m"]
+    assert {id: r.confidence for id, r in found.items()} == {"a": 0.25, "b": 1.0, "c": None}
+
+
+def test_a_suite_that_exports_nothing_says_so(tmp_path, capsys):
+    assert main(["suite", "export", "vb", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "exports nothing" in capsys.readouterr().err

@@ -126,7 +126,7 @@ class VB(Suite[Family, Score]):
 
         return cards(items, root, outputs, options.get("parser", "strict"))
 
-    def build(self, out: Path, *, seed: int = 0) -> Path:
+    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
         """48 families from the sample corpus; see `demur.suites.vb.build`."""
         from demur.suites.vb.build import build
 
