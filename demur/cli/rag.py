@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Do the job; a probe that got no answer exits with 1."""
     if args.job == "table":
         return _table(args)
-    from demur.scenarios.systems.http import probed
+    from demur.scenarios.systems.http_probe import probed
 
     found = probed(args.mapping, args.question, args.image)
     if args.json:

@@ -457,6 +457,8 @@ class Response(Record):
     """Ids that its answer cites."""
     abstained: bool | None = None
     """The system's own word on whether it gave an answer; None where it says nothing of it."""
+    cost: float | None = None
+    """US dollars, where the system says what it cost."""
     cached: bool = False
     cuts: tuple[str, ...] = ()
     """What the model could not be shown: one line per piece of evidence, beginning with its id."""

@@ -16,16 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from demur.answers.text import words
 from demur.core.errors import UsageError
-from demur.core.records import Evidence, Measure, Outcome, Response, Sample, Status, Verdict
-from demur.core.stats import wilson
+from demur.core.records import Evidence, Outcome, Response, Sample, Status, Verdict
 from demur.core.store import Problems, read_jsonl
+from demur.corpora.near import same_text
+from demur.judge.measures.rates import share_of
 from demur.reports.data import ReportData, Run, load
 from demur.reports.tables import Cell, Column, Table
 from demur.scenarios.contexts import WHOLE
 
-RUN_OF_WORDS = 5
+SAME = 0.5
+"""Share of the five-grams of the shorter text from which a retrieved text is taken for gold, cut otherwise."""
 _CHUNK = re.compile(r"(?:[#/:@|]|::|_?-?chunk[_-]?|_?-?part[_-]?)[\w.-]{0,40}$", re.IGNORECASE)
 FOUND = ("gold retrieved", "gold not retrieved", "nothing retrieved", "not told")
 """What the retriever did for a question; "not told" where the system records no contexts at all."""
@@ -61,23 +62,6 @@ def names_of(evidence: Iterable[Evidence]) -> frozenset[str]:
     return frozenset(name for e in evidence for name in (e.id, e.document, e.page) if name)
 
 
-def _runs_of_words(text: str) -> frozenset[tuple[str, ...]]:
-    found = [w.norm for w in words(text)]
-    n = min(RUN_OF_WORDS, len(found))
-    return frozenset(tuple(found[i : i + n]) for i in range(len(found) - n + 1)) if n else frozenset()
-
-
-def same_text(a: str, b: str) -> bool:
-    """Whether most of the shorter text's runs of five words stand in the other.
-
-    >>> same_text("The Danube flows through Vienna and on.", "In fact, the Danube flows through Vienna and on")
-    True
-    """
-    mine, its = _runs_of_words(a), _runs_of_words(b)
-    least = min(len(mine), len(its))
-    return least > 0 and 2 * len(mine & its) > least
-
-
 def found_of(response: Response, sample: Sample, told: bool) -> str:
     """What the retriever did for a question: one of `FOUND`.
 
@@ -94,7 +78,7 @@ def found_of(response: Response, sample: Sample, told: bool) -> str:
     texts = [e.text for e in sample.gold if e.text]
     for piece in response.retrieved:
         if any(name in gold for name in _base(piece.id)) or (
-            piece.text and any(same_text(piece.text, t) for t in texts)
+            piece.text and any(same_text(piece.text, t, SAME) for t in texts)
         ):
             return "gold retrieved"
     return "gold not retrieved"
@@ -134,14 +118,6 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
     return found
 
 
-def share(k: int, n: int, name: str) -> Measure:
-    """A rate with Wilson's interval; undefined where n is 0."""
-    if not n:
-        return Measure(name=name, value=None, n=0)
-    low, high = wilson(k, n) or (None, None)
-    return Measure(name=name, value=k / n, n=n, low=low, high=high, interval="wilson(0.95)")
-
-
 OUTCOMES = (Outcome.CORRECT.value, Outcome.DEFLECTED.value, Outcome.INCORRECT.value)
 
 
@@ -168,7 +144,7 @@ def what_to_mend(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -> T
         if key[:2] != last and rows:
             rules.add(len(rows))
         last = key[:2]
-        rows.append((*key, sum(results.values()), *(share(results[o], graded, o) for o in OUTCOMES),
+        rows.append((*key, sum(results.values()), *(share_of(o, results[o], graded) for o in OUTCOMES),
                      results[Status.UNGRADED.value], results[Status.FAILED.value]))  # fmt: skip
     slug = group.lower().replace(" ", "-")
     return Table(
@@ -196,10 +172,10 @@ def telling(asked: Sequence[Asked]) -> Table:
         citing = [one for one in mine if one.cited and one.result != "deflected"]
         cites = Counter(one.cited for one in citing)
         rows.append((
-            run, share(len(had), len(there), "gold retrieved"),
-            share(sum(o.result == "deflected" for o in had), len(had), "deflected although retrieved"),
-            share(sum(o.result != "deflected" for o in without), len(without), "answered without gold"),
-            *(share(cites[c], len(citing), c) for c in ("gold", "distractor", "unknown")), len(citing),
+            run, share_of("gold retrieved", len(had), len(there)),
+            share_of("deflected although retrieved", sum(o.result == "deflected" for o in had), len(had)),
+            share_of("answered without gold", sum(o.result != "deflected" for o in without), len(without)),
+            *(share_of(c, cites[c], len(citing)) for c in ("gold", "distractor", "unknown")), len(citing),
         ))  # fmt: skip
     return Table("rag-faults", "A system's own retriever and generator, in per cent", columns, tuple(rows))
 
@@ -225,10 +201,10 @@ def whole(asked: Sequence[Asked]) -> Table | None:
         none = [all(r == "deflected" for r in every) for every in empty.values()]
         both = sorted(right.keys() & declined.keys())
         rows.append((
-            run, share(sum(right.values()), len(right), "right on full"),
-            share(sum(declined.values()), len(declined), "deflects where gold is removed"),
-            share(sum(none), len(none), "deflects on nothing"),
-            share(sum(right[s] and declined[s] for s in both), len(both), "both"), len(both),
+            run, share_of("right on full", sum(right.values()), len(right)),
+            share_of("deflects where gold is removed", sum(declined.values()), len(declined)),
+            share_of("deflects on nothing", sum(none), len(none)),
+            share_of("both", sum(right[s] and declined[s] for s in both), len(both)), len(both),
         ))  # fmt: skip
     if not rows:
         return None

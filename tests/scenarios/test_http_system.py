@@ -19,7 +19,9 @@ from demur.judge.grading import Grading
 from demur.judge.rules import RuleJudge
 from demur.models import run_sync
 from demur.scenarios.systems import SystemContext
-from demur.scenarios.systems.http import HttpSystem, RagMapping, probed
+from demur.scenarios.systems.http import HttpSystem
+from demur.scenarios.systems.http_mapping import RagMapping
+from demur.scenarios.systems.http_probe import probed
 
 GOOD = {
     "answer": "The Danube.", "no_answer": False, "confidence": 0.9, "cited": ["d1", "d2"],

@@ -1,8 +1,8 @@
 """A file of answers as a system, for systems that demur does not run: ``answers:FILE`` (``docs/answers.md``).
 
-JSONL or CSV, one row per question. `demur asks` writes the questions; a row of its file with an ``answer`` added is a
-row of this one. A row names its question by ``ask``, or by ``sample`` and ``scenario`` with as many of ``k``,
-``recipe``, ``condition`` and ``repeat`` as tell the questions of that sample and scenario apart.
+JSONL, CSV, TSV or Parquet, one row per question. `demur asks` writes the questions; a row of its file with an
+``answer`` added is a row of this one. A row names its question by ``ask``, or by ``sample`` and ``scenario`` with as
+many of ``k``, ``recipe``, ``condition`` and ``repeat`` as tell the questions of that sample and scenario apart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import StorageError, UsageError
 from demur.core.records import Ask, Response, Scenario
-from demur.core.store import Problems, file_digest, read_jsonl
+from demur.core.store import Problems, file_digest
 from demur.scenarios.contexts import recipe
 
 if TYPE_CHECKING:
@@ -161,15 +161,16 @@ def _first(names: Any) -> str:
 
 
 def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of a JSONL, CSV or TSV file with their places; an empty cell of a CSV is one that is not given."""
-    from demur.corpora.formats import csv_rows
+    """Rows of a table with their places; an empty cell is one that is not given."""
+    from demur.corpora.formats import table_rows
+    from demur.corpora.formats.tables import TABLES
 
-    if path.suffix.lower() in (".csv", ".tsv"):
-        tab = path.suffix.lower() == ".tsv"
-        for place, row in csv_rows(path, problems, delimiter="\t" if tab else ",", required=["answer"]):
-            yield place, {key: value for key, value in row.items() if value != "" or key == "answer"}
-    else:
-        yield from read_jsonl(path, problems)
+    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    for place, _, row in table_rows(path, problems, ending if ending in TABLES else "jsonl"):
+        yield (
+            place,
+            {key: value for key, value in row.items() if (value != "" and value is not None) or key == "answer"},
+        )
 
 
 def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Row | None:

@@ -1,0 +1,212 @@
+"""What a mapping file says of a RAG service (`demur.scenarios.systems.http`): its keys, and a request filled in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.core.errors import StorageError, UsageError, did_you_mean
+from demur.core.store import parsed_yaml, read_text
+from demur.models.keys import Secret
+from demur.scenarios.contexts import WHOLE
+
+KEYS = {
+    "url": "address that is asked; or one for each of full, gold-removed and empty",
+    "method": "POST (default), PUT or GET",
+    "headers": "name: value; ${NAME} is taken from the environment",
+    "body": "JSON with {question}, {images}, {evidence}, {choices}, {id}, {strictness}, {corpus}, {exclude} in it; a "
+    "field that is only such a name becomes the thing itself",
+    "query": "parameters of the address, filled in like the body",
+    "images": "how {images} are sent: base64 (default), data-url, or multipart (as files)",
+    "files": "multipart: name of the field that holds the images (default: images)",
+    "answer": "JSONPath of the answer; of each event where the reply is streamed",
+    "contexts": "JSONPath of what was retrieved, best first",
+    "context": "JSONPaths within each of these: id, text, score",
+    "citations": "JSONPath of the ids that the answer cites",
+    "confidence": "JSONPath of its confidence, 0 to 1",
+    "abstained": "JSONPath of a true or false: the service itself says that it gives no answer",
+    "prompt_tokens": "JSONPath of how many tokens its model read",
+    "completion_tokens": "JSONPath of how many it wrote",
+    "cost": "JSONPath of what the answer cost, in US dollars",
+    "stream": "sse or ndjson, where the reply comes in events",
+    "timeout": "seconds for a whole reply (default: 120)",
+    "retries": "tries again after a refusal, a time-out, 429 or 5xx (default: 3)",
+    "warm_up": "requests before the first is measured (default: 0)",
+    "version": "name of a header that tells the service's version; a redeployment during a run is then told",
+    "concurrency": "requests at once (default: 4)",
+    "revision": "raise it when the service has changed: what it said before is then not reused",
+    "name": "what it is called in tables (default: http:HOST)",
+}
+"""What a mapping may say."""
+
+PLACES = frozenset({"question", "images", "evidence", "choices", "id", "strictness", "corpus", "exclude"})
+"""What a request can be filled with."""
+PATHS = (
+    "answer", "contexts", "citations", "confidence", "abstained", "prompt_tokens", "completion_tokens", "cost",
+)  # fmt: skip
+"""Keys that say where in a reply something stands."""
+CONTEXT = {"id": "$.id", "text": "$.text", "score": "$.score"}
+"""Where a retrieved piece says what it is, unless the mapping says otherwise."""
+_PLACE = re.compile(r"\{(\w{1,20})\}")
+_VARIABLE = re.compile(r"\$\{(\w{1,100})\}")
+
+
+def from_environment(text: str, item: str) -> Secret:
+    """A text with its ``${NAME}`` replaced by what the environment holds; it shows itself nowhere.
+
+    Raises:
+        UsageError: a variable is not set, or holds what no header can.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise UsageError(f"${{{found[1]}}} is not in the environment", item=item, cure=f"export {found[1]}=...")
+        return os.environ[found[1]]
+
+    filled = _VARIABLE.sub(value, text)
+    if not filled.isprintable():
+        raise UsageError("a header holds a line break or another control character", item=item)
+    return Secret(filled)
+
+
+class RagMapping(NamedTuple):
+    """A mapping, checked: see `KEYS`."""
+
+    given: dict[str, Any]
+    item: str
+    """What errors call it."""
+
+    @classmethod
+    def read(cls, argument: str) -> RagMapping:
+        """Of a file, or of a bare address.
+
+        Raises:
+            UsageError: an unknown key, a value of the wrong kind, a path that is no JSONPath.
+            StorageError: there is no such file.
+        """
+        if re.match(r"(?i)https?://|//", argument):
+            return cls.of({"url": argument if ":" in argument.split("/")[0] else f"http:{argument}"}, argument)
+        path = Path(argument)
+        if not path.is_file():
+            raise StorageError(
+                "there is no such file", item=argument or "http:", cure="http:rag.yaml, or http:https://..."
+            )
+        given = parsed_yaml(read_text(path), str(path))
+        if not isinstance(given, dict):
+            raise UsageError("is no mapping", item=str(path), cure=f"keys: {', '.join(KEYS)}")
+        return cls.of(given, str(path))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], item: str) -> RagMapping:
+        """Of values at hand."""
+        for key in given:
+            if key not in KEYS:
+                near = did_you_mean(str(key), list(KEYS))
+                raise UsageError(f"unknown key {key!r}", item=item, cure=near or f"keys: {', '.join(KEYS)}")
+        made = cls(dict(given), item)
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        urls = self.given.get("url")
+        if isinstance(urls, dict) and not set(urls) <= set(WHOLE):
+            raise UsageError(f"url takes {', '.join(WHOLE)}", item=self.item)
+        for url in urls.values() if isinstance(urls, dict) else [urls]:
+            if not isinstance(url, str) or not re.match(r"(?i)https?://[^/]", url):
+                raise UsageError(f"url is {url!r}", item=self.item, cure="write url: https://host/path")
+        self._one_of("method", ("POST", "PUT", "GET"))
+        self._one_of("images", ("base64", "data-url", "multipart"))
+        self._one_of("stream", ("sse", "ndjson"))
+        for key in PATHS:
+            if key in self.given:
+                json_path(self.given[key], f"{self.item}: {key}")
+        context = self.given.get("context", {})
+        if not isinstance(context, dict) or not set(context) <= set(CONTEXT):
+            raise UsageError("context takes id, text and score", item=self.item)
+        for key, value in context.items():
+            json_path(value, f"{self.item}: context.{key}")
+        for key, least in (("timeout", 0.1), ("retries", 0), ("warm_up", 0), ("concurrency", 1)):
+            value = self.given.get(key, least)
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+                raise UsageError(f"{key} is {value!r}, not a number of at least {least}", item=self.item)
+        unknown = set(self.places())
+        if unknown - PLACES:
+            raise UsageError(
+                f"{{{min(unknown - PLACES)}}} stands for nothing", item=self.item,
+                cure=", ".join(f"{{{p}}}" for p in sorted(PLACES)),
+            )  # fmt: skip
+
+    def _one_of(self, key: str, values: Sequence[str]) -> None:
+        value = self.given.get(key, values[0])
+        if value not in values:
+            raise UsageError(f"{key} is {value!r}", item=self.item, cure=f"one of {', '.join(values)}")
+
+    def places(self) -> Iterator[str]:
+        """The names that its request is filled with."""
+        for text in _texts((self.body, self.given.get("query", {}), self.given.get("url", ""))):
+            yield from _PLACE.findall(_VARIABLE.sub("", text))
+
+    @property
+    def body(self) -> Any:
+        """The template of the request."""
+        return self.given.get("body", {"question": "{question}", "images": "{images}"})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> Any:
+    from jsonpath_rfc9535 import compile
+
+    return compile(text)
+
+
+def json_path(text: Any, item: str) -> Any:
+    """A compiled JSONPath (RFC 9535).
+
+    Raises:
+        UsageError: it is none.
+    """
+    from jsonpath_rfc9535 import JSONPathError
+
+    try:
+        return _compiled(text if isinstance(text, str) else "")
+    except JSONPathError as error:
+        raise UsageError(
+            f"{text!r} is no JSONPath: {str(error).splitlines()[0]}",
+            item=item,
+            cure="as in $.answer or $.sources[*].id",
+        ) from None
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """The template with its places filled: a text that is only a place becomes the thing, others have text put in."""
+    if isinstance(template, str):
+        whole = _PLACE.fullmatch(template)
+        if whole:
+            return values[whole[1]]
+        return _PLACE.sub(lambda m: as_text(values[m[1]]), template)
+    if isinstance(template, dict):
+        return {key: filled(value, values) for key, value in template.items()}
+    if isinstance(template, list):
+        return [filled(value, values) for value in template]
+    return template
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

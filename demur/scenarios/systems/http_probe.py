@@ -1,0 +1,121 @@
+"""``demur rag probe``: a service is asked one question, and what was understood of its reply is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.core.records import Ask, Response, Scenario
+from demur.core.store import image_ref, storage_errors
+from demur.models import run_sync
+from demur.scenarios.systems import SystemContext
+from demur.scenarios.systems.http import HttpSystem
+from demur.scenarios.systems.http_mapping import RagMapping, as_text
+from demur.scenarios.systems.http_reply import Reply, start_of
+
+
+class Probe(NamedTuple):
+    """One question asked of a service, and what was understood of its reply."""
+
+    body: Any
+    """What was sent."""
+    reply: Reply | None
+    """What came; None where nothing usable did."""
+    response: Response
+    mapping: RagMapping
+
+    def text(self) -> str:
+        """For a terminal: request, reply, and each thing that was or was not found in it."""
+        r = self.response
+        lines = [f"sent      {start_of(json.dumps(_short(self.body), ensure_ascii=False))}"]
+        if self.reply is not None:
+            lines.append(f"reply     {start_of(json.dumps(self.reply.events[-1], ensure_ascii=False))}")
+        if r.error:
+            return "\n".join([*lines, f"no answer: {r.error}", *self._advice()]) + "\n"
+        paths = self.mapping.given
+        first = "".join(f", first: {start_of(f'{c.id} {c.text}')!r}" for c in r.retrieved[:1])
+        lines += [
+            f"answer    {start_of(r.text)!r}",
+            f"contexts  {len(r.retrieved)}{first}",
+            f"citations {', '.join(r.citations) or '-'}",
+            f"says of itself: confidence {r.confidence}, abstained {r.abstained}",
+            f"took      {r.latency_s:.2f} s, {r.first_s:.2f} s to its first byte",
+        ]  # fmt: skip
+        absent = [key for key in ("contexts", "citations", "confidence", "abstained") if key not in paths]
+        if absent:
+            lines.append(
+                f"not mapped: {', '.join(absent)}; where the reply has them, a JSONPath in the mapping finds them"
+            )
+        return "\n".join([*lines, *self._advice()]) + "\n"
+
+    def _advice(self) -> list[str]:
+        if self.reply is None or self.response.text:
+            return []
+        return ["", "what the reply holds, as JSONPaths:", *(f"  {p}" for p in _leaves(self.reply.events[-1]))]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as values."""
+        reply = None if self.reply is None else self.reply.events
+        return {"sent": _short(self.body), "reply": reply, "understood": self.response.model_dump(mode="json")}
+
+
+def _short(value: Any) -> Any:
+    """A body with its images cut."""
+    if isinstance(value, str):
+        return value if len(value) <= 200 else value[:60] + f"... ({len(value):,} characters)"
+    if isinstance(value, dict):
+        return {k: _short(v) for k, v in value.items()}
+    return [_short(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _leaves(value: Any, at: str = "$", most: int = 30) -> list[str]:
+    """Where plain values stand in a reply."""
+    found: list[str] = []
+    waiting = [(value, at)]
+    while waiting and len(found) < most:
+        one, path = waiting.pop(0)
+        if isinstance(one, dict):
+            waiting += [
+                (v, f"{path}.{k}" if re.fullmatch(r"[A-Za-z_]\w*", str(k)) else f"{path}[{k!r}]")
+                for k, v in one.items()
+            ]
+        elif isinstance(one, list):
+            waiting += [(one[0], f"{path}[*]")] if one else []
+        else:
+            found.append(f"{path}  = {start_of(as_text(one))}")
+    return found
+
+
+def probed(mapping: str, question: str, images: Sequence[Path] = ()) -> Probe:
+    """Ask a service one question (``demur rag probe``).
+
+    Args:
+        mapping: file of the mapping, or an address.
+        question: what is asked.
+        images: files that go with it.
+
+    Raises:
+        UsageError: the mapping cannot be used, or an image is none.
+        StorageError: a file cannot be read.
+    """
+    refs = []
+    for path in images:
+        with storage_errors(path):
+            refs.append(image_ref(path.read_bytes(), str(path)))
+    ask = Ask(
+        id="probe", sample="probe", context="probe", scenario=Scenario.PARAMETRIC, question=question, images=tuple(refs)
+    )
+    system = HttpSystem(mapping, SystemContext(read_image=lambda ref: Path(ref.uri).read_bytes()))
+
+    async def work() -> Probe:
+        try:
+            body = await system.request(ask)
+            reply, response = await system.probe(ask)
+            return Probe(body, reply, response, system.mapping)
+        finally:
+            await system.close()
+
+    return run_sync(work())
