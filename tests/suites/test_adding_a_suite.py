@@ -76,7 +76,7 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(BadInput) as told:
         read_outputs(file)
-    assert len(told.value.more) == 5
+    assert len(told.value.problems) == 5
     found = read_outputs(file, skip_bad=True)["m"]
     assert {id: r.confidence for id, r in found.items()} == {"a": 0.25, "b": 1.0, "c": None}
 
