@@ -89,7 +89,7 @@ def _requests(args: argparse.Namespace) -> list[Request]:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise StorageError(error.strerror or str(error), item=str(path), cure="check the path") from error
+            raise StorageError(error.strerror or str(error), item=path, cure="check the path") from error
         parts.append(ImagePart(image=image_ref(data, str(path.resolve()))))
     parts.append(TextPart(text=args.question))
     if args.repeat < 1:
@@ -193,7 +193,7 @@ def _gc(args: argparse.Namespace) -> int:
 
     before = None if args.older_than is None else time.time() - args.older_than * 86400
     if not args.ledger.is_file():
-        raise StorageError("no such ledger", item=str(args.ledger), cure="check the path")
+        raise StorageError("no such ledger", item=args.ledger, cure="check the path")
     size = args.ledger.stat().st_size
     with Ledger(args.ledger) as ledger:
         n = ledger.gc(model=args.model, before=before, dry=args.dry_run)

@@ -185,7 +185,7 @@ def _search(args: argparse.Namespace) -> int:
     picture = None
     if args.image is not None:
         if args.image.exists() and not args.image.is_file():  # a pipe would be waited on for ever
-            raise UsageError("this is no plain file", item=str(args.image), cure="give an image file")
+            raise UsageError("this is no plain file", item=args.image, cure="give an image file")
         with storage_errors(args.image):
             picture = args.image.read_bytes()
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))

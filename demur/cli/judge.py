@@ -125,7 +125,7 @@ def _run(args: argparse.Namespace, judge: Any, steps: Any) -> int:
 
     folder = args.release or release_beside(args.run)
     if folder is None:
-        raise UsageError("there is no release beside the run", item=str(args.run), cure="give --release")
+        raise UsageError("there is no release beside the run", item=args.run, cure="give --release")
     release = Release.open(folder)
     if args.out is None:
         return _beside(args, judge, steps, release, folder)

@@ -139,7 +139,7 @@ def _push(release: Release, args: argparse.Namespace) -> int:
     if wrong:
         raise ReleaseError(
             f"is not sound: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
-            item=str(args.folder), cure=f"demur release verify {args.folder}",
+            item=args.folder, cure=f"demur release verify {args.folder}",
         )  # fmt: skip
     sent = push(release, args.target, dry_run=args.dry_run, private=args.private)
     if args.json:

@@ -42,7 +42,7 @@ def _storage_errors(folder: Path) -> Iterator[None]:
             yield
         except sqlite3.Error as error:
             cure = "free some disk space (also where temporary files lie) and run the same command again"
-            raise StorageError(f"SQLite: {error}", item=str(folder / TABLE), cure=cure) from error
+            raise StorageError(f"SQLite: {error}", item=folder / TABLE, cure=cure) from error
 
 
 class DocumentsWriter:
@@ -137,7 +137,6 @@ def mapped(path: Path, dtype: type[Any] = np.int64, below: int | None = None, le
 
     Args:
         path: a ``.npy`` file.
-        dtype: of its numbers.
         below: they are rows of a table of that many: less than this,
         least: and from this on.
 
@@ -160,9 +159,7 @@ def mapped(path: Path, dtype: type[Any] = np.int64, below: int | None = None, le
 
 
 def _broken(path: Path) -> IndexFileError:
-    return IndexFileError(
-        "the file is cut short or not a part of this folder", item=str(path), cure="build the index again"
-    )
+    return IndexFileError("the file is cut short or not a part of this folder", item=path)
 
 
 class Documents(Mapping[str, Document]):

@@ -29,18 +29,19 @@ class DemurError(Exception):
 
     Args:
         message: what was expected and what came instead.
-        item: the id, file or file:line concerned; "" when the whole command is.
-        cure: what the reader can do now.
+        item: the id, path or file:line concerned; "" when the whole command is.
+        cure: what the reader can do now; the class's own when left empty.
     """
 
     exit_code = 1
+    usual_cure = ""
 
-    def __init__(self, message: str, *, item: str = "", cure: str = "") -> None:
+    def __init__(self, message: str, *, item: object = "", cure: str = "") -> None:
         super().__init__(message)
         # what strangers wrote is part of many: half a character (a lone surrogate) could be printed and kept nowhere
         self.message = message.encode("utf-8", "replace").decode()
-        self.item = item.encode("utf-8", "replace").decode()
-        self.cure = cure
+        self.item = str(item).encode("utf-8", "replace").decode()
+        self.cure = cure or self.usual_cure
 
     def __str__(self) -> str:
         """One line: ``item: message - cure``."""
@@ -77,8 +78,7 @@ class MissingExtra(UsageError):
 
     def __init__(self, what: str, *, extra: str, module: str = "") -> None:
         super().__init__(
-            f"{what} needs {module or 'a package'} that is not installed",
-            cure=f"pip install 'demur[{extra}]'",
+            f"{what} needs {module or 'a package'} that is not installed", cure=f"pip install 'demur[{extra}]'"
         )
         self.extra = extra
 
@@ -93,7 +93,6 @@ class BadInput(DataError):
     Args:
         problems: one line each, already naming file, line and id.
         more: problems beside them, of which no line is held.
-        cure: what to do about them all.
     """
 
     def __init__(self, problems: Iterable[str], *, more: int = 0, cure: str = "mend them, or allow --skip-bad") -> None:
@@ -114,6 +113,8 @@ class ReleaseError(DataError):
 class IndexFileError(DataError):
     """An index file is truncated, foreign, or made by another encoder."""
 
+    usual_cure = "build the index again"
+
 
 class StorageError(DemurError):
     """A disk, database or folder cannot be read or written."""
@@ -130,7 +131,7 @@ class TransientError(CallError):
         retry_after: seconds the server asked us to wait, when it said so.
     """
 
-    def __init__(self, message: str, *, item: str = "", cure: str = "", retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, item: object = "", cure: str = "", retry_after: float | None = None) -> None:
         super().__init__(message, item=item, cure=cure)
         self.retry_after = retry_after
 

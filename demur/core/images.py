@@ -28,10 +28,6 @@ def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
     Yields:
         (image, the transposition that makes it upright by its EXIF orientation or None).
 
-    Args:
-        data: the encoded bytes.
-        item: id or path of the image, for errors.
-
     Raises:
         DataError: empty, not an image, of a format that is not read, truncated, or above `store.MAX_PIXELS`.
     """
@@ -72,10 +68,6 @@ def rgb(data: bytes, item: str = "image") -> Image:
     The first frame of an animation or page of a file; turned upright by its EXIF orientation; transparency (alpha,
     palette or key colour) laid on white; 16-bit greys scaled by 1/257; other integer or floating greys stretched
     from their darkest to their brightest pixel. CMYK is converted without its colour profile.
-
-    Args:
-        data: the encoded bytes.
-        item: id or path of the image, for errors.
 
     Raises:
         DataError: as for `opened`.

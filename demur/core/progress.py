@@ -108,10 +108,8 @@ def counting(
     """A count that is shown while the block runs: by a bar, by lines now and then in a log, or to a function.
 
     Args:
-        what: is counted.
         total: how many there will be; None when that is not known.
         progress: a function is called with (done, total, 0 when not known); False shows nothing.
-        note: says more, at the end of the line.
 
     Yields:
         The count, to be advanced.

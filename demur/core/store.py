@@ -109,7 +109,7 @@ def storage_errors(path: Path | str) -> Iterator[None]:
         if error.errno is None and _CUT_SHORT.fullmatch(why):
             why = f"the disk is full, or a file may not grow: {why}"
             cure = "free some disk space, or raise the limit (ulimit -f), and run the same command again"
-        raise StorageError(why, item=str(path), cure=cure) from error
+        raise StorageError(why, item=path, cure=cure) from error
 
 
 _CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
@@ -138,7 +138,7 @@ def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
                 hold(handle, wait=wait)
             except BlockingIOError as error:
                 raise UsageError(
-                    f"another process is {busy}", item=str(place), cure="wait for it, or choose another folder"
+                    f"another process is {busy}", item=place, cure="wait for it, or choose another folder"
                 ) from error
             except OSError:  # a file system without locks: two processes are then the user's to avoid
                 pass
@@ -238,7 +238,7 @@ def read_json(path: Path) -> Any:
             f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="mend or rebuild the file"
         ) from error
     except ValueError as error:  # not UTF-8, NaN, a number of a million digits, nested too deep
-        raise DataError(f"not JSON: {error}", item=str(path), cure="mend or rebuild the file") from error
+        raise DataError(f"not JSON: {error}", item=path, cure="mend or rebuild the file") from error
 
 
 def why_invalid(error: ValidationError) -> str:
@@ -296,7 +296,7 @@ def read_text(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except ValueError as error:
-        raise UsageError(f"not a text in UTF-8: {error}", item=str(path), cure="save it as UTF-8") from error
+        raise UsageError(f"not a text in UTF-8: {error}", item=path, cure="save it as UTF-8") from error
 
 
 def parsed_yaml(text: str, item: str, cure: str = "mend the file") -> Any:
@@ -673,9 +673,7 @@ def _parquet_cell(path: Path, row: int, column: str) -> Any:
             if row < rows:
                 return _parquet_column(str(path), state.st_mtime_ns, state.st_size, group, column)[row].as_py()
             row -= rows
-    raise DataError(
-        "the file has fewer rows than the reference says", item=str(path), cure="build the references again"
-    )
+    raise DataError("the file has fewer rows than the reference says", item=path, cure="build the references again")
 
 
 @lru_cache(maxsize=4)

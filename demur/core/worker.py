@@ -18,11 +18,7 @@ ASYNC = 8
 
 
 class Worker:
-    """Runs coroutines, all on one thread; the thread begins with the first and does not keep the process alive.
-
-    Args:
-        name: of the thread, as debuggers show it.
-    """
+    """Runs coroutines, all on one thread; the thread begins with the first and does not keep the process alive."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -85,9 +85,7 @@ def _by_ending(path: Path) -> str:
     if endings and endings[-1] in READERS:
         return endings[-1]
     raise UsageError(
-        "the path's ending does not say what it is",
-        item=str(path),
-        cure=f"write READER:PATH, one of {', '.join(READERS)}",
+        "the path's ending does not say what it is", item=path, cure=f"write READER:PATH, one of {', '.join(READERS)}"
     )
 
 

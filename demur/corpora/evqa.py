@@ -57,13 +57,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
 
 
 def _pictures(
-    place: str,
-    url: str,
-    title: str,
-    page: Mapping[str, Any],
-    files: Mapping[str, Path],
-    which: str,
-    problems: Problems,
+    place: str, url: str, title: str, page: Mapping[str, Any], files: Mapping[str, Path], which: str, problems: Problems
 ) -> Iterator[Document]:
     for number, picture, caption in evqa_pictures(page):
         if picture not in files:

@@ -37,7 +37,6 @@ class Leaks:
     """What leaks of one sample.
 
     Args:
-        sample: with its gold evidence and query images.
         looks: what an image looks like, see `demur.corpora.near.Looks`; without it only bytes are compared.
         answers: whether a text holds the answer; `demur.answers.holds` of the sample's answers when None.
         text_near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.

@@ -144,7 +144,6 @@ class Gold:
     """The gold evidence of one sample, and how everything else stands to it.
 
     Args:
-        evidence: the gold evidence.
         documents: of the index that items come from; where gold lies there, the page that the index names counts too.
     """
 
@@ -192,7 +191,6 @@ class Gold:
         """What gold evidence scores by in a search of an index: for each piece, the ids whose best score is its own.
 
         Args:
-            shelf: the index.
             by_image: the search is among images. A piece that has no picture there scores by those of its page, which
                 show what it is about.
         """

@@ -234,8 +234,6 @@ def same_look(one: Look, other: Look, threshold: int = IMAGE_NEAR) -> bool:
     """Whether two images show the same picture, re-encoded, resized, slightly cropped or with another border.
 
     Args:
-        one: a look.
-        other: another.
         threshold: greatest distance of the hashes in bits, of 64; the strokes are compared whatever it is.
 
     Of flat images the colours alone are compared.
@@ -264,12 +262,7 @@ def _same(one: View, other: View, threshold: int) -> bool:
 
 
 def same_strokes(one: bytes, other: bytes) -> bool:
-    """Whether two pictures have the same strokes, one of them cut off all around by up to a fiftieth.
-
-    Args:
-        one: strokes of a `View`.
-        other: those of another.
-    """
+    """Whether two pictures have the same strokes, one of them cut off all around by up to a fiftieth."""
     if one == other:
         return True
     a, b = _shades(one), _shades(other)
@@ -363,7 +356,6 @@ class Looks:
     """What images look like: each is read and hashed once, and known by its SHA-256 from then on.
 
     Args:
-        root: folder that relative paths start from.
         kept: a file with `lines` of an earlier reader, for images that need not be read again.
         most: how many are remembered, those asked of last; None for all, which `lines` then has.
     """

@@ -91,9 +91,6 @@ def open_bases(
     """What the recipe's Stage II will need, source by source: encoders, tokenizers, indexes that are there already.
 
     Args:
-        recipe: the recipe.
-        pool: what it draws.
-        base: folder that the recipe's relative paths start from.
         encoder: opened already, for the recipe's common name; by name when None.
         without_encoders: of these only what says how gold will be shown; nothing is asked of an index.
 
@@ -180,7 +177,7 @@ def _users(base: Base, folder: Path, pool: SampledPool) -> Searcher:
         if not same:
             raise UsageError(
                 f"the recipe cuts {base.source} by {chunker.told}, this index was cut by {cut or 'nothing'}",
-                item=str(folder), cure=f"build it with --chunk {base.how.chunk}, or state its own chunk in the recipe",
+                item=folder, cure=f"build it with --chunk {base.how.chunk}, or state its own chunk in the recipe",
             )  # fmt: skip
 
     def opened(stored: str) -> Searcher:
@@ -196,7 +193,7 @@ def _users(base: Base, folder: Path, pool: SampledPool) -> Searcher:
         none = f"no gold of {len(with_gold):,} samples lies there"
         raise UsageError(
             f"it is no index of {base.source} alone: {'it holds other documents too' if len(pooled) > 1 else none}",
-            item=str(folder), cure=f"build one of that source: demur index build {base.source}=FOLDER --out INDEX",
+            item=folder, cure=f"build one of that source: demur index build {base.source}=FOLDER --out INDEX",
         )  # fmt: skip
     return searcher
 
@@ -266,7 +263,6 @@ def at_the_cut(sample: Sample, shelf: Shelf, leaks: Leaks, counted: Counter[str]
         sample: with its gold as its source cut it.
         shelf: the index, or the documents of it that the gold lies in.
         leaks: of the sample: a passage's own picture is not shown where it is the one that is asked about.
-        counted: how a piece is shown -> pieces; it is counted up.
     """
     found: dict[str, Evidence] = {}
     for gold in sample.gold:
@@ -337,11 +333,6 @@ def index_bases(
     """Build the index of every base that is mined and has none yet, below ``out``, and open it.
 
     Args:
-        pool: of the recipe.
-        bases: from `open_bases`.
-        out: folder of the indexes.
-        skip_bad: leave bad documents out.
-        steps: told how far it is.
         stopped: asked now and then; once it says so the work ends with `Unwanted`, and goes on there another time.
 
     Raises:
@@ -350,7 +341,7 @@ def index_bases(
     if (out / "manifest.json").is_file():
         names = ", ".join(source for source, base in bases.items() if base.how.mines)
         raise UsageError(
-            "this is an index itself; a build looks for one of each source in the folders below it", item=str(out),
+            "this is an index itself; a build looks for one of each source in the folders below it", item=out,
             cure=f"move it to {out.name}/SOURCE ({names}), or name it in the recipe: retrieval.index",
         )  # fmt: skip
     for source, base in bases.items():

@@ -93,11 +93,7 @@ def curate(
     """Build the release of a recipe into ``out/release``; working files go to ``out/build`` and ``out/index``.
 
     Args:
-        recipe: the recipe.
         out: folder; a build that was stopped there goes on.
-        base: folder that the recipe's relative paths start from.
-        skip_bad: leave bad records out and count them.
-        steps: told what happens.
         encoder: opened already; by the recipe's name when None.
         models: gate name -> options to add to its spec (the address of a server that was started just now).
         exhaustive: ask every gate everything; the release is the same.
@@ -105,7 +101,6 @@ def curate(
         hurry: keep every endpoint busy, for some more calls (`demur.curation.gates.scheduler.ask_states`).
         budget: stops the build, resumable, before its money is passed; what earlier commands spent on the same folder
             counts. What is spent is counted in ``build/calls.sqlite``, also without a budget.
-        prices: price table that overlays the shipped one.
         concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
         fresh: ask everything again, and pay for it again: verdicts and replies that are there go aside, to
             ``build/.earlier``. Pool and index stay, as they follow from their files.
@@ -173,7 +168,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, learn: bool, hurry: boo
     release = Release.open(ctx.out / "release")
     if wrong := verify(release, holds=holds):
         raise ReleaseError(
-            f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=str(release.folder), cure="report this"
+            f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=release.folder, cure="report this"
         )
     runner = ctx.runner
     return Built(

@@ -132,8 +132,6 @@ def gate_opener(
     """What opens the system of a gate for a draw: ``(name, draw) -> System``.
 
     Args:
-        specs: name -> what the recipe says of it.
-        context: what systems are given; ``options`` are each gate's own.
         models: name -> options that go before the recipe's (``system``: another address).
     """
 

@@ -175,15 +175,10 @@ def converge(
 
     Args:
         table: every label; a sample that lacks one is an error.
-        gates: who decides.
-        monitors: who is watched; may be gates.
         whole: some of the gates, in the order added -> the samples that the whole funnel keeps with them; None where
             labels are missing for that.
         order: in which gates are added; weakest first when None.
-        rule: of Stage I.
         threshold: share of what is left, in [0, 1], below which a further gate changes nothing that matters.
-        resamples: of the samples, for the intervals of the forecasts.
-        seed: of the resamples.
 
     Raises:
         UsageError: no samples or gates, ``order`` is not one of the gates, or a label is missing.
@@ -275,10 +270,7 @@ def forecast(table: Table, gates: Sequence[str], *, resamples: int = 1000, seed:
     """How many samples one more gate would take; empty with fewer than two gates that answered anything.
 
     Args:
-        table: every label.
         gates: those there are; one that answered nothing (see `answering`) says nothing of the next.
-        resamples: of the samples, for the intervals.
-        seed: of them.
     """
     import numpy as np
 
@@ -358,16 +350,10 @@ def measure_convergence(
 
     Args:
         recipe: the recipe; without ``monitors`` the gates are watched themselves.
-        out: a build folder, old or new.
-        base: folder that the recipe's relative paths start from.
-        skip_bad: leave bad records out.
         order: in which gates are added; weakest first when None.
         threshold: see `converge`.
-        steps: told what happens.
         encoder: opened already; by the recipe's name when None.
-        concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
         budget: stops it, resumable, before its money is passed; what builds spent on the same folder counts.
-        prices: price table that overlays the shipped one.
         fresh: ask everything again, and pay for it again, as `demur.curation.build.curate` does.
 
     Raises:
@@ -415,9 +401,7 @@ def _whole(
     """Gates -> samples that a build with these alone (and those that are asked with evidence only) would keep.
 
     Args:
-        recipe: the recipe.
         build: its build folder; where what it decided is missing, or not all was asked, the answer is None.
-        table: labels without evidence.
     """
     labels: dict[str, dict[GateQuery, Label]] = {}
     candidates: dict[str, list[str]] = {}

@@ -16,19 +16,11 @@ from demur.release.corpora import FORMS, Form, export
 
 
 def export_corpora(
-    release: Path,
-    out: Path,
-    *,
-    pool: Path | None = None,
-    form: Form = "jsonl",
-    folds: int = 1,
-    mix: str | None = None,
+    release: Path, out: Path, *, pool: Path | None = None, form: Form = "jsonl", folds: int = 1, mix: str | None = None
 ) -> dict[str, Any]:
     """Write ``full``, ``gold-removed`` and ``empty`` for a release.
 
     Args:
-        release: its folder.
-        out: folder of the corpora.
         pool: that it was built from, for the whole knowledge base; None for the evidence that the release holds.
         form: ``jsonl``, ``parquet`` or ``markdown``.
         folds: as for `demur.release.corpora.export`.
@@ -57,7 +49,7 @@ def export_corpora(
         about = f"the pool {source.root.name}"
         documents = source.documents
         if next(iter(documents()), None) is None:
-            raise UsageError("the pool holds no documents", item=str(pool), cure="demur pool build ... --documents")
+            raise UsageError("the pool holds no documents", item=pool, cure="demur pool build ... --documents")
 
         def read(ref: ImageRef) -> bytes:
             return read_image(ref, source.root)

@@ -104,7 +104,6 @@ def all_drops(mined: Iterable[Drop], decisions: Mapping[str, Decision], left_out
     Args:
         mined: of mining; where one names no evidence, it says why its sample could not be mined for, and this is the
             detail of the sample's own if it was left with too few distractors.
-        decisions: sample -> what became of it.
         left_out: samples that never got into the pool.
     """
     drops = left_before(left_out)
@@ -134,10 +133,7 @@ def _steps(pool: SampledPool, decisions: Mapping[str, Decision]) -> Iterator[Fun
         bad = Counter(drop.reason for drop in left_before(pool.left_out))
         yield FunnelStep(stage=SOURCES, entered=total + bad.total(), kept=total, dropped=dict(sorted(bad.items())))
     chosen = len(pool.samples)
-    gone_before = {
-        "not drawn": total - chosen - pool.repeated,
-        "an earlier source asks the same": pool.repeated,
-    }
+    gone_before = {"not drawn": total - chosen - pool.repeated, "an earlier source asks the same": pool.repeated}
     yield FunnelStep(stage="pool", entered=total, kept=chosen, dropped={k: v for k, v in gone_before.items() if v})
     left = list(decisions.values())
     for name, stages in STEPS.items():

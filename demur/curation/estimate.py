@@ -153,12 +153,8 @@ def estimate_build(
     """Reckon a build through; the sources are read, nothing is embedded and nobody is asked.
 
     Args:
-        recipe: the recipe.
         out: its build folder; verdicts and replies that it has are not paid again, and give the rates.
-        base: folder that the recipe's relative paths start from.
-        skip_bad: leave bad records out.
         rates: ``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1], before what was measured.
-        prices: price table that overlays the shipped one.
         learn_from: another build, or its release, whose verdicts give the rates too: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
 
@@ -360,9 +356,7 @@ def _journal_of(folder: Path) -> Path:
     for path in (folder / "build" / "journal.jsonl", folder.resolve().parent / "build" / "journal.jsonl"):
         if path.exists():
             return path
-    raise UsageError(
-        "no verdicts there to learn from", item=str(folder), cure="name a build folder, or the release in one"
-    )
+    raise UsageError("no verdicts there to learn from", item=folder, cure="name a build folder, or the release in one")
 
 
 def _verdicts(journals: Sequence[Path], sources: Mapping[str, str], rules: Rules) -> _Verdicts:
@@ -469,14 +463,6 @@ def estimate_convergence(
 
     Verdicts that the folder's journal has count as cached, like replies of its ledger. An answer that cannot be graded
     is asked for once more, which no estimate can foresee.
-
-    Args:
-        recipe: the recipe.
-        out: the build folder.
-        base: folder that the recipe's relative paths start from.
-        skip_bad: leave bad records out.
-        prices: price table that overlays the shipped one.
-        per_second: replies a second, for the time.
     """
     from demur.models import Estimate, EstimateLine
     from demur.models.estimate import estimate_calls

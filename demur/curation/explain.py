@@ -49,7 +49,6 @@ def explain(folder: Path, sample: str) -> Explained:
 
     Args:
         folder: a release; the ``build`` folder beside it knows more than the release, if it belongs to it.
-        sample: id.
 
     Raises:
         ReleaseError: not a release.
@@ -69,7 +68,7 @@ def explain(folder: Path, sample: str) -> Explained:
         known = [*release.ids("samples"), *(d.sample for d in release.drops() if not d.evidence)]
         near = get_close_matches(sample, known, n=3, cutoff=0.6)
         raise UsageError(
-            f"this release neither kept nor dropped a sample {sample!r}", item=str(folder),
+            f"this release neither kept nor dropped a sample {sample!r}", item=folder,
             cure=f"did you mean {' or '.join(near)}?" if near else "data/samples.parquet and drops.jsonl hold the ids",
         )  # fmt: skip
     if gone is not None and gone.stage == SOURCES:

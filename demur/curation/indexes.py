@@ -43,7 +43,6 @@ def read_corpora(corpora: Sequence[str], problems: Problems, image_root: Path | 
 
     Args:
         corpora: as they were named: READER:PATH, a path, a pool folder, NAME=FOLDER of a source.
-        problems: takes bad rows.
         image_root: folder that relative image paths start from; when None that of the source or pool, else the current.
     """
     from demur.core.plugins import names
@@ -83,14 +82,9 @@ def search(
     """Ask an index once.
 
     Args:
-        searcher: opened.
-        text: the question.
-        image: bytes of the query image.
-        k: hits.
         mode: by what is given when empty: fused for a text, image->image for an image, titles and their passages for
             both.
         pages: opened by ``FIRST/...`` modes.
-        item: what the image is called in messages.
 
     Returns:
         (the mode, hits with their documents, best first).

@@ -42,7 +42,7 @@ def made_by(folder: Path) -> MadeBy:
     found = next((f for f in (folder, folder.resolve().parent) if _state(f).is_file()), None)
     if found is None:
         raise ReleaseError(
-            "the files of its build are not there", item=str(folder),
+            "the files of its build are not there", item=folder,
             cure="name a folder that 'demur build' wrote, or the release in it; or build it from its recipe",
         )  # fmt: skip
     stated = read_json(_state(found))
@@ -64,7 +64,7 @@ def same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
     mine, theirs = _deciding(recipe, base), _deciding(other.recipe, other.base)
     if differ := [key for key in mine if mine[key] != theirs[key]]:
         raise UsageError(
-            f"it was built by another recipe: {', '.join(differ)} differ", item=str(work),
+            f"it was built by another recipe: {', '.join(differ)} differ", item=work,
             cure="name the folder instead of a recipe, to go by its own; or give this recipe another folder (--out)",
         )  # fmt: skip
 

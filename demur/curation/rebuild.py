@@ -51,7 +51,6 @@ def enlarge(old: Path, gates: Sequence[Mapping[str, Any]], version: str | None =
 
     Args:
         old: a release folder with its build folder beside it, or the folder that holds both.
-        gates: to add, as in a recipe.
         version: of the new release; the next minor version when None.
 
     Raises:
@@ -75,7 +74,7 @@ def carry_over(work: Path, out: Path) -> None:
         StorageError: something cannot be copied.
     """
     if out.resolve() == work.resolve():
-        raise UsageError("is the folder of the old release", item=str(out), cure="choose another --out")
+        raise UsageError("is the folder of the old release", item=out, cure="choose another --out")
     if (out / "build" / "carried").exists():
         return
     with storage_errors(out):

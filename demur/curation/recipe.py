@@ -13,12 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import (
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.records import Record
@@ -210,7 +205,7 @@ def load_recipe(path: Path) -> BuildRecipe:
     """
     data = parsed_yaml(read_text(path), str(path))
     if not isinstance(data, dict):
-        raise UsageError("a recipe is a mapping of keys", item=str(path), cure="see docs/recipe.md for an example")
+        raise UsageError("a recipe is a mapping of keys", item=path, cure="see docs/recipe.md for an example")
     return parse_recipe(data, str(path))
 
 

@@ -114,11 +114,9 @@ def sample_sources(
     """Read the sources of a recipe into a pool, unless it is there, and draw samples of it.
 
     Args:
-        sources: what to read.
         folder: holds the pools of a build folder, one per state of the sources.
         base: folder that relative source paths start from (the recipe's own).
         seed: decides which samples are taken where a source is cut down.
-        skip_bad: leave bad records out and count them, rather than refuse them all.
         for_build: its pool stays until the next build, and no other does.
 
     Raises:
@@ -289,7 +287,6 @@ def _sampled(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sampl
     Args:
         pool: drawn from.
         most_of: most per topic, of each of its parts; None for all.
-        seed: of the draw.
     """
     if all(most is None for most in most_of):
         return [_sample(line) for _, line in pool.lines("samples")]

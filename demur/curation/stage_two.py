@@ -27,11 +27,8 @@ def mine_pool(
     """Tune the indexes and choose the best retrieval modes on the whole pool, then mine for the survivors.
 
     Args:
-        recipe: the recipe.
         pool: all samples: the modes are chosen on them, whoever survived.
-        survivors: those that distractors are wanted for.
         bases: of each source, with its index where it is mined (`demur.curation.bases`); inverted lists are tuned.
-        steps: told how far it is.
 
     Returns:
         The choice of modes per source and kind of question, the survivors with their candidate distractors by id, and

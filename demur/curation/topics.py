@@ -97,11 +97,7 @@ def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 
     first, whose sum alone is therefore too small by that factor: what is kept is drawn without replacement.
 
     Args:
-        topics: of every sample of the pool.
-        kept: whether each was kept.
-        by: what the topics are.
         draws: random choices of as many samples, for the p-value (the exact null: multivariate hypergeometric).
-        seed: of the draws.
 
     Raises:
         ValueError: the two have different lengths, or the pool is empty.
@@ -183,7 +179,6 @@ def representatives(
         topics: n, the topic of each question.
         questions: n of them.
         vectors: (n, d) float32, rows of length 1.
-        most: questions of each.
     """
     import numpy as np
 
@@ -302,7 +297,6 @@ async def drifts(
     """The topics of a pool against those of the samples kept: the source's own, then those found in the questions.
 
     Args:
-        recipe: says how topics are found.
         samples: n, the pool.
         kept: n, whether each stayed.
         embed: embeds questions: (n, d) float32, rows of length 1; not called with ``topics: none``.
@@ -343,7 +337,6 @@ async def name_topics(
     """Ask a model what each topic is about; replies are kept in its ledger.
 
     Args:
-        samples: n.
         topics: n, the topic of each.
         vectors: (n, d) float32, the questions' embeddings, rows of length 1.
         namer: asked; it is shown query images unless it takes none.

@@ -65,8 +65,6 @@ def build_bm25(
 
     Args:
         texts: passages, read once; an empty one keeps its row and is never found.
-        folder: made when missing.
-        method: see the module.
         k1: saturation of the term frequency, > 0.
         b: share of length normalisation, in [0, 1].
 
@@ -190,14 +188,10 @@ class BM25:
             except OSError:
                 raise
             except Exception as error:  # damaged parameters reach functions of its own
-                raise IndexFileError(
-                    f"not a BM25 index: {error}", item=str(folder), cure="build the index again"
-                ) from error
+                raise IndexFileError(f"not a BM25 index: {error}", item=folder) from error
         if self._engine.scores["num_docs"] != self.count:
             raise IndexFileError(
-                f"expected {self.count} passages, found {self._engine.scores['num_docs']}",
-                item=str(folder),
-                cure="build the index again",
+                f"expected {self.count} passages, found {self._engine.scores['num_docs']}", item=folder
             )
 
     @classmethod

@@ -71,13 +71,9 @@ class RankBM25:
             try:
                 passages = [json.loads(line) for line in handle]
             except ValueError as error:
-                raise IndexFileError(
-                    f"not lists of words: {error}", item=str(path), cure="build the index again"
-                ) from error
+                raise IndexFileError(f"not lists of words: {error}", item=path) from error
         if len(passages) != self.count:
-            raise IndexFileError(
-                f"expected {self.count} passages, found {len(passages)}", item=str(path), cure="build the index again"
-            )
+            raise IndexFileError(f"expected {self.count} passages, found {len(passages)}", item=path)
         self._engine = BM25Okapi(passages, k1=part["k1"], b=part["b"]) if any(passages) else None
 
     def scores(self, text: str) -> NDArray[np.float64]:

@@ -82,13 +82,10 @@ def build_index(
         encoder: for the spaces that it serves; ``text_encoder`` takes ``text`` from it when given (the paper pairs
             EVA-CLIP with Contriever).
         out: the folder; refused when something else than an index stands there.
-        text_encoder: encoder of passages.
-        image_root: folder that relative image paths start from.
         kind: of the dense indexes, see `demur.indexing.indexes`; ``auto`` chooses for each part by size, free memory
             and ``queries``, and the manifest says why.
         queries: how many queries ``auto`` should reckon with.
         lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25``: by that package itself, for small corpora.
-        workers: threads that read, decode and resize images.
         skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or
             that cannot be embedded (an unreadable image, a NaN vector); else all that are known are named in one error,
             those of the reader and of the texts before anything is embedded.
@@ -97,7 +94,6 @@ def build_index(
             (what, done, in all or 0).
         engine: where embedding and indexing are done; this machine when None (`demur.indexing.local.LocalEngine`), or
             a cluster (`demur.indexing.ray.RayEngine`).
-        corpus: what the documents are called in errors.
         cut: how the documents were cut into passages (`demur.indexing.chunk.Chunker.told`), for the manifest.
         owner: for whom the index is made; "" is the user. One that is made for somebody is for that one to replace:
             a finished folder of the same documents by the same encoders is left as it is, whatever its other options
@@ -113,9 +109,9 @@ def build_index(
         raise UsageError(f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}", cure="choose one of them")
     out = out.resolve() if out.is_symlink() else out  # what it leads to is replaced, not the link
     if out.exists() and not out.is_dir():
-        raise UsageError("this is a file, not a folder", item=str(out), cure="choose another --out")
+        raise UsageError("this is a file, not a folder", item=out, cure="choose another --out")
     if out.exists() and any(out.iterdir()) and not _is_index(out):
-        raise UsageError("the folder is not empty and not an index", item=str(out), cure="choose another --out")
+        raise UsageError("the folder is not empty and not an index", item=out, cure="choose another --out")
     encoders = {space: encoder for space in encoder.dims}
     if text_encoder is not None:
         encoders["text"] = text_encoder
@@ -137,7 +133,7 @@ def build_index(
             shutil.rmtree(work)
             if why := _unlike(out, content, table, encoders):
                 raise UsageError(
-                    f"an index lies there that this build did not make, and it does not fit: {why}", item=str(out),
+                    f"an index lies there that this build did not make, and it does not fit: {why}", item=out,
                     cure="build it as the recipe says, name another with retrieval.index, or move it away",
                 )  # fmt: skip
             return read_manifest(out)

@@ -28,8 +28,6 @@ def choose(n: int, dims: int, *, queries: int = 10_000, memory: int | None = Non
     """The kind of index for n vectors.
 
     Args:
-        n: vectors.
-        dims: their dimensions.
         queries: how many will be asked in the index's life.
         memory: bytes that may be used; three quarters of the free memory when None.
     """

@@ -261,12 +261,9 @@ def embed(
     Args:
         items: streamed once, in an order that a second run repeats. Where there are many images, give functions or
             paths rather than bytes: a run that goes on holds the items of one shard while it compares them.
-        encoder: what embeds.
-        space: one of the encoder's spaces.
         out: the folder; made when missing. Shards already there are kept where their input is the same.
         role: what the texts are for.
         shard: items per shard, for a new folder; a folder goes on with its own.
-        workers: threads that read, decode and resize images.
         progress: show a bar with rate and remaining time on standard error (lines now and then where that is no
             terminal); or a function told (items done, items in all, 0 when unknown) after every batch.
         elsewhere: makes the shards in other processes; ``items`` must have a length then, and ids must not repeat.
@@ -310,7 +307,7 @@ def embed(
             for made, run in zip(elsewhere(runs), runs, strict=False):
                 if made.items != run[1] - run[0]:
                     raise StorageError(
-                        f"items {run[0]} to {run[1]} came back as {made.items}", item=str(out), cure="run it again"
+                        f"items {run[0]} to {run[1]} came back as {made.items}", item=out, cure="run it again"
                     )
                 folder.append(made)
                 done = run[1]

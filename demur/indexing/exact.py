@@ -149,7 +149,6 @@ def slack_of(norms: NDArray[np.float64], dims: int, largest_norm: float) -> Floa
 
     Args:
         norms: (Q,) of the queries.
-        dims: d.
         largest_norm: an upper bound of the norms of the vectors.
     """
     slack = (norms * (4 * largest_norm * dims * 2.0**-24)).astype(np.float32)

@@ -116,31 +116,29 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = read_json(path)
     except (DataError, StorageError) as error:
         raise IndexFileError(
-            f"not an index folder: {error.message}", item=str(folder), cure="build it with 'demur index build'"
+            f"not an index folder: {error.message}", item=folder, cure="build it with 'demur index build'"
         ) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise IndexFileError(
-            "not an index folder: the manifest is of something else", item=str(folder), cure="check the path"
+            "not an index folder: the manifest is of something else", item=folder, cure="check the path"
         )
     if manifest.get("version") != VERSION:
         raise IndexFileError(
             f"an index of version {manifest.get('version')}, this demur reads {VERSION}",
-            item=str(folder),
+            item=folder,
             cure="build it again",
         )
     parts = manifest.get("parts")
     for part in parts.values() if isinstance(parts, dict) else ():
         if isinstance(part, dict) and part.get("kind") in GONE:
             raise IndexFileError(
-                f"it has an index of kind {part['kind']}, which demur no longer has", item=str(folder),
+                f"it has an index of kind {part['kind']}, which demur no longer has", item=folder,
                 cure="build it again with --kind auto, flat, ivf-flat or ivf-sq8",
             )  # fmt: skip
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:
-        raise IndexFileError(
-            f"its manifest is not whole: {why_invalid(error)}", item=str(path), cure="build the index again"
-        ) from error
+        raise IndexFileError(f"its manifest is not whole: {why_invalid(error)}", item=path) from error
     return manifest
 
 
@@ -148,8 +146,6 @@ def wrong_files(folder: Path, manifest: dict[str, Any], *, hashed: float) -> Ite
     """(name, what is wrong) of every file that is not as the manifest says.
 
     Args:
-        folder: an index folder.
-        manifest: of it.
         hashed: of files up to that many bytes the content is looked at too.
 
     Raises:
@@ -172,7 +168,6 @@ def checked_manifest(folder: Path, *, verify: bool = False) -> dict[str, Any]:
     """The manifest of an index folder whose files have the sizes and hashes that it names.
 
     Args:
-        folder: an index folder.
         verify: hash files above `SMALL` too.
 
     Raises:
@@ -180,5 +175,5 @@ def checked_manifest(folder: Path, *, verify: bool = False) -> dict[str, Any]:
     """
     manifest = read_manifest(folder)
     for name, why in wrong_files(folder, manifest, hashed=float("inf") if verify else SMALL):
-        raise IndexFileError(why, item=str(folder / name), cure="build the index again")
+        raise IndexFileError(why, item=folder / name)
     return manifest

@@ -42,7 +42,6 @@ class Dense:
     """An index of vectors on disk: ``vectors.npy`` (n, d) float32 and, for all kinds but flat, ``index.faiss``.
 
     Args:
-        folder: where the files are.
         part: its entry in the index folder's manifest: ``kind``, ``dims``, ``count``, ``largest_norm``.
 
     Raises:
@@ -63,16 +62,10 @@ class Dense:
             except OSError:
                 raise
             except Exception as error:  # its header is read as Python's own notation, and fails in as many ways
-                raise IndexFileError(
-                    f"the vectors cannot be mapped: {type(error).__name__}",
-                    item=str(path),
-                    cure="build the index again",
-                ) from error
+                raise IndexFileError(f"the vectors cannot be mapped: {type(error).__name__}", item=path) from error
         if self.vectors.shape != (self.count, self.dims) or self.vectors.dtype != np.float32:
             raise IndexFileError(
-                f"expected {self.count}x{self.dims} float32, found {self.vectors.shape} {self.vectors.dtype}",
-                item=str(path),
-                cure="build the index again",
+                f"expected {self.count}x{self.dims} float32, found {self.vectors.shape} {self.vectors.dtype}", item=path
             )
 
         self._lists: Any = None
@@ -85,8 +78,7 @@ class Dense:
         if self._lists.d != self.dims or self._lists.ntotal != self.count:
             raise IndexFileError(
                 f"expected {self.count} vectors of {self.dims}, found {self._lists.ntotal} of {self._lists.d}",
-                item=str(path),
-                cure="build the index again",
+                item=path,
             )
         self._centroids = centroids_of(self._lists)
         self._coarse_norm = float(norms_of(self._centroids).max())
@@ -113,9 +105,7 @@ class Dense:
         try:
             return padded(self._enough(queries, min(k, self.count)), k)
         except IndexError as error:
-            raise IndexFileError(
-                "its lists hold rows that are not there", item=str(self.folder), cure="build the index again"
-            ) from error
+            raise IndexFileError("its lists hold rows that are not there", item=self.folder) from error
 
     def _enough(self, queries: Floats, wanted: int) -> Found:
         """The first of the nearest lists of each query: `nprobe`, and twice as many for whom they hold too few."""
@@ -227,7 +217,7 @@ class Dense:
         if queries.ndim != 2 or queries.shape[1] != self.dims:
             raise UsageError(
                 f"the queries have shape {queries.shape}, the index has {self.dims} dimensions",
-                item=str(self.folder),
+                item=self.folder,
                 cure="use the encoder that made the index",
             )
         norms = norms_of(queries)

@@ -138,7 +138,7 @@ def join_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
         needed, free = sum(shard.stat().st_size for shard in shards), shutil.disk_usage(path.parent).free
         if needed > free:  # faiss writes through a map: a disk that gets full would end the process
             raise StorageError(
-                f"the lists need {needed:,} bytes, the disk has {free:,}", item=str(path), cure="make room, run again"
+                f"the lists need {needed:,} bytes, the disk has {free:,}", item=path, cure="make room, run again"
             )
         index: Any = faiss.read_index(str(trained))
         with _silenced():
@@ -192,17 +192,15 @@ def open_lists(path: Path) -> Any:
         lists.filename = str(file)
         size = file.stat().st_size if file.is_file() else -1
         if size != lists.totsize:
-            raise IndexFileError(
-                f"expected {lists.totsize} bytes, found {size}", item=str(file), cure="build the index again"
-            )
+            raise IndexFileError(f"expected {lists.totsize} bytes, found {size}", item=file)
         ends = [(one.size, one.capacity, one.offset) for one in map(lists.lists.at, range(lists.nlist))]
         width = lists.code_size + 8
         if any(size > room or at + room * width > lists.totsize for size, room, at in ends if room):
-            raise IndexFileError("its lists lie outside their file", item=str(file), cure="build the index again")
+            raise IndexFileError("its lists lie outside their file", item=file)
         lists.do_mmap()
     except (RuntimeError, MemoryError, AttributeError) as error:
         why = (str(error).splitlines() or ["it asks for too much memory"])[0].split("Error: ")[-1]
-        raise IndexFileError(f"faiss cannot read it: {why}", item=str(path), cure="build the index again") from error
+        raise IndexFileError(f"faiss cannot read it: {why}", item=path) from error
     return index
 
 

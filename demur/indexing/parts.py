@@ -118,7 +118,7 @@ class _Items(Sequence[Item]):
         if self._part.over == "images":
             document = self._shelf.at(row)
             if document.image is None:  # rows of this part have one
-                raise IndexFileError("the image is gone", item=document.id, cure="build the index again")
+                raise IndexFileError("the image is gone", item=document.id)
             return Item.of_image(document.id, document.image, self._root)
         fields = self._shelf.raw(row)
         title, text, name = str(fields["title"]), str(fields["text"] or ""), self._part.name
@@ -131,12 +131,7 @@ EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")
 
 
 def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
-    """Make ready to build in ``work``: of what a build that was killed left, only vectors by the same encoders stay.
-
-    Args:
-        work: the folder; made when missing.
-        encoders: space -> its encoder.
-    """
+    """Make ready to build in ``work``: of what a build that was killed left, only vectors by the same encoders stay."""
     folders = {work / "parts" / part.name: encoders.get(part.space) for part in DENSE_PARTS}
     kept = {folder for folder, encoder in folders.items() if encoder and _made_by(folder, encoder)}
     for path in sorted(work.rglob("*"), reverse=True):  # what is in a folder, then the folder
@@ -165,8 +160,6 @@ def copy_vectors(index: Path, work: Path, encoders: Mapping[str, Encoder], wrong
 
     Args:
         index: of the same inputs.
-        work: where it is made again.
-        encoders: space -> its encoder.
         wrong: files of the index that are damaged; parts whose list of shards is among them are passed over.
 
     Raises:

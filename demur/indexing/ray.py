@@ -156,9 +156,7 @@ class RayEngine:
                     raise
                 why = (str(error).splitlines() or ["no answer"])[0]
                 raise StorageError(
-                    f"no Ray cluster: {why}",
-                    item=address,
-                    cure="start one with 'ray start --head'",
+                    f"no Ray cluster: {why}", item=address, cure="start one with 'ray start --head'"
                 ) from error
         self.gpus = gpus if gpus is not None else min(1.0, self._ray.cluster_resources().get("GPU", 0.0))
         self._seekers: list[Any] = []
@@ -215,10 +213,8 @@ class RayEngine:
         """The first k of each query: every actor takes a run of rows of a flat index, of queries of another.
 
         Args:
-            folder: of the part, on the shared disk.
             entry: its entry in the manifest.
             queries: (Q, d) float32, already checked; or Q texts for BM25.
-            k: at least 1.
         """
         from ray import exceptions
 

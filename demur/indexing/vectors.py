@@ -54,9 +54,7 @@ class Ids(Sequence[str]):
         offsets = np.concatenate(ends)
         if len(offsets) != self._count + 1:
             raise IndexFileError(
-                f"it has {len(offsets) - 1} ids, its manifest says {self._count}",
-                item=str(self._path),
-                cure="embed again",
+                f"it has {len(offsets) - 1} ids, its manifest says {self._count}", item=self._path, cure="embed again"
             )
         return data, offsets
 
@@ -110,7 +108,7 @@ class Embedded:
             half = (path / "shards.jsonl").exists()
             raise IndexFileError(
                 "the embedding was not finished" if half else "not a folder of embeddings: it has no manifest.json",
-                item=str(path),
+                item=path,
                 cure="run the same command again" if half else "check the path",
             )
         manifest = read_json(place)
@@ -119,15 +117,13 @@ class Embedded:
             or manifest.get("kind") != "demur embeddings"
             or manifest.get("format") != FORMAT
         ):
-            raise IndexFileError("not embeddings that this demur can read", item=str(place), cure="embed again")
+            raise IndexFileError("not embeddings that this demur can read", item=place, cure="embed again")
         for name, stated in manifest["files"].items():
             _check_file(path / name, stated, verify=verify)
         shape = (manifest["count"], manifest["dimensions"])
         with storage_errors(path / "vectors.npy"), (path / "vectors.npy").open("rb") as handle:
             if handle.read(HEADER) != npy_header(*shape):
-                raise IndexFileError(
-                    f"its header does not say {shape}", item=str(path / "vectors.npy"), cure="embed again"
-                )
+                raise IndexFileError(f"its header does not say {shape}", item=path / "vectors.npy", cure="embed again")
         vectors: Any
         if shape[0]:
             vectors = np.memmap(path / "vectors.npy", np.float32, "r", offset=HEADER, shape=shape)
@@ -158,9 +154,9 @@ def _check_file(path: Path, stated: dict[str, Any], *, verify: bool) -> None:
     size = path.stat().st_size if path.exists() else -1
     if size != stated["bytes"]:
         found = "it is missing" if size < 0 else f"it has {size:,} bytes"
-        raise IndexFileError(f"{found}, its manifest says {stated['bytes']:,}", item=str(path), cure="embed again")
+        raise IndexFileError(f"{found}, its manifest says {stated['bytes']:,}", item=path, cure="embed again")
     if verify and file_digest(path) != stated["sha256"]:
-        raise IndexFileError("its content is not what its manifest says", item=str(path), cure="embed again")
+        raise IndexFileError("its content is not what its manifest says", item=path, cure="embed again")
 
 
 def npy_header(rows: int, dimensions: int) -> bytes:
@@ -218,9 +214,7 @@ class ShardWriter:
         if not ledger.exists():
             foreign = [name for name in (*DATA, "manifest.json") if (path / name).exists()]
             if foreign:
-                raise IndexFileError(
-                    "the folder holds something else", item=str(path / foreign[0]), cure="choose another"
-                )
+                raise IndexFileError("the folder holds something else", item=path / foreign[0], cure="choose another")
             write_atomic(ledger, canonical({"plan": plan, "shard": shard}) + "\n")
             return cls(path, plan, shard, [])
         with storage_errors(ledger):
@@ -232,7 +226,7 @@ class ShardWriter:
             shard = int(head["shard"])
         except (ValueError, KeyError, TypeError) as error:
             raise IndexFileError(
-                f"not a ledger of shards: {error}", item=str(ledger), cure="embed into another folder"
+                f"not a ledger of shards: {error}", item=ledger, cure="embed into another folder"
             ) from error
         differs = [key for key in plan if found.get(key) != plan[key]]
         if differs:
@@ -240,7 +234,7 @@ class ShardWriter:
             old, new = (str(values.get(key))[:60] for values in (found, plan))
             raise IndexFileError(
                 f"its vectors are of {key} {old!r}, not {new!r}: they cannot be mixed",
-                item=str(path),
+                item=path,
                 cure="choose another folder, or delete this one",
             )
         if not (path / "manifest.json").exists():  # stopped at some moment: trust nothing

@@ -49,9 +49,7 @@ class Worker:
 
     Args:
         encoder: its name and fingerprint; the process refuses other weights.
-        space: of the encoder.
         role: what texts are for.
-        workers: threads that decode images.
         batch: items that the encoder takes at once.
     """
 

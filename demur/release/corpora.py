@@ -41,9 +41,6 @@ _SHORTEST = 4
 class Corpora:
     """What `export` noted of a folder of corpora.
 
-    Args:
-        folder: that it wrote.
-
     Raises:
         UsageError: it holds none.
         DataError: its note is broken, or of another release.
@@ -52,18 +49,16 @@ class Corpora:
     def __init__(self, folder: Path, release_sha256: str = "") -> None:
         path = Path(folder) / FILE
         if not path.is_file():
-            raise UsageError(
-                f"the folder holds no {FILE}", item=str(folder), cure="demur corpus export RELEASE --out DIR"
-            )
+            raise UsageError(f"the folder holds no {FILE}", item=folder, cure="demur corpus export RELEASE --out DIR")
         self.made: dict[str, Any] = read_json(path)
         try:
             self._excluded = {str(k): tuple(map(str, v)) for k, v in self.made["excluded"].items()}
             self._stated = {str(k): tuple(map(str, v)) for k, v in self.made["stated"].items()}
             of = self.made["release"]["sha256"]
         except (KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"not what 'demur corpus export' writes ({error})", item=str(path)) from None
+            raise DataError(f"not what 'demur corpus export' writes ({error})", item=path) from None
         if release_sha256 and of != release_sha256:
-            raise DataError("these corpora are of another release", item=str(path), cure="export them from this one")
+            raise DataError("these corpora are of another release", item=path, cure="export them from this one")
 
     def excluded(self, sample: str) -> tuple[str, ...]:
         """Ids that are not to be retrieved for a question where its gold is removed."""
@@ -75,11 +70,7 @@ class Corpora:
 
 
 class _Relations:
-    """Which documents are gold of which samples, and which state their answers, without comparing each with each.
-
-    Args:
-        samples: of the release.
-    """
+    """Which documents are gold of which samples, and which state their answers, without comparing each with each."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self.samples = {s.id: s for s in samples}
@@ -158,9 +149,7 @@ def export(
         out: folder; each corpus is a folder in it: ``full``, ``gold-removed`` (with folds ``gold-removed-1`` ...),
             ``empty``.
         documents: of the knowledge base, read twice, one in memory at a time.
-        samples: of the release.
         release: its name, version and sha256.
-        read_image: bytes of an image.
         form: of the files: ``jsonl`` (one ``corpus.jsonl``), ``parquet``, or ``markdown`` (a file each); images beside.
         folds: the questions in so many parts, each with its own corpus without the gold of that part alone.
         mixed: the user's own documents, into every corpus but the empty one.

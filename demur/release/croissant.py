@@ -56,12 +56,7 @@ _KINDS = {
 
 
 def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
-    """The metadata of a release.
-
-    Args:
-        manifest: of the release.
-        files: its files with their SHA-256.
-    """
+    """The metadata of a release."""
     name, version = manifest["name"], manifest["version"]
     authors = list(manifest.get("authors") or ()) or ["The makers of this release"]
     licences = sorted({

@@ -37,12 +37,7 @@ class SourceEvidence(Record):
 
 
 def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, Any]]) -> list[SourceEvidence]:
-    """One entry a source, in the order of their names; evidence counts as often as samples show it.
-
-    Args:
-        samples: of a release.
-        recall: the rows of its ``recall.json``.
-    """
+    """One entry a source, in the order of their names; evidence counts as often as samples show it."""
     found = []
     for source in sorted({s.source for s in samples}):
         own = [s for s in samples if s.source == source]
@@ -158,7 +153,6 @@ def separation(samples: Iterable[Sample], shown: Callable[[Sample], Sequence[str
     """Every feature of every source, and of all of them together where there are several.
 
     Args:
-        samples: of a release.
         shown: gives the ids of a sample's gold and distractors in the order in which they are shown; without it the
             feature ``position`` is left out.
     """

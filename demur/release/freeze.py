@@ -53,9 +53,6 @@ def freeze(
         name: of the benchmark; letters, digits, dots, dashes and underscores, 96 at most.
         version: semantic, ``MAJOR.MINOR.PATCH``.
         samples: kept samples with gold and distractors; written in the order of their ids.
-        read_image: bytes behind an image reference.
-        drops: what left, and why.
-        funnel: counts per stage.
         recall: rows of the table of retrieval modes.
         gates: what the gates said of the kept samples.
         about: what the manifest says of recipe, models, prompts, seeds, sources; JSON-safe.
@@ -82,9 +79,7 @@ def freeze(
         old = read_json(manifest_path)
         if (old.get("name"), old.get("version")) != (name, version):
             raise UsageError(
-                f"holds release {old.get('name')} {old.get('version')} already",
-                item=str(out),
-                cure="choose another folder",
+                f"holds release {old.get('name')} {old.get('version')} already", item=out, cure="choose another folder"
             )
     ordered = sorted(samples, key=lambda s: s.id)
     # The manifest goes first and comes back last: a folder without one is unfinished, whenever we are killed.

@@ -102,7 +102,6 @@ def evidence_licences(samples: Sequence[Sample], sources: Iterable[str] = ()) ->
     A document that samples of several sources share counts once: for the source of the first sample, by id.
 
     Args:
-        samples: of a release.
         sources: named even where no sample of theirs is there.
     """
     found: dict[str, list[str]] = {source: [] for source in sources}

@@ -77,23 +77,21 @@ class Release:
         """
         path = folder / "manifest.json"
         if not folder.is_dir():
-            raise ReleaseError("no such folder", item=str(folder), cure="check the path")
+            raise ReleaseError("no such folder", item=folder, cure="check the path")
         if not path.is_file():
             raise ReleaseError(
-                "not a finished release: it has no manifest.json",
-                item=str(folder),
-                cure="build it again, or check the path",
+                "not a finished release: it has no manifest.json", item=folder, cure="build it again, or check the path"
             )
         manifest = read_json(path)
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
             raise ReleaseError(
-                f"expected format {FORMAT}, found {str(found)[:60]}", item=str(path), cure="use a demur that knows it"
+                f"expected format {FORMAT}, found {str(found)[:60]}", item=path, cure="use a demur that knows it"
             )
         wrong = list(lines_of(manifest))
         if wrong:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-            raise ReleaseError(f"malformed: {wrong[0]}{more}", item=str(path), cure="fetch or build the release again")
+            raise ReleaseError(f"malformed: {wrong[0]}{more}", item=path, cure="fetch or build the release again")
         return cls(folder, manifest | _rounds(folder, manifest))
 
     @property
@@ -112,22 +110,20 @@ class Release:
                 file = pq.ParquetFile(path)
                 packed = path.stat().st_size
         except pa.ArrowException as error:
-            raise ReleaseError(
-                f"not a Parquet file: {error}", item=str(path), cure="fetch the release again"
-            ) from error
+            raise ReleaseError(f"not a Parquet file: {error}", item=path, cure="fetch the release again") from error
         found = file.schema_arrow
         expected = schema_of(name, first=not set(ADDED) & set(found.names))
         if not found.equals(expected, check_metadata=False):
             odd = [n for n in expected.names if n not in found.names or found.field(n) != expected.field(n)]
             odd += [n for n in found.names if n not in expected.names]
             raise ReleaseError(f"not the columns of a release: {', '.join(odd)[:200] or 'their order'}",
-                               item=str(path), cure="fetch the release again")  # fmt: skip
+                               item=path, cure="fetch the release again")  # fmt: skip
         rows = file.metadata.num_rows
         groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
         if max(groups, default=0) > MAX_GROUP or sum(groups) > MAX_PACKED * packed or rows > packed:
             raise ReleaseError(
                 f"{packed:,} bytes that claim to unpack to {sum(groups):,} in {rows:,} rows",
-                item=str(path), cure="do not trust it: fetch the release from where it was published",
+                item=path, cure="do not trust it: fetch the release from where it was published",
             )  # fmt: skip
         return file
 
@@ -228,7 +224,7 @@ class Release:
                 with storage_errors(path):
                     cells = file.read_row_group(group, columns=[column]).column(0).to_pylist()
             except pa.ArrowException as error:
-                raise ReleaseError(f"cannot be read: {error}", item=str(path), cure="fetch it again") from error
+                raise ReleaseError(f"cannot be read: {error}", item=path, cure="fetch it again") from error
             self._cached = ((table, group), cells)
         return self._cached[1]
 
@@ -323,7 +319,7 @@ class Release:
     def _objects(self, name: str) -> list[dict[str, Any]]:
         found = read_json(self.folder / name)
         if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-            raise ReleaseError("not a list of objects", item=str(self.folder / name), cure="fetch the release again")
+            raise ReleaseError("not a list of objects", item=self.folder / name, cure="fetch the release again")
         return found
 
     def drops(self) -> Iterator[Drop]:

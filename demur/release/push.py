@@ -190,12 +190,6 @@ def open_hub(repository: str) -> HfApi:
 def look_up(api: HfApi, release: Release, repository: str, names: Sequence[str]) -> Held:
     """What the hub has of a release; nothing is written.
 
-    Args:
-        api: from `open_hub`.
-        release: to be sent.
-        repository: ``OWNER/NAME``.
-        names: its files.
-
     Raises:
         UsageError: the repository holds something that this release must not replace: another release, a newer
             version, other bytes under this version, or files of no release.
@@ -244,11 +238,7 @@ def send(api: HfApi, release: Release, repository: str, names: Sequence[str], he
     """Make one commit of what the hub has not got, see that it arrived, and tag it.
 
     Args:
-        api: from `open_hub`.
-        release: sound.
         repository: ``OWNER/NAME``; made when it is not there.
-        names: its files.
-        held: what the hub has, from `look_up`.
         private: whether a repository that is made is private.
 
     Raises:

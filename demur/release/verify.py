@@ -14,14 +14,7 @@ from demur.core.records import AnswerSpec, Evidence, GateVerdict, Modality, Outc
 from demur.core.store import Problems, digest, file_digest, image_ref, read_json, read_records, why_invalid
 from demur.corpora.lineage import page_of
 from demur.release.evidence import separation
-from demur.release.layout import (
-    CARRIERS,
-    counts,
-    documents_of,
-    evidence_licences,
-    image_name,
-    tally,
-)
+from demur.release.layout import CARRIERS, counts, documents_of, evidence_licences, image_name, tally
 from demur.release.opened import Picture, Release
 
 if TYPE_CHECKING:
@@ -38,7 +31,6 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str, str], bool]) -
     and that every count of manifest, card, citation and Croissant follows from the tables.
 
     Args:
-        release: an opened release.
         holds: whether a text holds an answer to a question (`demur.answers.holds`).
     """
     found = list(_file_faults(release))

@@ -66,7 +66,7 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
             found += _of_rows(path, problems)
         else:
             cure = "give a labelling folder, a run, or a .jsonl or .csv file of labels"
-            raise UsageError("holds no labels", item=str(path), cure=cure)
+            raise UsageError("holds no labels", item=path, cure=cure)
     problems.settle()
     return found
 
@@ -182,7 +182,7 @@ def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
         }  # fmt: skip
     file = path / HUMAN if path.is_dir() else path
     if not file.is_file():
-        raise UsageError("holds no labels", item=str(path), cure="label some: demur annotate RUN")
+        raise UsageError("holds no labels", item=path, cure="label some: demur annotate RUN")
     problems = Problems()
     found: dict[tuple[str, str], BoundLabel] = {}
     of = str(file.resolve().parent) if is_run(file.resolve().parent) else ""
@@ -201,8 +201,6 @@ def labels_of(run: Run, labels: Labels, *, alone: bool) -> dict[str, BoundLabel]
     """Ask -> label, of one run.
 
     Args:
-        run: whose.
-        labels: of any runs.
         alone: whether no other run is looked at, so that labels that name none must be its.
 
     Raises:
@@ -259,11 +257,7 @@ class CorrectedCell(NamedTuple):
 
 
 def corrected_cells(
-    data: ReportData,
-    labels: Labels,
-    *,
-    population: Population = "super",
-    head: Headline | None = None,
+    data: ReportData, labels: Labels, *, population: Population = "super", head: Headline | None = None
 ) -> list[CorrectedCell]:
     """Every system and scenario of the headline, corrected where it has labels enough.
 

@@ -82,9 +82,7 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
     has too few gives all it has, and the others of its scenario make up for it.
 
     Args:
-        data: the runs.
         n: responses per run.
-        seed: of the draw.
 
     Raises:
         UsageError: ``n`` is not positive, or nothing of a run can be labelled.
@@ -102,7 +100,7 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
                 seen.add(place)
                 groups[row.scenario.value][row.outcome.value if row.outcome else "ungraded"].append(row)
         if not groups:
-            raise UsageError("no answer to be labelled", item=str(run.path), cure="name a finished run")
+            raise UsageError("no answer to be labelled", item=run.path, cure="name a finished run")
         for number, scenario in enumerate(sorted(groups)):
             share = n // len(groups) + (number < n % len(groups))
             drawn = {
@@ -128,8 +126,6 @@ def make_task(
     Args:
         data: the runs.
         items: the responses, as `draw_balanced` or `draw_items` drew them.
-        folder: of the task.
-        seed: of the order.
         rubric: plain text; the shipped one when empty.
         repeats: share of hidden repeats.
 
@@ -172,9 +168,7 @@ def take_task(folder: Path) -> Taken:
     """
     task, items = labelling.read_task(folder)
     if not all({"run", "ask", "answer"} <= item.about.keys() for item in items):
-        raise UsageError(
-            "its items are no responses of runs", item=str(folder), cure="export them: demur annotate export"
-        )
+        raise UsageError("its items are no responses of runs", item=folder, cure="export them: demur annotate export")
     known = {
         item.id: KeyLine(item=item.id, run=item.about["run"], ask=item.about["ask"], answer=item.about["answer"])
         for item in items
@@ -213,7 +207,7 @@ def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
                 seen.add(place)
                 mine[row.scenario.value].append(row)
         if not mine:
-            raise UsageError("no graded answer to be labelled", item=str(run.path), cure="name a finished run")
+            raise UsageError("no graded answer to be labelled", item=run.path, cure="name a finished run")
         for number, scenario in enumerate(sorted(mine)):
             share = n // len(mine) + (number < n % len(mine))
             drawn = sorted(mine[scenario], key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask))
@@ -237,7 +231,7 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         StorageError: it cannot be written.
     """
     if out.exists():
-        raise UsageError("is there already, and may hold labels", item=str(out), cure="choose another --out")
+        raise UsageError("is there already, and may hold labels", item=out, cure="choose another --out")
     rows = [dict(zip(COLUMNS, _cells(data, item, out), strict=True)) for item in items]
     if out.suffix == ".jsonl":
         text = "".join(canonical(row) + "\n" for row in rows)
@@ -275,7 +269,7 @@ def take_labels(sheet: Path) -> Taken:
     """
     key = key_of(sheet)
     if not key.is_file():
-        raise UsageError("the key is not beside the sheet", item=str(key), cure="put it where it was written")
+        raise UsageError("the key is not beside the sheet", item=key, cure="put it where it was written")
     problems = Problems()
     known = {line.item: line for line in read_records(key, KeyLine, problems)}
     given: dict[str, Outcome] = {}
@@ -374,9 +368,7 @@ def _sheet_rows(sheet: Path, problems: Problems) -> Iterator[tuple[str, Mapping[
     first = text.partition("\n")[0]  # half the world's spreadsheets write semicolons
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
     if missing := {"item", "label"} - set(reader.fieldnames or ()):
-        raise DataError(
-            f"no column {' and '.join(sorted(missing))}", item=str(sheet), cure="keep the columns of the sheet"
-        )
+        raise DataError(f"no column {' and '.join(sorted(missing))}", item=sheet, cure="keep the columns of the sheet")
     for row in reader:
         yield f"{sheet.name}:{reader.line_num}", {str(k): v for k, v in row.items()}
 

@@ -87,7 +87,6 @@ def thumbnails(refs: list[ImageRef], read: Callable[[str], bytes], budget: int) 
     Args:
         refs: images, the most wanted first: what does not fit even at the smallest size is left out from the end.
         read: SHA-256 -> encoded bytes.
-        budget: bytes of base64 text.
     """
     import base64
 

@@ -208,7 +208,6 @@ def _points(rows: Table, asked: Mapping[int, Flags], whole: Callable[[int], Flag
     """The points of one system's sweep.
 
     Args:
-        rows: of the system.
         asked: point -> bool [rows]: asked there.
         whole: point -> bool [rows]: shown what the point says.
     """

@@ -165,21 +165,19 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
-            raise UsageError(
-                "no such folder", item=str(path), cure="give a folder that 'demur run' or 'demur demo' wrote"
-            )
+            raise UsageError("no such folder", item=path, cure="give a folder that 'demur run' or 'demur demo' wrote")
         if is_run(path):
             found.append(path)
             continue
         with storage_errors(path):
             inner = sorted(p for root in (path, path / "runs") if root.is_dir() for p in root.iterdir() if is_run(p))
         if not inner:
-            raise UsageError(*_why_not_a_run(path), item=str(path), cure="give a folder such as demo-out/runs/SYSTEM")
+            raise UsageError(*_why_not_a_run(path), item=path, cure="give a folder such as demo-out/runs/SYSTEM")
         found += inner
     seen: set[Path] = set()
     for path in found:
         if path.resolve() in seen:
-            raise UsageError("the same run is named twice", item=str(path), cure="name each run once")
+            raise UsageError("the same run is named twice", item=path, cure="name each run once")
         seen.add(path.resolve())
     return found
 
@@ -215,14 +213,14 @@ def read_rows(path: Path) -> Table:
         with storage_errors(path):
             rows = arrow_rows(path, read_dictionary=list(_REPEATED))
     except pa.ArrowInvalid as error:
-        raise DataError(f"not a Parquet file: {error}", item=str(path), cure="run the system again") from error
+        raise DataError(f"not a Parquet file: {error}", item=path, cure="run the system again") from error
     expected, present = set(Row.model_fields), set(rows.column_names)
     if present | {"repeat"} != expected:  # the oldest runs have no such column
         differences = [f"lacks {c}" for c in sorted(expected - present)] + [
             f"has {c}" for c in sorted(present - expected)
         ]
         raise DataError(
-            f"the columns are not those of a run: {', '.join(differences)}", item=str(path), cure="run the system again"
+            f"the columns are not those of a run: {', '.join(differences)}", item=path, cure="run the system again"
         )
     problems = Problems()
     number = 0
@@ -235,7 +233,7 @@ def read_rows(path: Path) -> Table:
                 problems.add(f"{path.name}:{number} ({values.get('ask')})", why_invalid(error))
     problems.settle()
     if not number:
-        raise DataError("the run has no rows", item=str(path), cure="let it finish: run the same command again")
+        raise DataError("the run has no rows", item=path, cure="let it finish: run the same command again")
     return Table(rows)
 
 
@@ -268,9 +266,7 @@ def read_run(
     """Read one run folder.
 
     Args:
-        path: the folder.
         name: what to call the system; the folder's name when empty.
-        rows: its rows, where they were read already.
         shown: samples whose context sets are wanted; None: all.
         verdicts: of which judge (`verdicts_file`); "" for those that the run was judged with.
 
@@ -279,9 +275,7 @@ def read_run(
     """
     manifest = read_json(path / "manifest.json")
     if not isinstance(manifest, dict):
-        raise DataError(
-            "the manifest is not a JSON object", item=str(path / "manifest.json"), cure="run the system again"
-        )
+        raise DataError("the manifest is not a JSON object", item=path / "manifest.json", cure="run the system again")
     problems = Problems()
     contexts: dict[str, ContextSet] = {}
     if (path / "contexts.jsonl").is_file():
@@ -339,7 +333,6 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
     """The rows of a run with the verdicts of one judge.
 
     Args:
-        run: its folder.
         verdicts: the name under which `demur judge run` filed them; "" for the run's own.
 
     Raises:
@@ -353,12 +346,12 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
     if not file.is_file():
         known = ", ".join(verdict_names(run)) or "none"
         cure = f"those that are there: {known}; demur judge run RUN --judge J"
-        raise UsageError(f"no verdicts named {verdicts!r}", item=str(run), cure=cure)
+        raise UsageError(f"no verdicts named {verdicts!r}", item=run, cure=cure)
     about = read_json(file.with_suffix(".json")) if file.with_suffix(".json").is_file() else {}
     now = read_json(run / "manifest.json").get("files", {}).get("responses.jsonl", "")
     if about.get("responses", now) != now:
         cure = "grade the run again: demur judge run RUN --judge J"
-        raise DataError("these verdicts are of earlier answers", item=str(file), cure=cure)
+        raise DataError("these verdicts are of earlier answers", item=file, cure=cure)
     import pyarrow as pa
 
     problems = Problems()
@@ -367,7 +360,7 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
     asks = rows.texts("ask", np.arange(len(rows)))
     if missing := [ask for ask in asks if ask not in given]:
         cure = "grade the run again: demur judge run RUN --judge J"
-        raise DataError(f"no verdict for {len(missing):,} answers, such as {missing[0]}", item=str(file), cure=cure)
+        raise DataError(f"no verdict for {len(missing):,} answers, such as {missing[0]}", item=file, cure=cure)
     mine = [given[ask] for ask in asks]
     columns = {
         "status": [v.status.value for v in mine],
@@ -425,7 +418,6 @@ def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "
     """Read everything a report needs.
 
     Args:
-        runs: run folders, or folders that hold runs.
         release: the release they were asked from; None looks beside the first run, and does without when
             there is none (questions, pictures and the funnel are then missing from the report).
         verdicts: of which judge, by the name that `demur judge run` filed them under; "" for the runs' own.
@@ -455,7 +447,7 @@ def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "
         if strange:
             raise DataError(
                 f"the run asks {len(strange)} sample(s) that the release {folder} does not have, such as {strange[0]}",
-                item=str(run.path),
+                item=run.path,
                 cure="give the release it was run on with --release",
             )
     return ReportData(read, opened, samples, shown)

@@ -83,8 +83,6 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     a whisker at a border of two segments could be read as the interval of either.
 
     Args:
-        title: the scenario.
-        rows: one bar each.
         key: unique within a page; prefixes the ids of the patterns.
         ideal: what a reliable system does here ("should answer"), shown beside the title.
     """
@@ -393,7 +391,6 @@ def paired_bars(title: str, rows: Sequence[tuple[str, float, float]], *, first: 
     """Two shares per label (topic shares before and after curation), in per cent of each whole.
 
     Args:
-        title: what is shared out.
         rows: (label, share before, share after), shares in [0, 1].
         first: name of the first share, drawn hollow.
         second: name of the second share, drawn solid.

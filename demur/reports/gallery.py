@@ -79,11 +79,7 @@ def write_gallery(
     """Write the page.
 
     Args:
-        out: the file.
-        title: of the page.
-        about: what the items are.
         tables: shown first.
-        cards: shown after them, in their order.
         notes: what a reader must know.
         figures: shown between tables and cards.
         image_budget: bytes of base64 that pictures may take; what does not fit is left out from the end, and said.

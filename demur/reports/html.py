@@ -49,8 +49,6 @@ def render_report(
 
     Args:
         release: the release they were asked from; None looks beside the first run.
-        runs: run folders, or folders that hold runs.
-        out: the file to write.
         image_budget: bytes of base64 that thumbnails may take.
         groups: run name -> ``open``, ``closed`` or words of one's own: the section of Table 4 that it belongs in.
 
@@ -77,8 +75,6 @@ def write_report(
     """Write the page of runs that are read already and, where a folder is given, tables and figures for a paper.
 
     Args:
-        data: what to show.
-        out: the file of the page.
         image_budget: as for `render_report`.
         groups: as for `render_report`.
         tables: folder of tables (.txt .md .tex .csv) and figures (.svg).
@@ -93,7 +89,7 @@ def write_report(
     if image_budget < 0:
         raise UsageError(f"image budget {image_budget:,} bytes", cure="give 0 for no pictures")
     if out.is_dir():
-        raise UsageError("is a folder", item=str(out), cure="name the file, such as report.html")
+        raise UsageError("is a folder", item=out, cure="name the file, such as report.html")
     data = replace(data, groups=paper_tables.stated(groups or {}, data.runs))
     write_atomic(out, page(data, image_budget=image_budget))
     return paper_figures.write_paper(data, tables) if tables else []

@@ -85,7 +85,6 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
     """Read every judge's verdicts of some runs.
 
     Args:
-        paths: run folders.
         release: for the accepted answers; the one beside the first run when None.
 
     Raises:
@@ -120,7 +119,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
     if len(names) < 2 and not any(PEOPLE in a.said for a in answers) and not again:
         raise UsageError(
             "one judge graded these answers",
-            item=str(paths[0]),
+            item=paths[0],
             cure="let another grade them: demur judge run RUN --judge J",
         )
     people = sum(PEOPLE in a.said for a in answers)

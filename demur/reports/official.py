@@ -28,7 +28,6 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     """Official score by source, context, condition and system.
 
     Args:
-        data: runs with the release that they were asked from.
         chosen: a metric for every sample; each source's own when empty.
 
     Returns:
@@ -84,9 +83,6 @@ _DEFAULTS = re.compile(r",pick=ranked|,order=shuffled|,short=use_all|\(order=shu
 
 def labels_table(data: ReportData) -> Table:
     """SimpleQA's figures, MMMU's accuracy, MMLongBench-Doc's accuracy and F1, of the judge's verdicts.
-
-    Args:
-        data: runs with the release that they were asked from.
 
     Returns:
         One row per system, metric, context recipe and condition: accuracy, share not attempted, accuracy given

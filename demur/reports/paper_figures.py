@@ -298,7 +298,6 @@ def write_paper(data: ReportData, folder: Path) -> list[Path]:
     """Write every table in four forms and every figure as SVG.
 
     Args:
-        data: what to show.
         folder: made if needed; files of the same names are replaced.
 
     Returns:

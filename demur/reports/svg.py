@@ -207,9 +207,7 @@ def standalone(panels: Sequence[Panel], *, columns: int = 0, title: str = "") ->
     """One SVG file: the panels in a grid on white, fit for a paper.
 
     Args:
-        panels: drawn in order, row by row.
         columns: panels a row; 0 sets up to three side by side.
-        title: of the file, for readers that show it.
     """
     across = columns or min(len(panels), 3) or 1
     gap, margin = 28.0, 14.0

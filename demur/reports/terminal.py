@@ -150,7 +150,6 @@ def print_data(
     """Print results, funnel, caveats and stage times.
 
     Args:
-        data: what to show.
         times: seconds per stage, in order; nothing is printed of them when None.
         sweeps: the tables of the runs' sweeps as well.
         file: where to; standard output when None. Colour is used on a terminal only, and never under NO_COLOR.

@@ -21,8 +21,6 @@ def reciprocal_ranks(lists: Sequence[Sequence[str]], k: int = RRF_K, depth: int 
 
     Args:
         lists: ids by rank, best first, each once per list.
-        k: see `RRF_K`.
-        depth: see `DEPTH`.
 
     >>> [id for id, _ in reciprocal_ranks([["a", "b"], ["b", "c"]])]
     ['b', 'a', 'c']

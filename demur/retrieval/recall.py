@@ -93,17 +93,10 @@ class Recall:
         return _share(f"recall@{k}", hits, self._asked)
 
 
-def best_mode(
-    source: str,
-    found: Mapping[str, Recall],
-    *,
-    ks: Sequence[int] = DEPTHS,
-    at: int = 10,
-) -> Choice:
+def best_mode(source: str, found: Mapping[str, Recall], *, ks: Sequence[int] = DEPTHS, at: int = 10) -> Choice:
     """Choose the mode with the highest recall at one depth; ties go to the recall at smaller depths, then to the first.
 
     Args:
-        source: whose questions these are.
         found: mode -> what was counted of it; the first is the default, where no question can tell them apart.
         ks: depths of the table.
         at: the depth that decides; added to ``ks`` when it is not among them.

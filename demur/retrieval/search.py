@@ -231,7 +231,7 @@ class Searcher:
                         if given
                         else "and no encoder for that space is given"
                     ),
-                    item=str(folder),
+                    item=folder,
                     cure="open it with the encoder that made it, or build it again",
                 )
         self.documents: Documents = Documents(folder / "documents", prefix=prefix, stored=stored)
@@ -242,7 +242,7 @@ class Searcher:
         self._page_ends = mapped(folder / "page_ends.npy")
         self._page_documents = mapped(folder / "page_documents.npy", below=len(self.documents))
         if (len(self._page_of), len(self._page_ends)) != (len(self.documents), len(self.pages)):
-            raise IndexFileError("its tables do not fit together", item=str(folder), cure="build the index again")
+            raise IndexFileError("its tables do not fit together", item=folder)
         self._parts: dict[str, Any] = {}
         self._rows: dict[str, NDArray[np.int64]] = {}
         self.probes: dict[str, Probes] = {}
@@ -277,7 +277,7 @@ class Searcher:
         if part not in self.lists or probes < 1:
             raise UsageError(
                 f"{probes} inverted lists of {part!r} cannot be searched",
-                item=str(self.folder),
+                item=self.folder,
                 cure="give 1 or more, for an index of an ivf kind",
             )
         return self._probe(Probes(part, min(probes, self.lists[part]), self.lists[part]))
@@ -301,7 +301,7 @@ class Searcher:
         part = self._part(way.part)
         if way.part not in self.lists or not hasattr(part, "nprobe_for"):
             raise UsageError(
-                f"{mode} searches no inverted lists that can be tuned", item=str(self.folder), cure="leave it as it is"
+                f"{mode} searches no inverted lists that can be tuned", item=self.folder, cure="leave it as it is"
             )
         vectors = (self._asked(queries, way) for queries in blocks)
         tuned = part.nprobe_for(vectors, k, recall=recall, asked=asked)
@@ -335,8 +335,6 @@ class Searcher:
         """The first k hits of each query.
 
         Args:
-            queries: any number.
-            mode: see the module.
             k: at least 1; fewer hits come back where there are fewer.
             pages: for ``FIRST/...``: how many pages are opened (10 for InfoSeek and ViQuAE, 5 for Encyclopedic-VQA in
                 the paper).
@@ -411,7 +409,6 @@ class Searcher:
 
         Args:
             queries: any number.
-            modes: of `WAYS`, or ``fused``.
             k: hits that count.
             wanted: of each query, the ids of documents, or of pages where the modes find pages.
         """
@@ -583,7 +580,6 @@ class Searcher:
         """Search the first k, and four times as many for those queries that are short of something, until none is.
 
         Args:
-            queries: any number.
             mode: a simple one, or fused.
             k: hits that are asked for first.
             short: given the place of a query and the ids it found, best first, tells whether it should find more; not
@@ -624,7 +620,7 @@ class Searcher:
             if name not in self.manifest["parts"]:
                 raise UsageError(
                     f"the index has no part {name!r}; it has {', '.join(self.manifest['parts'])}",
-                    item=str(self.folder),
+                    item=self.folder,
                     cure=f"ask in one of: {', '.join(self.modes)}",
                 )
             entry, folder = self.manifest["parts"][name], self.folder / "parts" / name

@@ -26,7 +26,7 @@ def inside(folder: Path, name: str) -> Path:
     """
     path = folder / PurePosixPath(name.replace("\\", "/"))
     if not name or "\0" in name or not _stays_inside(name) or not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"the path {name!r} leads out of its folder", item=str(folder), cure="mend the data file")
+        raise DataError(f"the path {name!r} leads out of its folder", item=folder, cure="mend the data file")
     return path
 
 
@@ -60,7 +60,7 @@ def archive_uris(archive: Path, shown: str) -> dict[str, str]:
         except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
             raise DataError(
                 f"cannot be read in place: {error}",
-                item=str(archive),
+                item=archive,
                 cure="unpack it with 'demur sources unpack', or fetch it again",
             ) from error
     return found
@@ -97,7 +97,7 @@ def unpack(archive: Path, folder: Path, problems: Problems) -> int:
                     if room < 0:
                         raise DataError(
                             f"a bomb: after {written} files it has unpacked to {MOST_PACKED} times its own size",
-                            item=str(archive),
+                            item=archive,
                             cure="do not trust it; unpack it by hand if you do",
                         )
                     out.write(block)
@@ -128,7 +128,5 @@ def unpack(archive: Path, folder: Path, problems: Problems) -> int:
                             put(member.name, data)
                             written += 1
         except (tarfile.TarError, *BROKEN) as error:
-            raise DataError(
-                f"broken after {written} files: {error}", item=str(archive), cure="fetch it again"
-            ) from error
+            raise DataError(f"broken after {written} files: {error}", item=archive, cure="fetch it again") from error
     return written

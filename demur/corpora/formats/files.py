@@ -27,7 +27,6 @@ def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
     """A file as bytes: ``.gz`` is unpacked on the way, a ``.zip`` is read in place.
 
     Args:
-        path: the file.
         member: member of the zip; when empty the archive must hold exactly one file.
 
     Raises:
@@ -47,7 +46,7 @@ def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
             try:
                 archive = zipfile.ZipFile(raw)
             except zipfile.BadZipFile as error:
-                raise DataError(f"not a whole zip file: {error}", item=str(path), cure="fetch it again") from error
+                raise DataError(f"not a whole zip file: {error}", item=path, cure="fetch it again") from error
             with archive:
                 files = [info.filename for info in archive.infolist() if not info.is_dir()]
                 name = member or (files[0] if len(files) == 1 else "")
@@ -56,7 +55,7 @@ def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
                         f"no file {member!r} in the archive"
                         if member
                         else f"expected one file inside, found {len(files)}",
-                        item=str(path),
+                        item=path,
                         cure="check the archive",
                     )
                 with archive.open(name) as handle:

@@ -151,7 +151,6 @@ def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[t
     """Elements of one giant JSON list as (place, value); ends with a problem where the text stops being JSON.
 
     Args:
-        path: the file.
         problems: takes the break.
         under: the list is the value of this key of the outermost object (``images`` of a COCO file).
     """

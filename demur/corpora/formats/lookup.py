@@ -19,7 +19,6 @@ class LineIndex:
     Memory: 8 bytes per line.
 
     Args:
-        path: the file.
         index: text file with one offset per line; read when it exists.
 
     Raises:
@@ -73,7 +72,6 @@ class Lookup:
 
     Args:
         entries: (key, value) of the whole file, streamed.
-        wanted: keys to keep.
     """
 
     def __init__(self, entries: Iterable[tuple[str, Any]], wanted: Collection[str]) -> None:

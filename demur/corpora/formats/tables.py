@@ -36,7 +36,7 @@ def table_rows(path: Path, problems: Problems, kind: str = "") -> Iterator[tuple
         return
     if kind not in TABLES:
         known = ", ".join(TABLES)
-        raise UsageError(f"there is no reader for {kind!r} files", item=str(path), cure=f"convert it to one of {known}")
+        raise UsageError(f"there is no reader for {kind!r} files", item=path, cure=f"convert it to one of {known}")
     mark = "\t" if kind == "tsv" else ","
     rows = csv_rows(path, problems, delimiter=mark) if kind in ("csv", "tsv") else json_rows(path, problems)
     for number, (place, row) in enumerate(rows):
@@ -57,7 +57,6 @@ def csv_rows(
     Args:
         path: the file (``.gz`` too).
         problems: takes rows of the wrong width, with bad quoting or bad UTF-8, by the line they start on.
-        delimiter: one character.
         columns: names of the columns of a file without a header; None reads them from the first row.
         required: columns that must be in the header.
         mend: keep a row with bad UTF-8, each bad byte replaced by U+FFFD, where one cell must not cost its row.
@@ -103,7 +102,7 @@ def csv_rows(
                 continue
             yield place, dict(zip(names, fields, strict=True))
         if names is None and required:
-            raise DataError("the file is empty", item=str(path), cure="fetch it again")
+            raise DataError("the file is empty", item=path, cure="fetch it again")
 
 
 def _is_utf8(text: str) -> bool:
@@ -118,10 +117,8 @@ def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator
     """Rows of a Parquet file as (place, row number from 0, row), ``batch`` rows in memory at a time.
 
     Args:
-        path: the file.
         problems: takes rows that do not decode; where a page of a row group is damaged, the rest of that group (what
             follows a damaged page cannot be found), and reading goes on with the next.
-        batch: rows decoded together.
 
     Raises:
         StorageError: the file or its disk cannot be read.
@@ -202,4 +199,4 @@ def parquet_columns(path: Path) -> list[str]:
         with storage_errors(path), _damage():
             return [str(name) for name in pq.read_schema(path).names]
     except _Damaged as error:
-        raise DataError(f"not readable as Parquet: {error}", item=str(path), cure="fetch it again") from error
+        raise DataError(f"not readable as Parquet: {error}", item=path, cure="fetch it again") from error

@@ -83,12 +83,6 @@ class _Kind(NamedTuple):
 def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[Gate], skips: Skips) -> None:
     """See that each stage has a gate for each kind of sample and of evidence.
 
-    Args:
-        recipe: the recipe.
-        pool: its samples.
-        gates: that take part.
-        skips: what each cannot be asked.
-
     Raises:
         UsageError: some stage has none for samples of a source; all such kinds, and the cure.
     """

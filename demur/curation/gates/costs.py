@@ -134,7 +134,6 @@ def fit(seen: Mapping[Answers, int], gates: Sequence[str]) -> GateRates:
 
     Args:
         seen: what was answered to a question -> number of such questions.
-        gates: names; one that was never asked is like the others.
     """
     import numpy as np
 
@@ -175,10 +174,6 @@ def expected(
     Args:
         gates: that take part, each in the stages in which it can be asked about these samples.
         candidates: distractors per sample; or for each of them, best first, the gates that can be asked about it.
-        rules: what decides.
-        guesses: how questions of each stage turn out.
-        plays: samples played.
-        seed: of their answers.
     """
     dice = random.Random(seed_of(seed, "expected"))
     if isinstance(candidates, int):

@@ -42,11 +42,7 @@ class Stage(StrEnum):
     DISTRACTOR = "distractor"
 
 
-HOW_ASKED = {
-    Stage.PARAMETRIC: "without evidence",
-    Stage.SOLVABLE: "with the gold evidence",
-    Stage.DISTRACTOR: "alone",
-}
+HOW_ASKED = {Stage.PARAMETRIC: "without evidence", Stage.SOLVABLE: "with the gold evidence", Stage.DISTRACTOR: "alone"}
 """How a gate is asked in a stage, in words."""
 
 
@@ -128,7 +124,6 @@ class SampleState:
     Args:
         gates: all that take part, in any order.
         distractors: ids of its candidate distractors, best first.
-        rules: what decides.
         exhaustive: ask every gate everything (needed for the convergence figure), decide the same.
         order: which gate is asked next; shared by the states of a build, so that each learns from the others.
         group: of samples that are alike, such as a source: successes are counted for each group apart.

@@ -113,8 +113,6 @@ def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repea
     """What a verdict is kept under: everything that it depends on.
 
     Args:
-        system: who is asked.
-        ask: what it is asked.
         sample: whose accepted answers the judge compares with.
         judge: `judge_key` of the judge.
         repeat: which of several independent answers.
@@ -140,8 +138,6 @@ class GateRunner:
         opened: opens the system of a name for a repeat; called at most once for each pair.
         judge: who grades; what it raises, other than demur's own errors, leaves the answer ungraded.
         journal: file that verdicts are appended to as they come; read first, whoever wrote it.
-        seed: of the contexts.
-        prompts: the texts.
         max_in_flight: questions to one gate at once; the limit per endpoint is `demur.models`' own.
     """
 

@@ -27,13 +27,10 @@ async def ask_states(
     """Ask all that is still wanted in these stages.
 
     Args:
-        states: by sample.
         ask: asks a gate about a sample, once the gate has a place free.
         known: the label of a query that need not be asked; None where it must. Such labels are used first.
-        stages: that may be asked.
         is_busy: whether a gate has no place free. Given, a question whose best gate is busy goes to another that is
             free and good enough (`GOOD_ENOUGH`): every endpoint stays busy, for some more answers.
-        max_in_flight: samples under way at once.
 
     Raises:
         DemurError: what ended it (a budget, a wrong key, a dead gate); the calls in flight have come home first.

@@ -81,14 +81,11 @@ def mine(
     """Distractors of several kinds for one sample, each kind up to its quota, none twice.
 
     Args:
-        sample: as for `mine_kind`.
         hits: of each kind, by rank; a kind may be missing.
-        documents: every document hit, by id.
         options: how many of each kind (a quota that cannot be filled is not made up for by another kind), and which.
         similarity: kind -> that of `mine_kind`; a kind that is missing is picked by rank.
         gold_scores: kind -> ``gold_score`` of `mine_kind`.
         dense_scores: of `mine_kind`, for the kind ``text``.
-        gold: as for `mine_kind`.
         how: as for `mine_kind`: looks, cross_encoder, shelf, seed.
 
     Returns:
@@ -135,7 +132,6 @@ def mine_kind(
             ``.../text->text`` searches; ``visual``: hits on images, from an ``image->image`` search by the query image,
             or by the gold image where the question is text. Limits of score do not hold for ``lexical``.
         sample: with its gold evidence and query images; its native negatives are not mined again.
-        hits: documents by rank.
         documents: every document hit, by id; gold documents too, so that their pages are known.
         options: how many are wanted, which hits may be taken, and which of those are. None is the defaults.
         limit: distractors wanted at most; the kind's quota when None.
@@ -153,7 +149,6 @@ def mine_kind(
         similarity: how alike documents are, for ``options.diversity``; without it they are picked by rank.
         gold: the sample's gold evidence as it lies among the documents; found there when None.
         shelf: the index, which tells what else lies on a page; no page is judged by its passages without it.
-        seed: for random sampling.
     """
     options = options or MiningOptions()
     visual, limit = kind == "visual", options.quotas[kind] if limit is None else limit
@@ -309,9 +304,7 @@ def lowest_gold(gold: Gold, scores: Mapping[str, float], documents: Mapping[str,
     """The lowest score of gold evidence; what was cut into passages scores as the best of them.
 
     Args:
-        gold: the gold evidence of a sample.
         scores: of documents, by their ids; gold evidence among them counts.
-        documents: those documents.
 
     Returns:
         None where no gold evidence has a score.
@@ -325,10 +318,7 @@ def lowest_gold(gold: Gold, scores: Mapping[str, float], documents: Mapping[str,
 
 
 def _scored_like_gold(
-    sample: Sample,
-    hits: Sequence[Hit],
-    documents: Mapping[str, Document],
-    cross_encoder: CrossEncoder | None,
+    sample: Sample, hits: Sequence[Hit], documents: Mapping[str, Document], cross_encoder: CrossEncoder | None
 ) -> dict[str, float]:
     """Documents that the cross-encoder scores no lower than the lowest gold text, with their scores."""
     gold_texts = [e.text for e in sample.gold if e.text]

@@ -122,8 +122,6 @@ def mine_folder(
     """Mine distractors for every sample, and write them.
 
     Args:
-        samples: what to mine for.
-        index: an index folder.
         out: folder to write to; what an earlier command wrote there is replaced.
         options: how many, of which kinds, which candidates.
         pages: source -> pages opened for an image, where they differ from ``options.pages``.
@@ -134,8 +132,6 @@ def mine_folder(
         limit: the first so many samples only.
         skip_bad: leave bad rows out, and count them.
         rows: layout of ``rows.jsonl``; None writes none.
-        seed: of random sampling.
-        steps: told what happens.
 
     Raises:
         UsageError: the index holds nothing of what is asked for.
@@ -148,11 +144,11 @@ def mine_folder(
     there, lacking = within(options, searcher.modes)
     if lacking and not there.wanted and not there.adopts:
         raise UsageError(
-            f"no distractor can be mined: {'; '.join(lacking)}", item=str(index),
+            f"no distractor can be mined: {'; '.join(lacking)}", item=index,
             cure="ask for kinds that the index holds (--text, --lexical, --visual)",
         )  # fmt: skip
     if probes and not searcher.lists:
-        raise UsageError("--probes for an index without inverted lists", item=str(index), cure="leave it out")
+        raise UsageError("--probes for an index without inverted lists", item=index, cure="leave it out")
     source = samples.open()
 
     def asked() -> Iterator[Sample]:

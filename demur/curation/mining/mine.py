@@ -45,15 +45,8 @@ def mine_samples(
     """Each sample with its distractors, and what was mined for it.
 
     Args:
-        samples: read once, in order.
-        searcher: the index.
-        root: folder that relative image paths start from.
-        options: what to mine.
-        chosen: from `choose_modes`.
-        steps: told how far it is.
         looks: as for `choose_modes`.
         total: how many samples there are, for `steps`; 0 where that is not known.
-        seed: for random sampling.
         cross_encoder: that of the options, opened already; opened by its name when None.
 
     Yields:
@@ -190,7 +183,7 @@ def _similarity(options: MiningOptions, searcher: Searcher) -> dict[Pool, Simila
     if options.lexical and "passages" not in here:
         raise UsageError(
             "the index has no vectors of passages that tell how alike they are",
-            item=str(searcher.folder),
+            item=searcher.folder,
             cure="build it with a --text-encoder, or leave --diversity out",
         )
     return {pool: partial(searcher.cosines, part=part) for pool, part in parts.items() if part in here}

@@ -95,8 +95,6 @@ def try_images(searcher: Searcher, root: Path | None, options: MiningOptions) ->
     """Read `TRIED` images of the index, at equal steps over all: where none can be seen, none can be a distractor.
 
     Args:
-        searcher: the index.
-        root: folder that relative image paths start from.
         options: where they want no image distractors nothing is read.
 
     Returns:
@@ -152,11 +150,8 @@ def tune_probes(
     inverted lists are left alone; where there are none the samples are not even read.
 
     Args:
-        samples: read once.
         searcher: the index; it searches that many lists from now on.
-        root: folder that relative image paths start from.
         wanted: what will be mined; of the neighbours wanted the most count.
-        steps: told how far it is.
 
     Returns:
         What was set, part by part; a part that no question asks is missing.
@@ -205,10 +200,7 @@ def choose_modes(
     Args:
         samples: read once; those whose gold none of the modes can find (it is not in the index, or an image where
             passages are sought) are in no denominator.
-        searcher: the index.
-        root: folder that relative image paths start from.
         options: their modes are compared, as far as the index can be asked in them.
-        steps: told how far it is.
         looks: what is known of images already; a new `Looks` of ``root`` when None.
         total: how many samples there are, for `steps`; 0 where that is not known.
         pages_of: source -> pages, where they differ from ``options.pages``.
@@ -301,6 +293,6 @@ def can_score(options: MiningOptions, searcher: Searcher) -> None:
     if options.by_score and options.text and by_words and "text->text" not in searcher.modes:
         raise UsageError(
             "margins and limits of score compare dense scores, and the index has no vectors of passages",
-            item=str(searcher.folder),
+            item=searcher.folder,
             cure="build it with a --text-encoder, ask for no text distractors (--text 0), or leave the limits out",
         )

@@ -65,8 +65,6 @@ def within(options: Options, modes: Collection[str], *, pictured: bool = False) 
     """What of the options an index can give that is asked in these modes, and what it cannot, in words.
 
     Args:
-        options: what is wanted.
-        modes: of the index.
         pictured: whether some questions have an image, by which pages could be found.
     """
     needs: dict[Pool, tuple[set[str], str]] = {

@@ -25,8 +25,6 @@ def training_rows(
     """The rows of one anchor.
 
     Args:
-        anchor: the question.
-        positives: texts that answer it.
         negatives: texts that do not, nearest first.
         format: see the module.
         wanted: negatives of an n-tuple; a positive that has fewer gets no row there.
@@ -57,12 +55,6 @@ def rows_of(sample: Sample, mined: Mined, format: Format, *, wanted: int) -> Ite
     """The rows of one sample: its question, the texts of its gold evidence, the texts mined for it.
 
     Images, and questions that lean on one, give none: the formats are of texts.
-
-    Args:
-        sample: with its gold evidence.
-        mined: what was mined for it.
-        format: see the module.
-        wanted: negatives of an n-tuple.
     """
     gold, found = ([e.text for e in group if e.text] for group in (sample.gold, mined.negatives))
     if not sample.images:

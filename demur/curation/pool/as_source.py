@@ -54,7 +54,7 @@ class PoolSource:
         self.root = Path(self._base.root)
         held = sorted({sample.source for sample in self._samples(Problems())})
         if source and source not in held:
-            raise UsageError(f"no samples of {source} are in it", item=str(folder), cure=f"it holds {', '.join(held)}")
+            raise UsageError(f"no samples of {source} are in it", item=folder, cure=f"it holds {', '.join(held)}")
         self.name = source or (held[0] if len(held) == 1 else ALL)
 
     def _samples(self, problems: Problems) -> Iterator[Sample]:
@@ -92,16 +92,16 @@ def _mined_from(folder: Path, base: str) -> Any:
     said = read_json(folder / MINED)
     told = said.get("from") if isinstance(said, dict) else None
     if not isinstance(told, dict):
-        raise UsageError("it does not say what was mined for", item=str(folder / MINED), cure="mine again")
+        raise UsageError("it does not say what was mined for", item=folder / MINED, cure="mine again")
     place = None if told.get("folder") is None else Path(str(told["folder"]))
     name, options = str(told.get("source") or ""), told.get("options") or {}
     if name:
         if name not in names("sources") and name != base:
             raise UsageError(
-                f"it was mined for {name!r}, and a file may not choose what is imported", item=str(folder / MINED),
+                f"it was mined for {name!r}, and a file may not choose what is imported", item=folder / MINED,
                 cure=f"name it yourself if you trust it: options: {{base: '{name}'}}",
             )  # fmt: skip
         if not isinstance(options, dict):
-            raise UsageError("its options are no mapping", item=str(folder / MINED), cure="mine again")
+            raise UsageError("its options are no mapping", item=folder / MINED, cure="mine again")
         return open_source(name, place, options=options)
     return Pool(place or folder)

@@ -16,10 +16,6 @@ from demur.curation.pool.write import FORMAT
 class Pool:
     """A built pool as a source: its samples and documents, ids prefixed already.
 
-    Args:
-        folder: a pool folder.
-        problems: where bad lines are noted.
-
     Raises:
         UsageError: the folder is no pool.
     """
@@ -35,7 +31,7 @@ class Pool:
         if isinstance(self.made, dict) and "demur" in self.made and self.made.get("format") != FORMAT:
             raise UsageError(
                 "a pool that another version of demur made: its evidence does not say which document and page it is of",
-                item=str(self.root),
+                item=self.root,
                 cure="build it again with 'demur pool build'",
             )
 

@@ -33,12 +33,7 @@ class Twins:
         self._seen: dict[tuple[str, ...], list[tuple[Twin, tuple[Look, ...]]]] = {}
 
     def of(self, sample: Sample, looks: tuple[Look, ...]) -> list[Twin]:
-        """The earlier twins of a sample, in their order; it is remembered, unless one accepts the same answer.
-
-        Args:
-            sample: to compare.
-            looks: of its images, in their order.
-        """
+        """The earlier twins of a sample, in their order; it is remembered, unless one accepts the same answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
         keys = [(question, str(len(looks)), *band) for band in _bands(looks)]
         mine = Twin(sample.id, sample.source, accepted(sample))

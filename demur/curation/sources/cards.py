@@ -81,9 +81,9 @@ def card_of(factory: Any) -> Card | None:
     try:
         return Card.model_validate(parsed_yaml(file.read_text(encoding="utf-8"), str(file), "mend the card"))
     except UnicodeDecodeError as error:
-        raise DataError(f"not a text in UTF-8: {error}", item=str(file), cure="mend the card") from error
+        raise DataError(f"not a text in UTF-8: {error}", item=file, cure="mend the card") from error
     except ValidationError as error:
-        raise DataError(why_invalid(error), item=str(file), cure="mend the card") from error
+        raise DataError(why_invalid(error), item=file, cure="mend the card") from error
 
 
 def read_pins(path: Path) -> tuple[Pin, ...]:
@@ -96,7 +96,7 @@ def read_pins(path: Path) -> tuple[Pin, ...]:
     try:
         return tuple(TypeAdapter(list[Pin]).validate_python(value))
     except ValidationError as error:
-        raise UsageError(why_invalid(error), item=str(path), cure="mend the pins") from error
+        raise UsageError(why_invalid(error), item=path, cure="mend the pins") from error
 
 
 def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:

@@ -98,7 +98,6 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
 
     Args:
         source: an adapter over a folder.
-        pins: what its files should be.
         limit: read at most so many samples and documents, and leave out what only a whole reading can tell.
 
     Memory: a few strings per sample; documents are streamed.
@@ -200,10 +199,7 @@ def _documents(
     """Number of documents and their pictures; gold that no document has, and ids that repeat, become findings.
 
     Args:
-        source: its knowledge base is read.
         wanted: gold evidence -> its document, and a sample that it is gold of.
-        findings: what is found goes there.
-        limit: documents read; None for all.
     """
     missing = dict(wanted)
     ids = Seen()

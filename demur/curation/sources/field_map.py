@@ -159,7 +159,7 @@ def read_map(path: Path) -> FieldMap:
     if not isinstance(root, yaml.MappingNode) or not isinstance(value, dict):
         raise UsageError(
             "a field map is a mapping that says where the questions are",
-            item=str(path), cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
+            item=path, cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
         )  # fmt: skip
     wrong = [(place, f"{place} stands there twice") for place in _twice(root, ())]
     complaints: list[tuple[str, str]] = []
@@ -173,7 +173,7 @@ def read_map(path: Path) -> FieldMap:
         return found
     told = list(dict.fromkeys(message for _, message in complaints))
     key = next((step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples")
-    raise UsageError("; ".join(told), item=str(path), cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
+    raise UsageError("; ".join(told), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}")
 
 
 def _twice(node: Any, place: tuple[str, ...]) -> Iterator[str]:
@@ -277,7 +277,6 @@ class Used:
     """Which fields of one part of the map the rows have, and which fields of the rows it does not use.
 
     Args:
-        part: the part.
         place: where it stands in the map: ``samples``, ``documents[0]``.
     """
 

@@ -45,7 +45,6 @@ class Images:
     """Images of a folder by uri, each read and checked once while it stays among the last ``keep``.
 
     Args:
-        root: folder that uris are relative to.
         keep: references remembered (about 0.5 kB each).
     """
 
@@ -217,18 +216,14 @@ class NativeSource:
         """A sample of this source, with what it lacks in its attributes and among the problems.
 
         Args:
-            place: of its row.
             id_: of the row; it may not be empty.
             row: as read; kept as ``native``, unless ``fields`` has another.
             question: without blanks around it in the sample.
-            answers: what counts as right.
             images: of the question; those that cannot be had make the sample defective.
             gold: without repeats in the sample, as are the negatives.
             negatives: the source's own; what is gold too is dropped, and counted in ``notes``.
             lacks: what else makes the sample defective: gold that cannot be shown.
             missing: negatives that cannot be shown.
-            attributes: what a reader may break results down by.
-            fields: the rest of `demur.core.records.Sample`.
 
         Raises:
             DataError: the row has no id.

@@ -20,13 +20,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def gold_of(article: Document, parts: Sequence[str], answers: AnswerSpec) -> list[Evidence]:
-    """Gold evidence of one article: its paragraphs that hold the answer, else the article whole.
-
-    Args:
-        article: the gold article.
-        parts: its paragraphs in order.
-        answers: what counts as the answer.
-    """
+    """Gold evidence of one article: its paragraphs that hold the answer, else the article whole."""
     found = [
         Evidence(
             id=passage_id(article.id, number),

@@ -16,15 +16,7 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.corpora.formats import LineIndex, Seen, first_that_is, json_items
-from demur.curation.sources.native import (
-    WIKIMEDIA_FILE,
-    WIKIPEDIA_TEXT,
-    Found,
-    NativeSource,
-    chosen,
-    text_of,
-    unquoted,
-)
+from demur.curation.sources.native import WIKIMEDIA_FILE, WIKIPEDIA_TEXT, Found, NativeSource, chosen, text_of, unquoted
 
 MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
 """Reference marks that some snippets begin with."""

@@ -71,11 +71,6 @@ class EvaClipEncoder(JointModel):
     def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
         """Load the model.
 
-        Args:
-            argument: what follows ``evaclip:``, see the module's head.
-            allow_random: let weights through that the checkpoint does not hold, which are random.
-            device: see `pick_device`.
-
         Raises:
             UsageError: remote code was not allowed, unknown repository, no network, random weights, or a wrong option.
             DataError: the repository's code or weights cannot be loaded.

@@ -54,11 +54,6 @@ class OpenClipEncoder(JointModel):
     def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
         """Load the model.
 
-        Args:
-            argument: what follows ``open_clip:``, see the module's head.
-            allow_random: let a model through that has no trained weights.
-            device: see `pick_device`.
-
         Raises:
             UsageError: unknown model or tag, no weights, no network, or a wrong option.
             DataError: the weights are not of that model, or hold more than tensors.

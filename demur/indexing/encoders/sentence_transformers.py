@@ -63,11 +63,6 @@ class SentenceTransformersEncoder:
     def __init__(self, argument: str, *, allow_random: bool = False, device: str | None = None) -> None:
         """Load the model.
 
-        Args:
-            argument: what follows ``sentence-transformers:``, see the module's head.
-            allow_random: let weights through that the checkpoint does not hold, which are random.
-            device: see `pick_device`.
-
         Raises:
             UsageError: unknown model, no network, a wrong option, or random weights.
             DataError: the folder cannot be loaded.

@@ -61,10 +61,6 @@ class _Reader(pickle.Unpickler):
 def read_tensors(data: bytes, item: str = "checkpoint") -> dict[str, NDArray[Any]]:
     """Tensors by name, as contiguous arrays of their own shape (float32 or int64).
 
-    Args:
-        data: the whole file.
-        item: what it is, for errors.
-
     Raises:
         DataError: not such a file, truncated, or holding anything but tensors.
     """

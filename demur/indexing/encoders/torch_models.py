@@ -70,8 +70,6 @@ def running(
 
     Args:
         options: as `named` gave them: their values are ones that they take.
-        device: see `pick_device`.
-        item: the encoder's name, for errors.
         batch: items per batch to begin with, where the options say nothing.
         batch_on_gpu: the same on CUDA.
 
@@ -104,7 +102,6 @@ class Batches:
 
     Args:
         size: the batch to begin with.
-        item: the encoder's name, for errors.
     """
 
     def __init__(self, size: int, item: str) -> None:

@@ -31,10 +31,6 @@ class Pin(NamedTuple):
 def pinned(pin: Pin, what: str) -> bytes:
     """The bytes of a pinned file; its package is located, never imported.
 
-    Args:
-        pin: which file.
-        what: what needs it, for the error.
-
     Raises:
         MissingExtra: the package is not installed.
         UsageError: the file is missing or is not the pinned one; names both hashes.
@@ -48,12 +44,12 @@ def pinned(pin: Pin, what: str) -> bytes:
         with storage_errors(path):
             data = path.read_bytes()
     except StorageError as error:
-        raise UsageError(f"the weights cannot be read: {error.message}", item=str(path), cure=cure) from error
+        raise UsageError(f"the weights cannot be read: {error.message}", item=path, cure=cure) from error
     found = digest(data)
     if found != pin.sha256:
         raise UsageError(
             f"not the file that {what} was made for: expected sha256 {pin.sha256[:16]}, found {found[:16]}",
-            item=str(path),
+            item=path,
             cure=cure,
         )
     return data
