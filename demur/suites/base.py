@@ -203,6 +203,10 @@ class Suite(ABC, Generic[I, S]):
         with storage_errors(path):
             return Prompts.single(path.read_text(encoding="utf-8"))
 
+    def condition(self, sample: Sample) -> Condition:
+        """Under which condition a question is put; without clauses unless a suite says more."""
+        return NO_CLAUSE
+
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
         """(status, outcome, reason) of one reply, for the rows of a run; by the text of the right answer here."""
         if not response.text.strip():
@@ -264,7 +268,7 @@ class Suite(ABC, Generic[I, S]):
                 recipe=f"suite({self.name})",
                 seed=0,
             )
-            made.append(Task(sample, context, make_ask(sample, context, NO_CLAUSE, prompts)))
+            made.append(Task(sample, context, make_ask(sample, context, self.condition(sample), prompts)))
         return made
 
     def check_options(self, options: Mapping[str, Any], of: tuple[Option, ...] | None = None) -> None:
@@ -539,11 +543,14 @@ def suites() -> tuple[str, ...]:
 
 
 def suite(name: str) -> Suite[Any, Any]:
-    """The suite of a name, or ``module:Class``.
+    """The suite of a name, or ``module:Class``; what follows a name and a colon is handed to it (``mm_aqa:cot,base``).
 
     Raises:
         UnknownPart: no suite has that name; lists those that exist.
     """
-    factory, _ = plugins.find("suites", name)
-    made: Suite[Any, Any] = factory()
+    factory, argument = plugins.find("suites", name)
+    try:
+        made: Suite[Any, Any] = factory(argument) if argument else factory()
+    except TypeError as error:
+        raise UsageError(f"the suite {factory.name!r} takes nothing behind its name", item=name) from error
     return made
