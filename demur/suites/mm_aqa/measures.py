@@ -1,0 +1,286 @@
+"""The measures of MM-AQA as pure functions over a five-way matrix, and the curves of confidence baselines.
+
+                     answered right   answered wrong   abstained
+    answerable            TP               FP             FN
+    unanswerable              -- AU --                    TN
+
+    AAC = TP/(TP+FP+FN)   UAC = TN/(TN+AU)   AR = (FN+TN)/N
+    mcc_ext = (TP*TN - (FP+AU)*FN) / sqrt((TP+FP+AU)(TP+FN)(TN+FP+AU)(TN+FN))
+
+``mcc_ext`` is the paper's: it counts wrong answers to answerable questions among the negatives, so that a system that
+abstains at random is below 0 by its errors. ``mcc_abstain`` beside it is the plain one of abstaining against being
+unanswerable, 0 at random. An undefined figure is None, and is never the best. Source: section 5, appendices G and J.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from demur.core.records import Measure
+from demur.core.stats import Codes, Floats, wilson
+from demur.core.store import seed_of
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Matrix(NamedTuple):
+    """The five counts (floats where they are expectations)."""
+
+    tp: float = 0
+    fp: float = 0
+    fn: float = 0
+    tn: float = 0
+    au: float = 0
+
+    @property
+    def answerable(self) -> float:
+        """Answerable items in it."""
+        return self.tp + self.fp + self.fn
+
+    @property
+    def unanswerable(self) -> float:
+        """Unanswerable items in it."""
+        return self.tn + self.au
+
+    @property
+    def n(self) -> float:
+        """All items in it."""
+        return self.answerable + self.unanswerable
+
+    @property
+    def aac(self) -> float | None:
+        """Right answers among the answerable."""
+        return _share(self.tp, self.answerable)
+
+    @property
+    def uac(self) -> float | None:
+        """Abstentions among the unanswerable."""
+        return _share(self.tn, self.unanswerable)
+
+    @property
+    def ar(self) -> float | None:
+        """Abstentions among all."""
+        return _share(self.fn + self.tn, self.n)
+
+    @property
+    def mcc_ext(self) -> float | None:
+        """The paper's MCC over five counts."""
+        wrong = self.fp + self.au
+        below = (self.tp + wrong) * (self.tp + self.fn) * (self.tn + wrong) * (self.tn + self.fn)
+        return (self.tp * self.tn - wrong * self.fn) / math.sqrt(below) if below > 0 else None
+
+    @property
+    def mcc_abstain(self) -> float | None:
+        """MCC of abstaining against being unanswerable."""
+        answered, a, u = self.tp + self.fp, self.answerable, self.unanswerable
+        below = a * u * (self.tn + self.fn) * (answered + self.au)
+        return (answered * self.tn - self.au * self.fn) / math.sqrt(below) if below > 0 else None
+
+
+def _share(hits: float, n: float) -> float | None:
+    return hits / n if n else None
+
+
+def se(share: float, n: float) -> float | None:
+    """Standard error of a share: sqrt(p(1-p)/n)."""
+    return math.sqrt(share * (1 - share) / n) if n else None
+
+
+def measure(name: str, hits: float, n: float, *, malformed: int = 0, failed: int = 0, ungraded: int = 0) -> Measure:
+    """A share with Wilson's interval; malformed replies stand among the failed."""
+    low, high = wilson(hits, int(n)) or (None, None)
+    return Measure(
+        name=name, value=_share(hits, n), n=int(n), ungraded=ungraded, failed=malformed + failed, low=low, high=high,
+        interval="wilson(0.95)",
+    )  # fmt: skip
+
+
+def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, *, whole: bool = False) -> Matrix:
+    """The matrix behind three printed shares in [0, 1].
+
+    Args:
+        aac: as printed.
+        uac: as printed.
+        ar: as printed.
+        answerable: items.
+        unanswerable: items.
+        whole: snap to whole counts; rounding could else leave a negative one.
+    """
+    tp, tn = aac * answerable, uac * unanswerable
+    fn = ar * (answerable + unanswerable) - tn
+    if whole:
+        tp, tn = round(tp), round(tn)
+        fn = round(ar * (answerable + unanswerable)) - tn
+    fn = min(max(fn, 0), answerable - tp)
+    return Matrix(tp, answerable - tp - fn, fn, tn, unanswerable - tn)
+
+
+def possible(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, half: float = 0.0005) -> bool:
+    """Whether any whole matrix of these sizes rounds to three printed shares."""
+
+    def counts(share: float, n: int) -> list[int]:
+        low, high = (share - half) * n - 1e-9, (share + half) * n + 1e-9
+        return [k for k in range(max(0, math.ceil(low)), min(n, math.floor(high)) + 1)]
+
+    abstained = counts(ar, answerable + unanswerable)
+    return any(
+        0 <= a - tn <= answerable - tp
+        for tp in counts(aac, answerable)
+        for tn in counts(uac, unanswerable)
+        for a in abstained
+    )
+
+
+def random_abstain(accuracy: float, answerable: int, unanswerable: int, p: float = 0.5) -> Matrix:
+    """The expected matrix of a system of some accuracy that abstains at random."""
+    a, u = answerable, unanswerable
+    return Matrix((1 - p) * accuracy * a, (1 - p) * (1 - accuracy) * a, p * a, p * u, (1 - p) * u)
+
+
+def oracle(aac: float, uac: float, answerable: int, unanswerable: int) -> Matrix:
+    """An expert who always answers what can be answered (appendix J.2)."""
+    return Matrix(aac * answerable, (1 - aac) * answerable, 0, uac * unanswerable, (1 - uac) * unanswerable)
+
+
+T = TypeVar("T")
+
+
+def best(found: Iterable[tuple[T, float | None]]) -> tuple[T, float] | None:
+    """The first of the highest; what is undefined is passed over."""
+    defined = [(key, value) for key, value in found if value is not None]
+    return max(defined, key=lambda pair: pair[1]) if defined else None
+
+
+# --- confidence: thresholds, curves ---------------------------------------------------------------
+
+
+class Scored(NamedTuple):
+    """Answers with a confidence, as arrays over n items.
+
+    Attributes:
+        confidence: float64 [n]; higher is surer.
+        correct: bool [n], of answerable items; False of others.
+        answerable: bool [n].
+        abstained: bool [n], by the system's own word.
+        cluster: int [n], items of a pair share one.
+    """
+
+    confidence: Floats
+    correct: Bools
+    answerable: Bools
+    abstained: Bools
+    cluster: Codes
+
+    def take(self, rows: Codes) -> Scored:
+        """These rows alone."""
+        return Scored(
+            self.confidence[rows], self.correct[rows], self.answerable[rows], self.abstained[rows], self.cluster[rows]
+        )
+
+
+def thresholded(found: Scored, tau: float, *, strictly: bool = False) -> Matrix:
+    """The matrix when items with confidence <= tau (< tau when ``strictly``) are abstained on."""
+    below = found.confidence < tau if strictly else found.confidence <= tau
+    abstains = found.abstained | below
+    a, answered = found.answerable, ~abstains
+    return Matrix(
+        *(int(x.sum()) for x in (
+            a & answered & found.correct, a & answered & ~found.correct, a & abstains, ~a & abstains, ~a & answered
+        ))
+    )  # fmt: skip
+
+
+class Sweep(NamedTuple):
+    """Thresholds with their matrices, and the best by ``mcc_ext``, chosen on the same items: an upper bound."""
+
+    taus: tuple[float, ...]
+    matrices: tuple[Matrix, ...]
+    tau: float | None
+    matrix: Matrix | None
+    """At the oracle's threshold; None where no threshold has a defined MCC."""
+
+
+def sweep(found: Scored, taus: Sequence[float] | None = None) -> Sweep:
+    """Every threshold of a list, or every distinct confidence."""
+    values = tuple(taus) if taus is not None else tuple(float(v) for v in np.unique(found.confidence))
+    matrices = tuple(thresholded(found, tau) for tau in values)
+    top = best((place, m.mcc_ext) for place, m in enumerate(matrices))
+    place = None if top is None else top[0]
+    return Sweep(values, matrices, None if place is None else values[place], None if place is None else matrices[place])
+
+
+def folds(cluster: Codes, k: int, seed: int) -> Codes:
+    """Int [n]: the fold of each item; a pair is never split."""
+    names = np.unique(cluster)
+    order = {int(name): place % k for place, name in enumerate(sorted(names, key=lambda c: seed_of(seed, "fold", c)))}
+    return np.array([order[int(c)] for c in cluster], dtype=np.int64)
+
+
+def cross_validated(found: Scored, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0) -> Matrix | None:
+    """The matrix when each fold is judged with the threshold that is best on the others: what a user would get.
+
+    None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
+    """
+    if len(np.unique(found.cluster)) < k:
+        return None
+    place = folds(found.cluster, k, seed)
+    total = np.zeros(5)
+    for fold in range(k):
+        tau = sweep(found.take(np.flatnonzero(place != fold)), taus).tau
+        held = found.take(np.flatnonzero(place == fold))
+        total += thresholded(held, -math.inf if tau is None else tau)
+    return Matrix(*(int(v) for v in total))
+
+
+def conformal_tau(confidence: Floats, alpha: float) -> float:
+    """The threshold that lets at most a share alpha of unanswerable items through, from n calibration ones.
+
+    Answer where the confidence is above it: the ceil((n+1)(1-alpha))-th smallest; infinite when n is too small. For an
+    exchangeable unanswerable item, P(answered) <= alpha, whatever the model (split conformal prediction).
+    """
+    n = len(confidence)
+    rank = math.ceil((n + 1) * (1 - alpha) - 1e-9)
+    return math.inf if rank > n else float(np.sort(confidence)[max(rank, 1) - 1])
+
+
+def conformal(found: Scored, alpha: float = 0.1, k: int = 5, seed: int = 0) -> Matrix | None:
+    """Each fold judged with the conformal threshold of the others' unanswerable items; None with fewer than k pairs."""
+    if len(np.unique(found.cluster)) < k:
+        return None
+    place = folds(found.cluster, k, seed)
+    total = np.zeros(5)
+    for fold in range(k):
+        known = found.take(np.flatnonzero((place != fold) & ~found.answerable))
+        total += thresholded(found.take(np.flatnonzero(place == fold)), conformal_tau(known.confidence, alpha))
+    return Matrix(*(int(v) for v in total))
+
+
+class Curve(NamedTuple):
+    """Risk against coverage of all items, where answering an unanswerable one is an error.
+
+    Attributes:
+        aurc: mean risk over coverages 1/n to 1, ties shared.
+        rc_auc: area under the curve by trapezoids from the first point to coverage 1.
+        n: items.
+    """
+
+    aurc: float | None
+    rc_auc: float | None
+    n: int
+
+
+def curve(found: Scored) -> Curve:
+    """The curve of the items that were answered."""
+    from demur.judge.measures.risk import of_arrays
+
+    kept = ~found.abstained
+    made = of_arrays(found.confidence[kept], (found.correct & found.answerable)[kept])
+    if made.n == 0:
+        return Curve(None, None, 0)
+    x, y = np.append(0.0, made.coverage), np.append(made.risk[0], made.risk)
+    return Curve(made.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)), made.n)

@@ -1,0 +1,206 @@
+"""From replies to a model's score: every item under every condition falls into one of five cells, or beside them.
+
+Beside them, and counted: *malformed* (a field of the schema lacks), *failed* (the call), *ungraded* (answered, and the
+judge could not say), *not asked*. Under vconf a confidence of at most tau is an abstention.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from demur.core.records import Ask, Outcome, Response, Scenario, Status
+from demur.judge.base import JudgeContext, close_judge, open_judge
+from demur.models import run_sync
+from demur.suites.mm_aqa.conditions import CONDITIONS, question_id
+from demur.suites.mm_aqa.items import Item
+from demur.suites.mm_aqa.measures import Matrix, Scored
+from demur.suites.mm_aqa.replies import Reply, read_reply
+
+BESIDE = ("malformed", "failed", "ungraded", "not asked")
+
+
+class Row(NamedTuple):
+    """One item under one condition.
+
+    Attributes:
+        item: the item.
+        condition: its name.
+        reply: as read; an empty one where nobody was asked.
+        fell: ``tp`` ``fp`` ``fn`` ``tn`` ``au``, or one of `BESIDE`.
+        correct: whether the answer is right, where it was graded.
+        response: as it came.
+    """
+
+    item: Item
+    condition: str
+    reply: Reply
+    fell: str
+    correct: bool | None
+    response: Response | None
+
+
+class Score(NamedTuple):
+    """What a model did.
+
+    Attributes:
+        model: its name.
+        rows: by condition, in the order of the items.
+        tau: confidences up to it are abstentions, under vconf.
+        grouping: of transformations into categories.
+        diagnostic: the condition of the table by category.
+        seed: of folds.
+    """
+
+    model: str
+    rows: Mapping[str, tuple[Row, ...]]
+    tau: int
+    grouping: str
+    diagnostic: str
+    seed: int
+
+    def of(self, subset: str, condition: str) -> list[Row]:
+        """Rows of a subset under a condition, those not asked left out."""
+        return [r for r in self.rows.get(condition, ()) if r.item.subset == subset and r.fell != "not asked"]
+
+    def matrix(self, subset: str, condition: str) -> Matrix:
+        """The five counts."""
+        return matrix_of(self.of(subset, condition))
+
+    def beside(self, subset: str, condition: str) -> Counter[str]:
+        """What fell into none of the five."""
+        return Counter(r.fell for r in self.of(subset, condition) if r.fell in BESIDE)
+
+
+def matrix_of(rows: Sequence[Row]) -> Matrix:
+    """The five counts of some rows."""
+    found = Counter(r.fell for r in rows)
+    return Matrix(*(found[name] for name in Matrix._fields))
+
+
+def score(
+    model: str,
+    items: Sequence[Item],
+    outputs: Mapping[str, Response],
+    *,
+    tau: int,
+    parser: str,
+    abstain: str,
+    judge: str,
+    judge_calls: str,
+    grouping: str,
+    diagnostic: str,
+    seed: int,
+) -> Score:
+    """The score of a model; see `demur.suites.mm_aqa.suite.MMAQA` for the options."""
+    replies: list[tuple[Item, str, Reply, Response | None]] = []
+    for condition in CONDITIONS:
+        for item in items:
+            response = outputs.get(question_id(item.id, condition))
+            said = Reply() if response is None else read_reply(response, condition, parser, abstain)
+            replies.append((item, condition, said, response))
+    to_grade = {
+        question_id(item.id, condition): (item, said)
+        for item, condition, said, response in replies
+        if response is not None and item.answerable and not said.problem and not said.abstains
+    }
+    graded = _grade(to_grade, judge, judge_calls)
+    rows: dict[str, list[Row]] = {condition: [] for condition in CONDITIONS}
+    for item, condition, said, response in replies:
+        outcome = graded.get(question_id(item.id, condition))
+        fell = _cell(item, condition, said, response, outcome, tau, abstain)
+        rows[condition].append(Row(item, condition, said, fell, None if outcome is None else outcome == "tp", response))
+    return Score(model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed)
+
+
+def _cell(
+    item: Item, condition: str, said: Reply, response: Response | None, graded: str | None, tau: int, abstain: str
+) -> str:
+    if response is None:
+        return "not asked"
+    if said.problem:
+        return said.problem
+    unsure = condition.startswith("vconf") and said.confidence is not None and said.confidence <= tau
+    if said.abstains or unsure or (graded == "fn" and abstain == "reader"):
+        return "fn" if item.answerable else "tn"
+    return ("fp" if graded == "fn" else graded or "ungraded") if item.answerable else "au"
+
+
+_WORD = {Outcome.CORRECT: "tp", Outcome.INCORRECT: "fp", Outcome.DEFLECTED: "fn"}
+
+
+def _grade(answers: Mapping[str, tuple[Item, Reply]], judge: str, calls: str) -> dict[str, str]:
+    """Question id -> tp, fp, fn (the judge reads it as declining) or ungraded."""
+    opened = open_judge(judge, JudgeContext(ledger=Path(calls)))
+
+    async def all_of_them() -> dict[str, str]:
+        async def one(id: str, item: Item, said: Reply) -> tuple[str, str]:
+            ask = Ask(
+                id=id, sample=item.id, context="", scenario=Scenario.PARAMETRIC, question=item.question,
+                images=item.images, choices=item.answers.choices,
+            )  # fmt: skip
+            verdict = opened.grade(ask, Response(text=said.answer), item.answers)
+            made = await verdict if inspect.isawaitable(verdict) else verdict
+            known = made.status is Status.GRADED and made.outcome is not None
+            return id, _WORD[made.outcome] if known and made.outcome else "ungraded"
+
+        try:
+            return dict(await asyncio.gather(*(one(id, *pair) for id, pair in answers.items())))
+        finally:
+            await close_judge(opened)
+
+    return run_sync(all_of_them())
+
+
+# --- confidences -----------------------------------------------------------------------------------
+
+
+def verbal(row: Row) -> float | None:
+    """The stated confidence, 1 to 5."""
+    return None if row.reply.confidence is None else float(row.reply.confidence)
+
+
+def own(row: Row) -> float | None:
+    """The system's own confidence in [0, 1] (P(True), share of votes, a function's own)."""
+    return None if row.response is None else row.response.confidence
+
+
+def max_prob(row: Row) -> float | None:
+    """Exp of the mean log-probability of the final answer's tokens; of the whole reply where they cannot be told."""
+    tokens = row.response.logprobs if row.response is not None else ()
+    if not tokens:
+        return None
+    text = "".join(t.token for t in tokens)
+    mark = [m.end() for m in re.finditer(r"FINAL ANSWER\W*", text, re.IGNORECASE)]
+    end = re.search(r"\n\W*CONFIDENCE", text[mark[-1] :], re.IGNORECASE) if mark else None
+    first, last = (mark[-1] if mark else 0), (mark[-1] + end.start() if mark and end else len(text))
+    kept, at = [], 0
+    for t in tokens:
+        if at + len(t.token) > first and at < last:
+            kept.append(t.logprob)
+        at += len(t.token)
+    kept = [p for p in kept or [t.logprob for t in tokens] if math.isfinite(p)]
+    return math.exp(sum(kept) / len(kept)) if kept else None
+
+
+def scored(rows: Sequence[Row], confidence: Any) -> Scored | None:
+    """Rows that fell into a cell and state a confidence, as arrays; None when there is none."""
+    kept = [(r, c) for r in rows if r.fell in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)]
+    if not kept:
+        return None
+    pairs = {name: place for place, name in enumerate(dict.fromkeys(r.item.pair for r, _ in kept))}
+    return Scored(
+        np.array([c for _, c in kept], dtype=np.float64),
+        np.array([bool(r.correct) for r, _ in kept], dtype=bool),
+        np.array([r.item.answerable for r, _ in kept], dtype=bool),
+        np.array([r.reply.abstains for r, _ in kept], dtype=bool),
+        np.array([pairs[r.item.pair] for r, _ in kept], dtype=np.int64),
+    )

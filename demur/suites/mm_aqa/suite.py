@@ -1,0 +1,153 @@
+"""MM-AQA as a suite: how its five places hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.core.store import Problems
+from demur.scenarios.conditions import Condition, Prompts
+from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.suites.mm_aqa.conditions import CONDITIONS, chosen, prompts, question_id
+from demur.suites.mm_aqa.items import Item, file_of, read
+from demur.suites.mm_aqa.replies import read_reply
+from demur.suites.mm_aqa.scoring import Score, score
+
+if TYPE_CHECKING:
+    from demur.evaluation.run_folder import Task
+    from demur.reports.gallery import Card
+    from demur.reports.tables import Table
+
+UNANSWERABLE = "mm_aqa:unanswerable"
+"""The rule of an answer spec whose question has lost its answer."""
+
+
+class MMAQA(Suite[Item, Score]):
+    """The suite; see `demur.suites.base.Suite`.
+
+    Args:
+        conditions: under which items are asked, joined by commas (``mm_aqa:base,cot+exabs``); all when empty.
+    """
+
+    name = "mm_aqa"
+    title = "MM-AQA: unanswerable by design"
+    about = (
+        "Does a system abstain when a picture, page or question has lost what its answer needs? Answerable questions "
+        "stand beside twins that one of 22 known changes made unanswerable; a system is asked under three conditions "
+        "and two abstention clauses."
+    )
+    options = (
+        Option("tau", "under vconf a stated confidence up to this is an abstention, 0 to 5", 3, least=0, most=5),
+        Option("parser", "lenient takes a reply without labels as the answer", "strict", ("strict", "lenient")),
+        Option(
+            "abstain", "how an abstention is told: our reader, or phrases anywhere", "reader", ("reader", "substring")
+        ),
+        Option("judge", "grades answers to what can be answered", "rules?guess=yes"),
+        Option("judge_calls", "where the calls of a judge that asks a model are kept", "judge-calls.sqlite"),
+        Option("grouping", "of transformations into categories", "catalogue", ("catalogue", "appendix-b")),
+        Option("diagnostic", "condition of the table by category", "cot+exabs", tuple(CONDITIONS)),
+        Option("seed", "of the folds of cross-validated thresholds", 0, least=0),
+    )
+
+    def __init__(self, conditions: str = "") -> None:
+        self.conditions = chosen(conditions)
+
+    def load(self, path: Path, problems: Problems) -> Loaded[Item]:
+        """``items.jsonl`` or its folder."""
+        found = read(path, problems)
+        return Loaded(found.items, file_of(path).parent, notes=found.notes)
+
+    def questions(self, items: Sequence[Item]) -> Iterator[Sample]:
+        """An item under each condition; item and twins are one cluster."""
+        for item in items:
+            rule = item.answers.rule if item.answerable else UNANSWERABLE
+            for condition in self.conditions:
+                yield Sample(
+                    id=question_id(item.id, condition),
+                    source=self.name,
+                    question=item.question,
+                    answers=item.answers.model_copy(update={"rule": rule}),
+                    images=item.images,
+                    answerable=item.answerable,
+                    topic=item.topic,
+                    cluster=item.pair,
+                    attributes={"transform": item.transform, "subset": item.subset},
+                    licence=item.licence,
+                    source_ref=item.source_ref,
+                )
+
+    def condition(self, sample: Sample) -> Condition:
+        """The one that its id names."""
+        return CONDITIONS[sample.id.rpartition("@")[2]]
+
+    def prompts(self) -> Prompts:
+        """The texts of all conditions."""
+        return prompts()
+
+    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Documents without their pages are told before anybody is asked."""
+        bare = [t.sample for t in tasks if not t.ask.images and t.sample.attributes["subset"] == "documents"]
+        if bare:
+            raise UsageError(
+                f"{len(bare)} questions about documents have no pages, the first is {bare[0].id}", item=str(path),
+                cure="build the set with its pages",
+            )  # fmt: skip
+
+    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+        """Malformed replies are no usable answer; abstaining deflects; else by the text of the right answer."""
+        reply = read_reply(response, "base")
+        if reply.problem:
+            return Status.FAILED, None, f"{reply.problem}: {reply.detail}"
+        if reply.abstains:
+            return Status.GRADED, Outcome.DEFLECTED, "abstains"
+        if answers.rule == UNANSWERABLE:
+            return Status.GRADED, Outcome.INCORRECT, "answers what cannot be answered"
+        from demur.answers import matches
+
+        found = matches(answers, reply.answer)
+        if found.correct or found.sure:
+            return Status.GRADED, Outcome.CORRECT if found.correct else Outcome.INCORRECT, found.why
+        return Status.UNGRADED, None, found.why
+
+    def scores(self, items: Sequence[Item], outputs: Outputs, **options: Any) -> list[Score]:
+        """As of any suite; outputs under conditions that this one does not ask are taken too."""
+        whole = self if len(self.conditions) == len(CONDITIONS) else type(self)()
+        return Suite.scores(whole, items, outputs, **options)
+
+    def score(self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any) -> Score:
+        """See `demur.suites.mm_aqa.scoring.score`."""
+        return score(model, items, outputs, **{o.name: o.default for o in self.options} | options)
+
+    def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
+        """Tables 1 to 4, 7 and 8 of the paper, over these models, and what fell beside the matrix."""
+        from demur.suites.mm_aqa.tables import tables
+
+        return tables(scores)
+
+    def statistics(self, items: Sequence[Item]) -> list[Table]:
+        """Items by subset and transformation (table 5, figure 2), and what sorts questions (table 6)."""
+        from demur.suites.mm_aqa.tables import statistics
+
+        return statistics(items)
+
+    def cards(self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+        """One a pair: the item, and its twins below it."""
+        from demur.suites.mm_aqa.tables import cards
+
+        return cards(items, root, outputs, options.get("parser", "strict"), options.get("abstain", "reader"))
+
+    def report(self, path: str | Path, outputs: Outputs, out: str | Path, **options: Any) -> Path:
+        """The page, and beside it figures 2 and 4 as SVG files."""
+        from demur.core.store import write_atomic
+        from demur.suites.mm_aqa.figures import figures
+
+        made = super().report(path, outputs, out, **options)
+        skip_bad = bool(options.pop("skip_bad", False))
+        loaded = self.open(path, skip_bad=skip_bad)
+        scores = self.scores(loaded.items, {**loaded.outputs, **outputs}, skip_bad=skip_bad, **options)
+        for name, drawing in figures(scores, loaded.items).items():
+            write_atomic(made.with_name(f"{made.stem}-{name}.svg"), drawing)
+        return made
