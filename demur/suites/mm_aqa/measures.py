@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from demur.core.records import Measure
 from demur.core.stats import Codes, Floats, wilson
-from demur.core.store import seed_of
+from demur.judge.measures.calibration import folds
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -214,13 +214,6 @@ def sweep(found: Scored, taus: Sequence[float] | None = None) -> Sweep:
     return Sweep(values, matrices, None if place is None else values[place], None if place is None else matrices[place])
 
 
-def folds(cluster: Codes, k: int, seed: int) -> Codes:
-    """Int [n]: the fold of each item; a pair is never split."""
-    names = np.unique(cluster)
-    order = {int(name): place % k for place, name in enumerate(sorted(names, key=lambda c: seed_of(seed, "fold", c)))}
-    return np.array([order[int(c)] for c in cluster], dtype=np.int64)
-
-
 def cross_validated(found: Scored, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0) -> Matrix | None:
     """The matrix when each fold is judged with the threshold that is best on the others: what a user would get.
 
@@ -228,7 +221,7 @@ def cross_validated(found: Scored, taus: Sequence[float] | None = None, k: int =
     """
     if len(np.unique(found.cluster)) < k:
         return None
-    place = folds(found.cluster, k, seed)
+    place = folds([str(c) for c in found.cluster], k, seed)
     total = np.zeros(5)
     for fold in range(k):
         tau = sweep(found.take(np.flatnonzero(place != fold)), taus).tau
@@ -252,7 +245,7 @@ def conformal(found: Scored, alpha: float = 0.1, k: int = 5, seed: int = 0) -> M
     """Each fold judged with the conformal threshold of the others' unanswerable items; None with fewer than k pairs."""
     if len(np.unique(found.cluster)) < k:
         return None
-    place = folds(found.cluster, k, seed)
+    place = folds([str(c) for c in found.cluster], k, seed)
     total = np.zeros(5)
     for fold in range(k):
         known = found.take(np.flatnonzero((place != fold) & ~found.answerable))
