@@ -365,6 +365,8 @@ def evaluate(
     k: int = 2,
     strictness: Scenarios = "moderate",
     limit: int | None = None,
+    text_only: bool = False,
+    corpora: StrPath | None = None,
     seed: int = 0,
     repeat: int = 1,
     judge: str = "rules",
@@ -381,16 +383,20 @@ def evaluate(
 
     Args:
         release: folder, ``hf:...`` or opened.
-        system: a name (``reader``, ``model:openai/gpt-4o``, ``answers:FILE``, ``python:module:function``), a function,
-            or an object with the methods of `demur.scenarios.systems.System`. A function takes ``question``,
-            ``images`` (list of bytes), ``evidence`` (list of dicts: id, title, text, image), ``choices``, ``id`` and
-            ``strictness``, whichever of them it names, or one dict of all; it returns a string, or a dict with
-            ``answer`` and ``confidence``. It may be async. A plain one is called by one thread unless ``concurrency``
-            says otherwise.
-        scenarios: names or recipes: ``oracle``, ``adversarial(k=3)``; all four by default.
+        system: a name (``reader``, ``model:openai/gpt-4o``, ``http:rag.yaml``, ``answers:FILE``,
+            ``python:module:function``; ``NAME=`` before it says what to call it), a function, or an object with the
+            methods of `demur.scenarios.systems.System`. A function takes ``question``, ``images`` (list of bytes),
+            ``evidence`` (list of dicts: id, title, text, image), ``choices``, ``id`` and ``strictness``, and, of a
+            system with its own retriever, ``corpus`` and ``exclude``, whichever of them it names, or one dict of all;
+            it returns a string, or a dict with ``answer``, ``confidence``, ``contexts``, ``citations`` ... It may be
+            async. A plain one is called by one thread unless ``concurrency`` says otherwise.
+        scenarios: names or recipes: ``oracle``, ``adversarial(k=3)``; all four by default. Of a system with its own
+            retriever ``whole``: full, gold-removed and empty.
         k: distractors where a recipe does not say.
         strictness: prompting conditions: none, soft, moderate, severe; ``+strict``, ``+confidence``, ``+reasoning``.
         limit: ask so many samples, drawn by the seed; None for all.
+        text_only: ask only what a system without images can be asked.
+        corpora: what ``demur corpus export`` wrote, for the scenarios of ``whole``.
         seed: of every draw and order.
         repeat: independent answers to each question.
         judge: who grades.
@@ -413,8 +419,8 @@ def evaluate(
     from demur.evaluation.asking import ask
     from demur.release import Release
     from demur.scenarios.conditions import condition
-    from demur.scenarios.contexts import recipe
-    from demur.scenarios.systems import name_of
+    from demur.scenarios.contexts import WHOLE, recipe
+    from demur.scenarios.systems import name_of, taken_apart
 
     opened = release if isinstance(release, Release) else open_release(release, out=out)
     money = None
@@ -422,11 +428,14 @@ def evaluate(
         from demur.models import Budget
 
         money = Budget(budget)
-    given = {**sampling, **({"name": name} if name else {})}
+    called = name or taken_apart(system)[0]
+    given = {**sampling, **({"name": called} if called else {})}
+    texts = [one for text in _several(scenarios) for one in (WHOLE if text == "whole" else (text,))]
     with TerminalProgress() if progress else QUIET as steps:
         [folder] = ask(
             opened, [system], Path(out), judge=judge, seed=seed, limit=limit, repeat=repeat,
-            recipes=[recipe(one, k=k) for one in _several(scenarios)],
+            text_only=text_only, corpora=None if corpora is None else Path(corpora),
+            recipes=[recipe(one, k=k) for one in texts],
             conditions=[condition(one) for one in _several(strictness)],
             options={name_of(system): given}, encoder_name=encoder, concurrency=concurrency, budget=money,
             steps=steps, fresh=fresh,

@@ -126,7 +126,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system", "--systems", "--models", dest="systems", nargs="+", required=True, metavar="SYSTEM",
         help="who is asked: reader, reader:min=0.55, model:openai/gpt-4o, model:http://host:8000/v1#name, "
-        "answers:FILE, python:module:function, module:Class; several take the same questions",
+        "answers:FILE, http:rag.yaml, python:module:function, module:Class; NAME=SYSTEM says what to call "
+        "it; several take the same questions",
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, default=Path("runs"), help="folder of the run folders (default: %(default)s)"
@@ -171,6 +172,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
     from demur.reports.terminal import print_data, summarised
     from demur.scenarios.conditions import Prompts
     from demur.scenarios.render import Layout
+    from demur.scenarios.systems import name_of, taken_apart
 
     release = opened(args, args.out)
     prompts = Prompts(args.prompts)
@@ -183,7 +185,8 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
     }
     options = {k: v for k, v in sampling.items() if v is not None}
     layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
-    given = {s: {**options, "layout": layout} for s in args.systems if s.startswith("model:")}
+    parts = {name_of(s): str(taken_apart(s)[1]) for s in args.systems}
+    given = {name: {**options, "layout": layout} for name, spec in parts.items() if spec.startswith("model:")}
     common: dict[str, Any] = {
         "recipes": recipes,
         "conditions": conditions,

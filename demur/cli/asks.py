@@ -11,6 +11,7 @@ from demur.cli._asking import conditions_of, named_recipes, opened, scenarios, s
 EXAMPLES = """examples:
   $ demur asks demo-out/release -o asks.jsonl --images pictures
   $ demur asks demo-out/release -o asks.jsonl --distractors 0:6
+  $ demur asks demo-out/release -o asks.jsonl --scenarios whole --corpora corpora
     ... your system adds "answer" to each line, and saves them as answers.jsonl ...
   $ demur run demo-out/release --system answers:answers.jsonl
   $ demur sweep demo-out/release --system answers:answers.jsonl --distractors 0:6"""
@@ -40,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     release = opened(args, args.output.parent)
     written = write_asks(
         release, args.output, recipes=recipes, conditions=conditions_of(args), images=args.images,
-        seed=args.seed, limit=args.limit, repeat=args.repeat, text_only=args.text_only, prompts=Prompts(args.prompts),
+        seed=args.seed, limit=args.limit, repeat=args.repeat, text_only=args.text_only,
+        corpora=args.corpora, prompts=Prompts(args.prompts),
     )  # fmt: skip
     if args.json:
         sys.stdout.write(json.dumps(written._asdict(), sort_keys=True) + "\n")

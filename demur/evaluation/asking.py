@@ -23,7 +23,7 @@ from demur.release.corpora import Corpora
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.contexts import Recipe
 from demur.scenarios.recognise import Embedder, Recogniser
-from demur.scenarios.systems import System, SystemContext, SystemLike, name_of, open_system
+from demur.scenarios.systems import System, SystemContext, SystemLike, name_of, open_system, taken_apart
 from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ def ask(
 
     Args:
         release: opened.
-        systems: by name, or at hand (a function, an object); called by `name_of` in ``options`` and ``notes``.
+        systems: by name, with ``NAME=`` before it or without, or at hand (a function, an object); called by `name_of`
+            in ``options`` and ``notes``.
         out: folder of the run folders.
         recipes: context sets to ask in.
         conditions: prompting conditions.
@@ -178,7 +179,7 @@ def ask(
         None if corpora is None else Corpora(corpora, release.sha256),
     )  # fmt: skip
     names = _names(systems, repeat, options or {})
-    if encoder is None and any(name.partition(":")[0] in NEEDS_ENCODER for name in names):
+    if encoder is None and any(_kind(system) in NEEDS_ENCODER for system in systems):
         stated = str(release.manifest.get("encoder", {}).get("name", "offline"))
         encoder = open_encoder(encoder_name or stated, from_file=not encoder_name)
     about = {
@@ -193,7 +194,8 @@ def ask(
     }
     opened = []
     for name, system in zip(names, systems, strict=True):
-        given = dict((options or {}).get(name, {}))
+        called = taken_apart(system)[0]
+        given = {**({"name": called} if called else {}), **(options or {}).get(name, {})}
         context = system_context(
             release, encoder, everything, prompts, ledger=kept, options=given, concurrency=concurrency, prices=prices,
         )  # fmt: skip
@@ -202,6 +204,11 @@ def ask(
         opened, tasks, grader, out, about=about, ledger=kept, budget=budget, judge_context=judge_context, steps=steps,
         fresh=fresh, alongside=max(alongside, concurrency or 0),
     )  # fmt: skip
+
+
+def _kind(system: SystemLike) -> str:
+    spec = taken_apart(system)[1]
+    return spec.partition(":")[0] if isinstance(spec, str) else ""
 
 
 def _names(systems: Sequence[SystemLike], repeat: int, options: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -371,13 +378,14 @@ def planned(
     of = None if corpora is None else Corpora(corpora, release.sha256)
     tasks = tasks_of(samples, recipes, conditions, prompts, seed, repeat, of)
     total = Estimate()
-    for name in _names(systems, repeat, options or {}):
-        kind = name.partition(":")[0]
+    for name, system_text in zip(_names(systems, repeat, options or {}), systems, strict=True):
+        called, spec = taken_apart(system_text)
+        kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
             continue
         if kind != "model":
-            own = open_system(name, system_context(release, None, samples, prompts))
-            had = known_answers(ledger.parent / folder_name(own.id), own)
+            own = open_system(spec, system_context(release, None, samples, prompts))
+            had = known_answers(ledger.parent / folder_name(called or own.id), own)
             calls = [t.ask.id for t in tasks if not own.skip_reason(t.ask)]
             cached = sum(i in had for i in calls)
             seconds = None if per_second is None else (len(calls) - cached) / per_second
@@ -385,7 +393,7 @@ def planned(
             total += Estimate(lines=(line,), notes=(f"what {own.id} itself pays for is not known here",))
             continue
         system = ModelSystem(
-            name.partition(":")[2],
+            str(spec).partition(":")[2],
             SystemContext(read_image=release.read_image, prompts=prompts, options=dict((options or {}).get(name, {}))),
         )
         requests = (system.request(t.ask) for t in tasks if not system.skip_reason(t.ask))

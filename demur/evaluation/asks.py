@@ -16,6 +16,7 @@ from demur.core.records import Ask, ImageRef, Modality, Record, Scenario
 from demur.core.store import storage_errors, write_atomic, write_records
 from demur.evaluation.asking import drawn, tasks_of
 from demur.release import Release
+from demur.release.corpora import Corpora
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.contexts import Recipe
 
@@ -50,6 +51,11 @@ class AskLine(Record):
     images: tuple[str, ...] = ()
     """What the question is about; paths as in `AskedEvidence`."""
     evidence: tuple[AskedEvidence, ...] = ()
+    corpus: str = ""
+    """Of a system with a retriever of its own: the corpus to search (full, gold-removed, empty); "" where evidence is
+    shown."""
+    exclude: tuple[str, ...] = ()
+    """Ids of that corpus that are not to be retrieved for it."""
 
 
 class Written(NamedTuple):
@@ -72,6 +78,7 @@ def write_asks(
     limit: int | None = None,
     repeat: int = 1,
     text_only: bool = False,
+    corpora: Path | None = None,
     prompts: Prompts | None = None,
 ) -> Written:
     """Write the questions that `demur.evaluation.asking.ask` would ask with the same arguments.
@@ -86,6 +93,7 @@ def write_asks(
         limit: as for `ask`.
         repeat: as for `ask`.
         text_only: as for `ask`.
+        corpora: as for `ask`.
         prompts: the package's when None; they are part of a question's identity.
 
     Raises:
@@ -95,7 +103,8 @@ def write_asks(
     if out.suffix.lower() not in (".jsonl", ".csv"):
         raise UsageError(f"{out.suffix or 'no ending'!r}", item=str(out), cure="end the name in .jsonl or .csv")
     samples = drawn(list(release.samples()), limit, seed, text_only=text_only)
-    tasks = tasks_of(samples, recipes, conditions, prompts or Prompts(), seed, repeat)
+    tasks = tasks_of(samples, recipes, conditions, prompts or Prompts(), seed, repeat,
+                     None if corpora is None else Corpora(corpora, release.sha256))  # fmt: skip
     seen: set[str] = set()
 
     def place(ref: ImageRef) -> str:
@@ -131,6 +140,7 @@ def _line(ask: Ask, place: Callable[[ImageRef], str]) -> AskLine:
             )
             for e in ask.evidence
         ),
+        corpus="" if ask.scenario.shows_evidence else ask.scenario.value, exclude=ask.exclude,
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ from demur.evaluation.asking import Opened, ask_opened
 from demur.evaluation.run_folder import Task
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.render import ask as make_ask
-from demur.scenarios.systems import SystemContext, SystemLike, name_of
+from demur.scenarios.systems import SystemContext, SystemLike, taken_apart
 
 if TYPE_CHECKING:
     from demur.judge.audit import Finding
@@ -334,10 +334,14 @@ class Suite(ABC, Generic[I, S]):
         ledger = out / "calls.sqlite"
         opened = []
         for one in several:
+            called, spec = taken_apart(one)
             context = SystemContext(
                 read_image=lambda ref: read_image(ref, loaded.root), prompts=prompts, ledger=ledger,
                 concurrency=concurrency, prices=prices,
-                options=dict(sampling or {}) if name_of(one).startswith("model:") else {},
+                options={
+                    **({"name": called} if called else {}),
+                    **(sampling or {} if isinstance(spec, str) and spec.startswith("model:") else {}),
+                },
             )  # fmt: skip
             opened.append(Opened.of(one, context))
         return ask_opened(

@@ -120,3 +120,61 @@ def test_rows_that_are_no_answers_are_told_by_line(release, tmp_path, capsys, ro
     said = capsys.readouterr().err
     assert told in said
     assert "mine.jsonl:1" in said
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_questions_of_a_whole_system_say_its_corpus_and_what_to_leave_out(release, tmp_path, ending, capsys):
+    assert main(["corpus", "export", str(release), "--out", str(tmp_path / "corpora")]) == 0
+    asks = tmp_path / f"asks.{ending}"
+    what = ["--scenarios", "whole", "--corpora", str(tmp_path / "corpora")]
+    assert main(["asks", str(release), "-o", str(asks), *what]) == 0
+    if ending == "jsonl":
+        rows = [json.loads(line) for line in asks.read_text().splitlines()]
+    else:
+        with asks.open(newline="") as handle:
+            rows = [row | {"exclude": json.loads(row["exclude"])} for row in csv.DictReader(handle)]
+    excluded = json.loads((tmp_path / "corpora/corpora.json").read_text())["excluded"]
+    assert {r["corpus"] for r in rows} == {r["scenario"] for r in rows} == {"full", "gold-removed", "empty"}
+    for row in rows:
+        assert row["exclude"] == (excluded[row["sample"]] if row["corpus"] == "gold-removed" else [])
+    said = [
+        {"ask": r["ask"], "answer": "an answer", "contexts": json.dumps(["d1#2", {"id": "d2", "score": 0.5}]), "abstained": "false"}
+        for r in rows[1:]
+    ]  # fmt: skip
+    said[0] |= {"ask": "0123456789abcdef"}
+    said[1] |= {"answer": "Empty Response"}
+    path = tmp_path / f"mine.{ending}"
+    with path.open("w", newline="") as handle:
+        if ending == "csv":
+            table = csv.DictWriter(handle, list(said[0]))
+            table.writeheader()
+            table.writerows(said)
+        else:
+            handle.writelines(json.dumps(r | {"contexts": json.loads(r["contexts"])}) + "\n" for r in said)
+    capsys.readouterr()
+    assert main(["run", str(release), "--system", f"mine=answers:{path}", "--out", str(tmp_path / "r"), *what]) == 0
+    told = capsys.readouterr().err
+    assert f"2 of {len(rows)} questions have no answer: sample" in told
+    assert (
+        f"rows answer nothing that is asked here: mine.{ending}:{1 if ending == 'jsonl' else 2} (0123456789abcdef)"
+        in told
+    )
+    responses = [json.loads(line) for line in (tmp_path / "r/mine/responses.jsonl").read_text().splitlines()]
+    good = [r["response"] for r in responses if not r["response"]["error"]]
+    assert len(good) == len(rows) - 3
+    assert [(c["id"], c["score"]) for c in good[0]["retrieved"]] == [("d1#2", None), ("d2", 0.5)]
+    assert sum("retriever found nothing" in r["response"]["error"] for r in responses) == 1
+
+
+def test_a_system_is_called_what_the_user_says(release, tmp_path):
+    import demur
+
+    rows = [{"sample": f"s{i}", "scenario": "oracle", "answer": f"answer {i}"} for i in range(4)]
+    system = write(tmp_path / "mine.jsonl", rows)
+    run = ["run", str(release), "--out", str(tmp_path / "r"), "--scenarios", "oracle", "--system"]
+    assert main([*run, f"a={system}", f"b={system}"]) == 0
+    assert {p.name for p in (tmp_path / "r").iterdir() if p.is_dir()} == {"a", "b"}
+    assert main([*run, f"a={system}", f"a={system}"]) == 2
+    made = demur.evaluate(release, f"c={system}", scenarios="oracle", out=tmp_path / "r")
+    assert made.folder.name == "c"
+    assert "c" in repr(made)

@@ -1,12 +1,14 @@
 """Systems under test: whatever answers an `Ask`.
 
 A system is named by text that parses back: ``reader``, ``reader:min=0.6``, ``model:openai/gpt-4o``,
-``answers:FILE``, ``python:module:function`` or ``module:Class`` for a user's own. Its file has a factory
+``answers:FILE``, ``python:module:function`` or ``module:Class`` for a user's own; ``NAME=`` before it says what tables
+and folders call it (``mine=http:rag.yaml``). Its file has a factory
 ``(argument, context) -> System``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,6 +157,19 @@ class ThreadedSystem:
             await self._worker.close()
 
 
+_NAMED = re.compile(r"(\w[\w.-]{0,99})=(.+)", re.DOTALL)
+
+
+def taken_apart(system: SystemLike) -> tuple[str, SystemLike]:
+    """The name that a user gave a system, "" without one, and the system itself.
+
+    >>> taken_apart("mine=http:rag.yaml"), taken_apart("reader:min=0.6")
+    (('mine', 'http:rag.yaml'), ('', 'reader:min=0.6'))
+    """
+    found = _NAMED.fullmatch(system) if isinstance(system, str) else None
+    return (found[1], found[2]) if found else ("", system)
+
+
 def name_of(system: SystemLike) -> str:
     """What a system is called before it is opened: its name, its id, or ``python:module:function``.
 
@@ -164,7 +179,7 @@ def name_of(system: SystemLike) -> str:
     from demur.scenarios.systems.function import Function
 
     if isinstance(system, str):
-        return system
+        return taken_apart(system)[0] or system
     _refuse_old_method(system)
     if hasattr(system, "skip_reason") and hasattr(system, "answer"):
         at_hand: Any = system
@@ -185,6 +200,7 @@ def open_system(system: SystemLike, context: SystemContext) -> System:
     """
     from demur.scenarios.systems.function import Function
 
+    _, system = taken_apart(system)
     if isinstance(system, str):
         factory, argument = plugins.find("systems", system)
         return _as_asked(factory(argument, context), context, code_digest(factory))

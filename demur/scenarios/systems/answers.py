@@ -8,20 +8,23 @@ many of ``k``, ``recipe``, ``condition`` and ``repeat`` as tell the questions of
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import StorageError, UsageError
+from demur.core.errors import ItemError, StorageError, UsageError
 from demur.core.records import Ask, Response, Scenario
-from demur.core.store import Problems, file_digest
+from demur.core.store import Problems, file_digest, parsed_json
 from demur.scenarios.contexts import recipe
+from demur.scenarios.systems.said import NOTHING_FOUND, response_of
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
 
 APART = ("k", "recipe", "condition", "repeat")
 """What tells the questions of a sample in a scenario apart; a file may call ``repeat`` by its former name ``draw``."""
+SAID = ("confidence", "contexts", "citations", "abstained", "prompt_tokens", "completion_tokens", "cost")
+"""What a row may say beside its answer (`demur.scenarios.systems.said.response_of`)."""
 NAMED = 3
 """Rows and questions that a message names; the others it counts."""
 
@@ -173,10 +176,27 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]
         )
 
 
+def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its cells as values: a table has texts where lines of JSON have numbers, true and lists."""
+    said: dict[str, Any] = {"answer": row.get("answer")}
+    for name in SAID:
+        value = row.get(name)
+        if isinstance(value, str):
+            try:
+                value = parsed_json(value.lower() if value in ("True", "False") else value)
+            except ValueError:
+                value = [value] if name in ("contexts", "citations") else value
+        if name in ("contexts", "citations") and value is not None and not isinstance(value, list):
+            value = [value]
+        if value is not None:
+            said[name] = value
+    return said
+
+
 def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Row | None:
     """A row, checked; None, and why is noted, where it is no answer."""
     ask, sample, scenario = row.get("ask"), row.get("sample"), row.get("scenario")
-    answer, confidence = row.get("answer"), row.get("confidence")
+    answer = row.get("answer")
     before = len(problems)
     if ask is not None and not isinstance(ask, str):
         problems.add(place, f"ask is {ask!r}, not the id of a question")
@@ -187,13 +207,14 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
         problems.add(place, "has no answer (a string; empty for a missing one)")
     elif answer.encode("utf-8", "replace").decode() != answer:
         problems.add(place, "its answer holds half a character (a lone surrogate)")
-    if confidence is not None:
-        try:
-            confidence = float(confidence)
-        except (TypeError, ValueError, OverflowError):
-            confidence = -1.0
-        if isinstance(row["confidence"], bool) or not 0 <= confidence <= 1:
-            problems.add(place, f"confidence is {row['confidence']!r}, not a number from 0 to 1")
+    response = Response(served_by=system)
+    try:
+        response = response_of(_with_values(row), served_by=system)
+    except ItemError as error:
+        if error.message == NOTHING_FOUND:
+            response = Response(error=NOTHING_FOUND, served_by=system)
+        elif isinstance(answer, str):
+            problems.add(place, error.message)
     apart: list[tuple[str, str | int]] = []
     for name in APART if ask is None else ():
         value = row.get(name, row.get("draw") if name == "repeat" else None)
@@ -212,5 +233,4 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
         apart.append((name, value))
     if len(problems) > before:
         return None
-    response = Response(text=str(answer), confidence=confidence, served_by=system)
     return Row(place, ask or "", str(sample), str(scenario), tuple(apart), response)

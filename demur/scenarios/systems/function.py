@@ -4,9 +4,8 @@ The function takes what it names of these, or one dict of them all: ``question``
 ``images`` (list of bytes), ``evidence`` (list of dicts with ``id``, ``title``, ``text`` and ``image`` bytes or None),
 ``id`` (of the question), ``strictness`` (of the prompting condition). The scenario is *not* among them; but of a system
 with its own retriever (scenarios full, gold-removed, empty) ``corpus``, the name of the one to search, and ``exclude``,
-the ids to leave out. It returns the answer as a string, or a dict with ``answer`` and optionally ``confidence`` (0 to
-1), ``contexts`` (what it retrieved, best first: ids, texts, or dicts with ``id``, ``text``, ``score``), ``citations``
-(ids) and ``abstained`` (true where it gives no answer). It may be ``async``.
+the ids to leave out. It returns the answer as a string, or a dict with ``answer`` and more (``confidence``,
+``contexts``, ``citations``, ``abstained`` ...: `demur.scenarios.systems.said.response_of`). It may be ``async``.
 
 A plain function is called from one thread, one question after another. One that may be called by several at once says
 so (``answer.concurrency = 8``), or the command does (``--concurrency 8``). An async one has 8 questions under way
@@ -26,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.code import code_digest, named
 from demur.core.errors import DemurError
-from demur.core.records import Ask, Response, Retrieved
+from demur.core.records import Ask, Response
 from demur.core.worker import Calls, is_async
+from demur.scenarios.systems.said import plain, response_of
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
@@ -61,21 +61,6 @@ def _taking_one(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]
     if hasattr(function, "concurrency"):
         one.concurrency = function.concurrency  # type: ignore[attr-defined]  # read by `demur.core.worker.Calls`
     return one
-
-
-def _plain(value: Any) -> str:
-    return str(value).encode("utf-8", "replace").decode()[:500]
-
-
-def _retrieved(rank: int, value: Any) -> Retrieved:
-    """A piece of what a function says it retrieved: an id (a string without spaces), a text, or a dict of both."""
-    if not isinstance(value, Mapping):
-        value = {"text" if " " in str(value).strip() else "id": value}
-    text = str(value.get("text") or "").encode("utf-8", "replace").decode()
-    score = value.get("score")
-    return Retrieved(
-        id=_plain(value.get("id", "")), rank=rank, score=None if score is None else float(score), text=text
-    )
 
 
 class Function:
@@ -142,25 +127,12 @@ class Function:
             reply: Any = await self._calls.call(given)
         except Exception as error:  # a stranger's code may raise anything; it is recorded on this ask
             why = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
-            return Response(error=why.encode("utf-8", "replace").decode(), served_by=self.id)
+            return Response(error=plain(why), served_by=self.id)
         latency = time.perf_counter() - start
-        reply = reply if isinstance(reply, dict) else {"answer": reply}
-        answer, confidence = reply.get("answer"), reply.get("confidence")
-        if not isinstance(answer, str):
-            return Response(error=f"returned {type(answer).__name__}, not a string", served_by=self.id)
-        if confidence is not None and not (isinstance(confidence, int | float) and 0 <= confidence <= 1):
-            return Response(error=f"confidence {confidence!r} is not a number from 0 to 1", served_by=self.id)
-        answer = answer.encode("utf-8", "replace").decode()  # half a character can be kept nowhere
         try:
-            return Response(
-                text=answer, confidence=confidence, latency_s=latency, served_by=self.id,
-                abstained=reply.get("abstained"),
-                retrieved=tuple(_retrieved(rank, one) for rank, one in enumerate(reply.get("contexts") or (), 1)),
-                citations=tuple(map(_plain, reply.get("citations") or ())),
-            )  # fmt: skip
-        except (TypeError, ValueError) as error:
-            why = " ".join(str(error).split())[:300].encode("utf-8", "replace").decode()
-            return Response(error=f"contexts, citations or abstained cannot be read: {why}", served_by=self.id)
+            return response_of(reply, served_by=self.id, latency_s=latency)
+        except DemurError as error:
+            return Response(error=plain(str(error))[:1000], served_by=self.id, latency_s=latency)
 
     async def close(self) -> None:
         """Let its threads end."""

@@ -10,6 +10,7 @@ from demur.core.errors import ItemError
 from demur.core.records import Response, Retrieved, Usage
 from demur.core.store import parsed_json
 from demur.scenarios.systems.http_mapping import CONTEXT, RagMapping, as_text, json_path
+from demur.scenarios.systems.said import EMPTY, NOTHING_FOUND
 
 if TYPE_CHECKING:
     import aiohttp
@@ -26,8 +27,6 @@ _ANSWERS = (
     "$.choices[0].message.content",
 )
 """Where an answer usually is."""
-EMPTY = frozenset({"empty response"})
-"""What frameworks return instead of an answer when their retriever found nothing (LlamaIndex); no answer."""
 TOO_LONG = f"a reply of more than {MOST // 1_000_000} MB"
 
 
@@ -107,7 +106,7 @@ def understood(mapping: RagMapping, reply: Reply, *, served_by: str = "", latenc
     reading = _Reading(mapping, reply.events)
     text = reading.answer()
     if text.strip().lower() in EMPTY:
-        raise ItemError("Empty Response: its retriever found nothing and its model was not asked")
+        raise ItemError(NOTHING_FOUND)
     paths = CONTEXT | mapping.given.get("context", {})
     return Response(
         text=text,

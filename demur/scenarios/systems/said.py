@@ -1,0 +1,84 @@
+"""What a system says, as a user's code or file puts it: an answer, or a dict of the answer and what goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from demur.core.errors import ItemError
+from demur.core.records import Response, Retrieved, Usage
+
+EMPTY = frozenset({"empty response"})
+"""What frameworks return instead of an answer when their retriever found nothing (LlamaIndex); no answer."""
+NOTHING_FOUND = "Empty Response: its retriever found nothing and its model was not asked"
+
+
+def response_of(reply: Any, *, served_by: str = "", latency_s: float = 0.0) -> Response:
+    """A reply as a response.
+
+    Args:
+        reply: the answer; or a dict with ``answer`` and optionally ``confidence`` (0 to 1), ``contexts`` (what was
+            retrieved, best first: ids, texts, or dicts with ``id``, ``text``, ``score``), ``citations`` (ids),
+            ``abstained`` (true where no answer is given), ``prompt_tokens``, ``completion_tokens``, ``cost`` (dollars)
+            and ``first_s`` (seconds to its first token).
+        served_by: who gave it.
+        latency_s: seconds that it took.
+
+    Raises:
+        ItemError: it is no answer; says why.
+    """
+    reply = reply if isinstance(reply, Mapping) else {"answer": reply}
+    answer, abstained = reply.get("answer"), reply.get("abstained")
+    if answer is None and abstained is True:
+        answer = ""
+    if not isinstance(answer, str):
+        raise ItemError(f"returned {type(answer).__name__}, not a string")
+    if answer.strip().lower() in EMPTY:
+        raise ItemError(NOTHING_FOUND)
+    confidence = reply.get("confidence")
+    if confidence is not None and (
+        isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 <= confidence <= 1
+    ):
+        raise ItemError(f"confidence {confidence!r} is not a number from 0 to 1")
+    try:
+        return Response(
+            text=plain(answer),
+            confidence=confidence,
+            latency_s=latency_s,
+            first_s=_number(reply, "first_s"),
+            served_by=served_by,
+            abstained=abstained,
+            retrieved=tuple(_retrieved(rank, one) for rank, one in enumerate(reply.get("contexts") or (), 1)),
+            citations=tuple(plain(c)[:500] for c in reply.get("citations") or ()),
+            usage=Usage(
+                prompt=int(_number(reply, "prompt_tokens")), completion=int(_number(reply, "completion_tokens"))
+            ),
+            cost=_number(reply, "cost") if reply.get("cost") is not None else None,
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        why = plain(" ".join(str(error).split())[:300])
+        raise ItemError(f"contexts, citations, abstained, tokens or cost cannot be read: {why}") from None
+
+
+def plain(value: Any) -> str:
+    """Its text, without half characters, which no file can hold."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _number(reply: Mapping[str, Any], name: str) -> float:
+    value = reply.get(name)
+    number = 0.0 if value is None else float(value)
+    if not 0 <= number < 1e12:
+        raise ValueError(f"{name} is {value!r}")
+    return number
+
+
+def _retrieved(rank: int, value: Any) -> Retrieved:
+    """A piece of what was retrieved: an id (a string without spaces), a text, or a dict of both."""
+    if not isinstance(value, Mapping):
+        value = {"text" if " " in str(value).strip() else "id": value}
+    score = value.get("score")
+    return Retrieved(
+        id=plain(value.get("id", ""))[:500], rank=rank, score=None if score is None else float(score),
+        text=plain(value.get("text") or ""),
+    )  # fmt: skip
