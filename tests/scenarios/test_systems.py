@@ -248,3 +248,50 @@ def test_a_system_with_the_old_name_of_skip_reason_is_refused():
     with pytest.raises(UsageError, match="Old has a method takes") as caught:
         open_system(Old(), SystemContext(read_image=lambda r: b""))
     assert "rename" in caught.value.cure
+
+
+async def test_a_static_retriever_shows_each_question_its_own_evidence():
+    import asyncio
+
+    from demur.scenarios.systems.static import StaticRetriever
+
+    retriever = StaticRetriever()
+
+    async def one(name):
+        with retriever.showing(
+            [{"id": name, "title": "T", "text": f"about {name}"}, {"id": "i", "title": "A map", "text": None}]
+        ):
+            await asyncio.sleep(0)
+            return await asyncio.to_thread(retriever.pieces)
+
+    found = await asyncio.gather(*(one(str(i)) for i in range(8)))
+    assert [[(p["id"], p["text"]) for p in pieces] for pieces in found] == [
+        [(str(i), f"about {i}"), ("i", "A map")] for i in range(8)
+    ]
+    assert retriever.pieces() == []
+
+
+def test_what_a_system_says_is_read_in_every_form():
+    from types import SimpleNamespace as Object
+
+    from demur.core.errors import ItemError
+    from demur.scenarios.systems.said import response_of
+
+    node = Object(ref_doc_id="doc", node_id="n1", metadata={}, text="a text")
+    found = response_of({
+        "answer": "x", "cost": 0.5, "prompt_tokens": 3, "completion_tokens": 4,
+        "contexts": [Object(node=node, score=0.5), Object(id="d", content="b", meta={}, score=None),
+                     Object(id=None, page_content="c", metadata={"id": "lc"}), "plain-id", "some words"],
+    })  # fmt: skip
+    assert [(c.id, c.text, c.score) for c in found.retrieved] == [
+        ("doc", "a text", 0.5), ("d", "b", None), ("lc", "c", None), ("plain-id", "", None), ("", "some words", None)
+    ]  # fmt: skip
+    assert (found.cost, found.usage.prompt, found.usage.completion) == (0.5, 3, 4)
+    assert response_of({"abstained": True}).abstained
+    for bad, why in [
+        ("Empty Response", "retriever found nothing"), (None, "NoneType"), ({"answer": "x", "confidence": True}, "not a number"),
+        ({"answer": "x", "contexts": [object()]}, "no document"), ({"answer": "x", "cost": "much"}, "cannot be read"),
+        ({"answer": "x", "prompt_tokens": float("inf")}, "cannot be read"), ({"answer": "x", "citations": 5}, "cannot be read"),
+    ]:  # fmt: skip
+        with pytest.raises(ItemError, match=why):
+            response_of(bad)

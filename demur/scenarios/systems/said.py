@@ -18,9 +18,9 @@ def response_of(reply: Any, *, served_by: str = "", latency_s: float = 0.0) -> R
 
     Args:
         reply: the answer; or a dict with ``answer`` and optionally ``confidence`` (0 to 1), ``contexts`` (what was
-            retrieved, best first: ids, texts, or dicts with ``id``, ``text``, ``score``), ``citations`` (ids),
-            ``abstained`` (true where no answer is given), ``prompt_tokens``, ``completion_tokens``, ``cost`` (dollars)
-            and ``first_s`` (seconds to its first token).
+            retrieved, best first: ids, texts, dicts with ``id``, ``text``, ``score``, or documents of LangChain,
+            LlamaIndex or Haystack), ``citations`` (ids), ``abstained`` (true where no answer is given),
+            ``prompt_tokens``, ``completion_tokens``, ``cost`` (dollars) and ``first_s`` (seconds to its first token).
         served_by: who gave it.
         latency_s: seconds that it took.
 
@@ -74,11 +74,28 @@ def _number(reply: Mapping[str, Any], name: str) -> float:
 
 
 def _retrieved(rank: int, value: Any) -> Retrieved:
-    """A piece of what was retrieved: an id (a string without spaces), a text, or a dict of both."""
-    if not isinstance(value, Mapping):
-        value = {"text" if " " in str(value).strip() else "id": value}
+    """A piece of what was retrieved: an id (a string without spaces), a text, a dict of both, or a document.
+
+    Of LangChain's ``Document``, LlamaIndex's ``NodeWithScore`` and Haystack's ``Document`` the id of the whole document
+    is taken where they tell it, else that of the piece.
+    """
+    if isinstance(value, str):
+        value = {"text" if " " in value.strip() else "id": value}
+    elif not isinstance(value, Mapping):
+        value = _of_framework(value)
     score = value.get("score")
     return Retrieved(
-        id=plain(value.get("id", ""))[:500], rank=rank, score=None if score is None else float(score),
+        id=plain(value.get("id") or "")[:500], rank=rank, score=None if score is None else float(score),
         text=plain(value.get("text") or ""),
     )  # fmt: skip
+
+
+def _of_framework(value: Any) -> dict[str, Any]:
+    node = getattr(value, "node", value)
+    about = getattr(node, "metadata", None) or getattr(node, "meta", None) or {}
+    names = (about.get("id"), getattr(node, "ref_doc_id", None), about.get("source_id"), getattr(node, "id", None))
+    text = getattr(node, "page_content", None) or getattr(node, "text", None) or getattr(node, "content", None)
+    identity = next((name for name in (*names, getattr(node, "node_id", None)) if name), None)
+    if identity is None and text is None:
+        raise ValueError(f"{type(value).__name__} is no document")
+    return {"id": identity, "text": text, "score": getattr(value, "score", None)}
