@@ -97,7 +97,7 @@ class StaticRetriever:
         class Static:
             """What demur shows."""
 
-            @component.output_types(documents=list[Document])  # type: ignore[misc,unused-ignore]
+            @component.output_types(documents=list[Document])  # type: ignore[misc,untyped-decorator,unused-ignore]
             def run(
                 self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
             ) -> dict[str, list[Document]]:
