@@ -8,7 +8,6 @@ is kept in memory per document, neither while writing nor while reading, so they
 from __future__ import annotations
 
 import hashlib
-import json
 import mmap
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from demur.core.errors import DataError, IndexFileError, StorageError
 from demur.core.records import Document
 from demur.core.store import storage_errors
+from demur.core.strict_json import loose_json
 
 LINES, TABLE = "documents.jsonl", "documents.sqlite"
 _BLOCK = 4096
@@ -254,8 +254,8 @@ class Documents(Mapping[str, Document]):
     def raw(self, row: int) -> dict[str, object]:
         """The fields of the document in a row, without checking them again: several times faster than `at`."""
         try:
-            fields: dict[str, object] = json.loads(self._line(row))
-        except (ValueError, RecursionError) as error:
+            fields: dict[str, object] = loose_json(self._line(row))
+        except ValueError as error:
             raise self._broken(LINES) from error
         return fields
 

@@ -7,6 +7,7 @@ old file or the new one, and at worst one torn last line that the next run drops
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
 import io
 import json
@@ -28,6 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.records import ImageRef
+from demur.core.strict_json import parsed_json
 from demur.core.system import LOCKS, hold
 
 R = TypeVar("R", bound=BaseModel)
@@ -254,36 +256,6 @@ PROBLEMS_KEPT = 1_000
 """Lines of problems that are held; those behind them are counted: a file may hold millions of bad rows."""
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
-
-
-STRICT_JSON = json.JSONDecoder(parse_constant=_refuse)
-
-
-def parsed_json(text: str) -> Any:
-    """One JSON value of a stranger's.
-
-    Raises:
-        ValueError: not JSON, holds ``NaN`` or ``Infinity``, half a surrogate pair, or nests too deep.
-    """
-    try:
-        value = STRICT_JSON.decode(text)
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
-    if "\\" in text and "\\u" in text:
-        check_whole_characters(value)
-    return value
-
-
-def check_whole_characters(value: Any) -> None:
-    """Raise ValueError where a value of JSON holds half a character (a lone surrogate), which no file can hold."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("holds half a surrogate pair") from error
-
-
 def read_text(path: Path) -> str:
     """A text file in UTF-8, with or without a byte-order mark.
 
@@ -417,22 +389,47 @@ def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
     with storage_errors(path):
         handle = path.open("rb")
     with handle:
-        for number, line in enumerate(lines_of(handle), start=1):
-            place = f"{path.name}:{number}"
-            if line is None:
-                problems.add(place, TOO_LONG)
-                continue
-            if not line.strip():
-                continue
-            try:
-                row = parsed_json(line.decode())
-            except ValueError as error:
-                problems.add(place, f"not a JSON object: {error}")
-                continue
-            if isinstance(row, dict):
-                yield place, row
-            else:
-                problems.add(place, f"expected a JSON object, got {type(row).__name__}")
+        yield from json_objects(handle, path.name, problems)
+
+
+def json_objects(
+    handle: IO[bytes], name: str, problems: Problems, broken: tuple[type[Exception], ...] = (OSError,)
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Objects of an opened JSONL file with their place (``name:line``); unreadable lines go to ``problems``.
+
+    Args:
+        handle: the bytes, unpacked; a byte-order mark at their start is passed over.
+        name: of the file, for places.
+        problems: takes every line that is no JSON object.
+        broken: what reading raises where the file is cut off or damaged; nothing behind it is read.
+    """
+    lines = enumerate(lines_of(handle), start=1)
+    number = 0
+    while True:
+        try:
+            number, line = next(lines, (number, b""))
+        except broken as error:
+            problems.add(f"{name}:{number + 1}", f"the file is cut off or damaged here: {error}")
+            return
+        if line == b"":
+            return
+        place = f"{name}:{number}"
+        if line is None:
+            problems.add(place, TOO_LONG)
+            continue
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if not line.strip():
+            continue
+        try:
+            row = parsed_json(line)
+        except ValueError as error:
+            problems.add(place, f"not a JSON object: {error}")
+            continue
+        if isinstance(row, dict):
+            yield place, row
+        else:
+            problems.add(place, f"expected a JSON object, got {type(row).__name__}")
 
 
 def read_records(path: Path, kind: type[R], problems: Problems) -> Iterator[R]:

@@ -14,7 +14,6 @@ Memory: the drawn samples; of the others of a source that is cut down, 8 bytes e
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import random
 import re
@@ -44,6 +43,7 @@ from demur.core.store import (
     storage_errors,
     write_atomic,
 )
+from demur.core.strict_json import loose_json
 from demur.core.system import hold
 from demur.core.version import __version__
 from demur.corpora.near import REMEMBERED, Looks
@@ -293,7 +293,7 @@ def _sampled(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sampl
     groups: defaultdict[tuple[int, str, bool], array[int]] = defaultdict(lambda: array("q"))
     for number, (part, line) in enumerate(pool.lines("samples")):
         if most_of[part] is not None:
-            row = json.loads(line)
+            row = loose_json(line)
             groups[part, row["topic"], bool(row["images"])].append(number)
     taken: set[int] = set()
     for (part, topic, pictured), group in groups.items():
@@ -308,7 +308,7 @@ def _sampled(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sampl
 
 
 def _sample(line: bytes) -> Sample:
-    return Sample.model_validate(json.loads(line))
+    return Sample.model_validate(loose_json(line))
 
 
 def _once(samples: list[Sample], looks: Looks) -> list[Sample]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from demur.core.errors import MissingExtra
 from demur.core.records import ImageRef, Record, Sample
 from demur.core.stats import wilson
-from demur.core.store import parsed_json
+from demur.core.strict_json import parsed_json
 from demur.core.text import plain
 from demur.core.vision_ops import ensure_torchvision
 from demur.curation.recipe import BuildRecipe

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from demur.core.errors import IndexFileError, UsageError
 from demur.core.store import storage_errors
+from demur.core.strict_json import loose_json
 from demur.indexing.exact import Found
 from demur.indexing.lexical import first_among, words
 
@@ -69,7 +70,7 @@ class RankBM25:
         self.count = int(part["count"])
         with storage_errors(path), path.open(encoding="utf-8") as handle:
             try:
-                passages = [json.loads(line) for line in handle]
+                passages = [loose_json(line) for line in handle]
             except ValueError as error:
                 raise IndexFileError(f"not lists of words: {error}", item=path) from error
         if len(passages) != self.count:

@@ -11,7 +11,6 @@ Made for those spaces that the encoder serves:
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from demur.core.docstore import Documents
 from demur.core.errors import DataError, IndexFileError
 from demur.core.store import storage_errors
+from demur.core.strict_json import loose_json
 from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import LOCK, Item
 from demur.indexing.encoders import Encoder, fingerprint_of
@@ -147,7 +147,7 @@ def _made_by(folder: Path, encoder: Encoder) -> bool:
     """Whether the vectors in a part's folder are by that encoder, run in the same way."""
     try:
         with (folder / "shards.jsonl").open("rb") as ledger:
-            plan = json.loads(ledger.readline())["plan"]
+            plan = loose_json(ledger.readline())["plan"]
             return [plan[key] for key in ("encoder", "note", "fingerprint")] == [
                 encoder.name, encoder.note, fingerprint_of(encoder),
             ]  # fmt: skip

@@ -13,7 +13,6 @@ run that was never stopped. When items were added at the end, the shards before 
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 
 from demur.core.errors import IndexFileError
 from demur.core.store import canonical, digest, file_digest, read_json, storage_errors, write_atomic, write_json
+from demur.core.strict_json import loose_json
 from demur.indexing.encoders import Role
 
 FORMAT = 1
@@ -70,12 +70,12 @@ class Ids(Sequence[str]):
             return [self[i] for i in range(*index.indices(self._count))]
         row = range(self._count)[index]
         data, offsets = self._lines
-        return str(json.loads(data[offsets[row] : offsets[row + 1]]))
+        return str(loose_json(data[offsets[row] : offsets[row + 1]]))
 
     def __iter__(self) -> Iterator[str]:
         with storage_errors(self._path), self._path.open("rb") as handle:
             for line in handle:
-                yield str(json.loads(line))
+                yield str(loose_json(line))
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Embedded:
         """(id, why) of every item that has no row, in the order of the items."""
         with storage_errors(self.path), (self.path / "errors.jsonl").open("rb") as handle:
             for line in handle:
-                row = json.loads(line)
+                row = loose_json(line)
                 yield row["id"], row["error"]
 
 
@@ -220,7 +220,7 @@ class ShardWriter:
         with storage_errors(ledger):
             noted = ledger.read_bytes().split(b"\n")[:-1]  # a torn last line has no end
         try:
-            head, *rest = [json.loads(line) for line in noted]
+            head, *rest = [loose_json(line) for line in noted]
             found = head["plan"]
             done = [_Shard(**{**row, "bytes": tuple(row["bytes"]), "sha256": tuple(row["sha256"])}) for row in rest]
             shard = int(head["shard"])

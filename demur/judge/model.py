@@ -9,7 +9,6 @@ only.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections import Counter
 from importlib.resources import files
@@ -20,6 +19,7 @@ from demur.answers import normalise
 from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
 from demur.core.records import AnswerSpec, Ask, Message, Outcome, Request, Response, Status, TextPart, Verdict
 from demur.core.store import digest
+from demur.core.strict_json import loose_json
 from demur.judge.base import JudgeContext
 from demur.judge.candidate import candidate
 from demur.judge.parse import WORDS, literal, parse
@@ -112,9 +112,9 @@ class ModelJudge:
         """(label, how it was read) of a reply; None where it states none, or more than one."""
         text = visible(reply)
         try:
-            given = json.loads(text)
+            given = loose_json(text)
             label = given.get("label") if isinstance(given, dict) else None
-        except (ValueError, RecursionError):
+        except ValueError:
             label = None
         outcome = WORDS.get(label) if isinstance(label, str) else parse(text)
         return outcome, "the judge's label" if outcome else "the judge's reply states no single label"

@@ -7,11 +7,11 @@ ungraded.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 from demur.core.records import Outcome
+from demur.core.strict_json import loose_json
 from demur.judge.model import ModelJudge
 from demur.judge.rules import visible
 
@@ -54,8 +54,8 @@ class RatingJudge(ModelJudge):
 def _rating(reply: str) -> str:
     text = visible(reply)
     try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
+        given = loose_json(text)
+    except ValueError:
         given = None
     if isinstance(given, dict):
         given = given.get("rating")

@@ -21,6 +21,7 @@ from yarl import URL
 
 from demur.core.errors import CallError, PermanentError, UsageError
 from demur.core.records import ImageRef, Request
+from demur.core.strict_json import loose_json
 from demur.models import wire
 from demur.models.images import ImageUrls
 from demur.models.keys import Secret
@@ -307,9 +308,9 @@ class Endpoint:
                 proxy=self._proxy.reveal() if self._proxy else None,
                 timeout=aiohttp.ClientTimeout(total=5),
             ) as reply:
-                found = json.loads(self._clean(await reply.content.read(1_000_000)))
+                found = loose_json(self._clean(await reply.content.read(1_000_000)))
                 return [str(entry["id"]) for entry in found["data"]]
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
             return []
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, StorageError
-from demur.core.store import parsed_json
+from demur.core.strict_json import parsed_json
 from demur.models.claims import Claims
 
 SCHEMA = 1

@@ -7,7 +7,6 @@ not taken for a server that is not there.
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import ssl
 import threading
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener, getproxies, proxy_bypass
 
 from demur.core.errors import MissingExtra, PermanentError, UsageError
+from demur.core.strict_json import loose_json
 from demur.models.function import open_function
 from demur.models.keys import Secret, find_key, key_names
 from demur.models.names import ModelText, parse_model
@@ -150,7 +150,7 @@ def _names_told(model: ModelText, env: str, key: Secret | None) -> list[str]:
         request.add_unredirected_header("Authorization", f"Bearer {key.reveal()}")
     try:
         with build_opener(_Stay).open(request, timeout=_LIST_S) as reply:
-            return [str(entry["id"]) for entry in json.loads(reply.read(1_000_000))["data"]]
+            return [str(entry["id"]) for entry in loose_json(reply.read(1_000_000))["data"]]
     except HTTPError as error:
         error.close()
         if error.code == 401:  # 403 may mean that this key must not list models
@@ -160,5 +160,5 @@ def _names_told(model: ModelText, env: str, key: Secret | None) -> list[str]:
                 cure=f"set {env} to a key that is valid for this endpoint",
             ) from None
         return []
-    except (URLError, OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError):
+    except (URLError, OSError, HTTPException, ValueError, KeyError, TypeError):
         return []

@@ -17,6 +17,7 @@ from typing import Any
 from demur.core.errors import CallError, ItemError, PermanentError, TransientError, UsageError
 from demur.core.records import ImagePart, ImageRef, Message, Request, Response, TextPart, TokenLogprob, Usage
 from demur.core.store import seed_of, unstorable
+from demur.core.strict_json import loose_json
 
 _OURS = frozenset({"model", "messages", "stream", "n"})
 _FLOOR_LOGPROB = -9999.0
@@ -202,7 +203,7 @@ def _usage(reply: Mapping[str, Any]) -> Usage:
 
 def usage_of(raw: str) -> Usage:
     """The tokens of a raw reply that is no answer, but was paid for (the content filter's)."""
-    return _usage(json.loads(raw))
+    return _usage(loose_json(raw))
 
 
 def _text_of(content: Any) -> str:
@@ -234,8 +235,8 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
         ItemError: the content filter left nothing of the answer.
     """
     try:
-        reply = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        reply = loose_json(raw)
+    except ValueError as error:
         raise _broken(f"the reply is not JSON: {_excerpt(raw)!r}") from error
     try:
         usage = _usage(reply)
@@ -338,7 +339,7 @@ def _excerpt(raw: str | bytes, most: int = 160) -> str:
 def error_message(raw: str | bytes) -> str:
     """What a server says in its error body, in one line of at most 300 characters."""
     try:
-        found = json.loads(raw)
+        found = loose_json(raw)
         if isinstance(found, dict):
             inner = found.get("error", found)
             if isinstance(inner, dict):
@@ -346,7 +347,7 @@ def error_message(raw: str | bytes) -> str:
                 said = str(inner.get("message") or inner.get("detail") or inner)
                 return _excerpt(f"{said} [{code}]" if isinstance(code, str) and code else said, 300)
             return _excerpt(str(inner), 300)
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     return _excerpt(raw)
 

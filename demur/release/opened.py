@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 from demur.core.errors import DataError, ReleaseError
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
+from demur.core.strict_json import loose_json
 from demur.release.layout import ADDED, FORMAT, TABLES, FunnelStep, lines_of, schema_of
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Release:
             **{k: row[k] for k in ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")},
             answerable=row["answerable"],
             answers=AnswerSpec.model_validate_json(row["answers"]),
-            attributes=json.loads(row["attributes"]),
+            attributes=loose_json(row["attributes"]),
             images=tuple(ref(m) for m in row["images_meta"]),
             gold=tuple(evidence(e) for e in row["gold"]),
             negatives=tuple(evidence(e) for e in row["negatives"]),

@@ -30,6 +30,7 @@ from aiohttp import web
 
 from demur.core.errors import UsageError
 from demur.core.store import canonical, digest
+from demur.core.strict_json import loose_json
 
 RETRYABLE = (
     "429",
@@ -161,8 +162,8 @@ class PrefixCache:
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
+        return isinstance(loose_json(text), dict)
+    except ValueError:
         return False
 
 

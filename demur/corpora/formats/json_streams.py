@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from demur.core.store import STRICT_JSON, TOO_LONG, Problems, check_whole_characters, lines_of, parsed_json
+from demur.core.store import Problems, json_objects
+from demur.core.strict_json import STRICT_JSON, check_depth, check_whole_characters
 from demur.corpora.formats.files import BLOCK, BROKEN, open_bytes
 
 MAX_VALUE = 1 << 28
@@ -19,34 +20,7 @@ MAX_VALUE = 1 << 28
 def json_lines(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Objects of a JSON Lines file (``.gz`` and ``.zip`` too), one line in memory at a time."""
     with open_bytes(path) as handle:
-        number = 0
-        lines = lines_of(handle)
-        while True:
-            number += 1
-            place = f"{path.name}:{number}"
-            try:
-                line = next(lines, b"")
-            except BROKEN as error:
-                problems.add(place, f"the file is cut off or damaged here: {error}")
-                return
-            if line == b"":
-                return
-            if line is None:
-                problems.add(place, TOO_LONG)
-                continue
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            if not line.strip():
-                continue
-            try:
-                row = parsed_json(line.decode())
-            except ValueError as error:
-                problems.add(place, f"not a JSON object: {error}")
-                continue
-            if isinstance(row, dict):
-                yield place, row
-            else:
-                problems.add(place, f"expected a JSON object, got {type(row).__name__}")
+        yield from json_objects(handle, path.name, problems, (OSError, *BROKEN))
 
 
 class _Window:
@@ -71,6 +45,7 @@ class _Window:
         block = self._handle.read(max(BLOCK, len(self.text)))
         self.ended = not block
         self.text += self._decoder.decode(block, final=self.ended)
+        check_depth(self.text)  # it begins outside every string: what was consumed are whole values
         self._escapes = "\\" in self.text and "\\u" in self.text
 
     def here(self) -> int:
@@ -105,8 +80,6 @@ class _Window:
         while True:
             try:
                 value, end = STRICT_JSON.raw_decode(self.text, self.at)
-            except RecursionError as error:
-                raise ValueError("nested too deep") from error
             except json.JSONDecodeError as error:
                 # A value cut by the window fails at the window's edge, or as a string that never ends.
                 cut = error.msg.startswith("Unterminated string") or error.pos >= len(self.text) - 8

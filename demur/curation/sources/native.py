@@ -7,6 +7,7 @@ never refers to bytes that nobody has seen.
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
 from demur.core.store import Problems, image_ref, read_uri, why_invalid
+from demur.core.strict_json import check_depth
 from demur.corpora.formats import Seen, archive_uris, inside
 from demur.curation.sources import DEFECT
 
@@ -329,10 +331,23 @@ def literal(text: Any) -> Any:
     """The list that a text such as ``"['a', 'b']"`` stands for; the value itself when it is no such text."""
     if not isinstance(text, str) or not text.lstrip().startswith(("[", "{", "(")):
         return text
-    try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    outside = _QUOTED.sub("", text)
+    if _NO_VALUE.search(outside):  # Python's parser goes down its stack with every operator, JSON's with every bracket
         return text
+    try:
+        check_depth(outside.replace("(", "[").replace(")", "]"))
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError):
+        return text
+
+
+_QUOTED = re.compile(r"""[bBuU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
+_NO_VALUE = re.compile(
+    r"[^\s\w,:.()\[\]{}+-]"
+    r"|[-+]\s*+[^\s\d.]|(?<!\d[eE])(?<![\s,:\[({])[-+]|[^\s,:\[({]\s++[-+]"  # a sign that is not a number's
+    r"|\b(?!(?:None|True|False)\b)[^\W\d]"  # a name
+)
+"""What stands outside the quotes of no list of plain values."""
 
 
 def listed(value: Any) -> list[Any]:

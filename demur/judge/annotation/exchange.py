@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from demur.core.errors import DataError
-from demur.core.store import Problems, canonical, parsed_json, read_jsonl, read_text
+from demur.core.store import Problems, canonical, read_jsonl, read_text
+from demur.core.strict_json import parsed_json
 from demur.judge.annotation.task import (
     ADJUDICATED,
     CANNOT,

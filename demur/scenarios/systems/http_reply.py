@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import ItemError
 from demur.core.records import Response, Retrieved, Usage
-from demur.core.store import parsed_json
+from demur.core.strict_json import parsed_json
 from demur.scenarios.systems.http_mapping import CONTEXT, RagMapping, as_text, json_path
 from demur.scenarios.systems.said import EMPTY, NOTHING_FOUND
 

@@ -15,6 +15,7 @@ import re
 from typing import Any, Literal, NamedTuple
 
 from demur.core.records import Response
+from demur.core.strict_json import check_depth, loose_json
 from demur.suites.vb.items import Category, Label
 
 Problem = Literal["", "not asked", "no output", "unparsable", "invalid label", "no confidence"]
@@ -121,8 +122,8 @@ def breaks_rules(reply: Reply) -> str:
 
 def _loaded(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return loose_json(text)
+    except ValueError:
         return None
 
 
@@ -142,8 +143,9 @@ def _last_object(text: str) -> Any:
     while place >= 0 and tried < 200:
         tried += 1
         try:
+            check_depth(text[place:])
             value, _ = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
+        except ValueError:
             value = None
         if isinstance(value, dict) and "label" in value:
             return value
