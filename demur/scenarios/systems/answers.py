@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import ItemError, StorageError, UsageError
 from demur.core.records import Ask, Response, Scenario
-from demur.core.store import Problems, file_digest, parsed_json
+from demur.core.store import Problems, file_digest
+from demur.core.strict_json import parsed_json
 from demur.scenarios.contexts import recipe
 from demur.scenarios.systems.said import NOTHING_FOUND, response_of
 
