@@ -1,0 +1,114 @@
+"""What arithmetic says about published tables of MM-THEBench (`demur audit`).
+
+Table 9 has columns ``model, chi2, or, err_p, err_r``: the odds ratio must follow from the two error rates, and counts
+must exist that give the rates and, with Yates's correction, the statistic. Table 7 has a column a source (``math,
+mm-vet, mmmu, hallusion, spatial, charxiv, gui, video``): an accuracy must be a number of half points of its questions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from demur.judge.audit import Finding
+from demur.suites.mm_thebench.statistics import TwoByTwo, chi_square, odds_of_rates
+
+QUESTIONS = {
+    "math": 288,
+    "mm-vet": 150,
+    "mmmu": 184,
+    "hallusion": 200,
+    "spatial": 199,
+    "charxiv": 100,
+    "gui": 99,
+    "video": 119,
+}
+"""Questions a source; 184 where Table 5 prints 185: every value of Table 7 is a multiple of half a point of 184."""
+COLUMNS = frozenset({"model", "chi2", "or", "err_p", "err_r", *QUESTIONS})
+
+
+def audit(rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+    """The findings, row by row."""
+    found: list[Finding] = []
+    for place, row in rows:
+        who = row.get("model", "").strip() or place
+        values: dict[str, float] = {}
+        for column in sorted(set(row) - {"model"}):
+            written = row[column].strip().rstrip("*").strip()
+            if written in ("", "-", "–", "—"):
+                continue
+            try:
+                value = float(written)
+            except ValueError:
+                value = math.nan
+            if math.isfinite(value):
+                values[column] = value
+            else:
+                found.append(
+                    Finding("number", "defect", f"{place}, {who}", f"{column} is {row[column]!r}, not a number")
+                )
+        found += _association(who, values) + _halves(who, values)
+    return found
+
+
+def _association(who: str, v: dict[str, float]) -> list[Finding]:
+    if not {"err_p", "err_r"} <= set(v) or not all(0 < v[k] < 100 for k in ("err_p", "err_r")):
+        return []
+    found = []
+    if "or" in v:
+        ends = [
+            odds_of_rates((v["err_p"] + p) / 100, (v["err_r"] + r) / 100) for p, r in ((0.05, -0.05), (-0.05, 0.05))
+        ]
+        if not ends[0] - 0.05 <= v["or"] <= ends[1] + 0.05:
+            told = (
+                f"the odds ratio is {v['or']:g}; of rates {v['err_p']:g} and {v['err_r']:g} it is {sum(ends) / 2:.2f}"
+            )
+            found.append(Finding("odds", "defect", who, told))
+    if "chi2" in v and not counts_behind(v["err_p"], v["err_r"], v["chi2"], first=True):
+        told = f"no counts up to 200 give rates {v['err_p']:g} and {v['err_r']:g} and chi2 {v['chi2']:g} (with Yates)"
+        found.append(Finding("chi2", "defect", who, told))
+    return found
+
+
+def counts_behind(
+    err_p: float, err_r: float, chi: float, *, yates: bool = True, most: int = 200, first: bool = False
+) -> list[TwoByTwo]:
+    """Tables ((wrong, right) of reasoning, (wrong, right) of perception) that round to a printed row.
+
+    Args:
+        err_p: per cent, one decimal.
+        err_r: likewise.
+        chi: one decimal.
+        yates: whether the statistic is corrected.
+        most: questions of each kind at the most.
+        first: stop at the first.
+    """
+    found: list[TwoByTwo] = []
+    sides = [
+        [
+            (wrong, n - wrong)
+            for n in range(1, most + 1)
+            if abs(100 * (wrong := round(rate * n / 100)) / n - rate) <= 0.05 + 1e-9
+        ]
+        for rate in (err_r, err_p)
+    ]
+    for reasoning in sides[0]:
+        for perception in sides[1]:
+            said = chi_square((reasoning, perception), yates=yates)
+            if said is not None and abs(said[0] - chi) <= 0.05 + 1e-9:
+                found.append((reasoning, perception))
+                if first:
+                    return found
+    return found
+
+
+def _halves(who: str, v: dict[str, float]) -> list[Finding]:
+    found = []
+    for source, n in QUESTIONS.items():
+        if source in v:
+            half = round(2 * n * v[source] / 100)
+            if abs(50 * half / n - v[source]) > 0.0051:
+                nearest = f"next to it is {50 * half / n:.2f}"
+                told = f"{source} {v[source]:g} is no number of half points of {n} questions; {nearest}"
+                found.append(Finding("share", "defect", who, told))
+    return found

@@ -1,0 +1,32 @@
+"""The Atlas items: questions of the sample corpus with reference steps and a rubric, written for demur.
+
+`data/atlas.jsonl` says of each item who saw to it. Pictures are copied from the sample corpus.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from demur.core.store import Problems, read_records, storage_errors, write_atomic
+from demur.suites.mm_thebench.items import ItemLine, write
+
+
+def atlas() -> list[ItemLine]:
+    """The items that come with demur."""
+    problems = Problems()
+    found = list(read_records(Path(str(files(__package__).joinpath("data", "atlas.jsonl"))), ItemLine, problems))
+    problems.settle()
+    return found
+
+
+def build(out: Path) -> Path:
+    """Write the items and their pictures into a folder; returns the folder."""
+    items = atlas()
+    corpus = Path(str(files("demur.sample"))) / "atlas"
+    for uri in sorted({uri for i in items for uri in i.images}):
+        with storage_errors(corpus / uri):
+            data = (corpus / uri).read_bytes()
+        write_atomic(out / uri, data)
+    write(out / "items.jsonl", items)
+    return out

@@ -1,0 +1,362 @@
+"""The records of MM-THEBench: questions that carry the steps a right chain of thought takes, and a rubric.
+
+A line of ``items.jsonl``: question, answer, picture or video, reference steps (what each draws on, what it says) and
+rubric items (a question about the chain, worth points, of one dimension and one of 17 subcategories, linked to steps).
+Three base items are asked of every chain and are never in the file. Image paths are relative to the file.
+Source: "MM-THEBench: Do Reasoning MLLMs Think Reasonably?", sections 2 and 3, appendices A and B.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.records import AnswerSpec, ImageRef, Record
+from demur.core.store import Problems, image_ref, read_uri, why_invalid, write_records
+from demur.corpora.formats import inside, json_lines
+
+
+class Dimension(StrEnum):
+    """What a step draws on: facts from outside, what is shown, or what was found so far."""
+
+    KNOWLEDGE = "knowledge"
+    PERCEPTION = "perception"
+    REASONING = "reasoning"
+
+
+SUBCATEGORIES: dict[Dimension, tuple[str, ...]] = {
+    Dimension.KNOWLEDGE: ("commonsense", "world knowledge", "domain knowledge"),
+    Dimension.PERCEPTION: ("recognition", "ocr", "spatial", "count", "audio", "grounding", "temporal"),
+    Dimension.REASONING: ("deductive", "inductive", "spatial", "arithmetic", "causal", "decision", "instructional"),
+}
+"""The 17 subcategories; "spatial" stands under two dimensions."""
+
+
+class Step(Record):
+    """One step that a right chain takes.
+
+    Attributes:
+        id: from 1, in order.
+        types: dimensions that it draws on; naming what a picture shows is perception and knowledge at once.
+        description: what kind of step it is, in a few words.
+        content: what it says.
+        necessary: whether no right chain can leave it out.
+    """
+
+    id: int = Field(ge=1)
+    types: tuple[Dimension, ...] = Field(min_length=1)
+    description: str = ""
+    content: str = Field(min_length=1)
+    necessary: bool = True
+
+
+class RubricItem(Record):
+    """One question about a chain.
+
+    Attributes:
+        question: answered by yes where the chain does well.
+        points: what a yes is worth.
+        dimension: the one that it tests.
+        subcategory: one of the dimension's; "" of base items alone.
+        steps: ids of the reference steps that it is about.
+    """
+
+    question: str = Field(min_length=1)
+    points: int = Field(ge=1, le=100)
+    dimension: Dimension
+    subcategory: str = ""
+    steps: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _of_its_dimension(self) -> Self:
+        if self.subcategory and self.subcategory not in SUBCATEGORIES[self.dimension]:
+            known = ", ".join(SUBCATEGORIES[self.dimension])
+            raise ValueError(f"{self.subcategory!r} is no subcategory of {self.dimension.value}; there are {known}")
+        return self
+
+    @property
+    def base(self) -> bool:
+        """Whether it is asked of every chain."""
+        return not self.subcategory
+
+
+BASE = (
+    RubricItem(
+        question="Is what the chain takes from the picture or video right, and used the same way throughout?",
+        points=6, dimension=Dimension.PERCEPTION,
+    ),
+    RubricItem(
+        question="Does each step follow from those before it, with no gap and no contradiction?",
+        points=8, dimension=Dimension.REASONING,
+    ),
+    RubricItem(
+        question="Is the chain enough to arrive at the answer that it ends with?",
+        points=9, dimension=Dimension.REASONING,
+    ),
+)  # fmt: skip
+"""Scored for every chain, 23 points in all; in no statistics of a set of items (Table 6)."""
+
+
+class Video(Record):
+    """A video by reference; demur reads frames of it where the ``video`` extra is installed.
+
+    Attributes:
+        path: relative to the items' file.
+        start: seconds at which what matters begins.
+        end: seconds at which it ends; None for the end of the video.
+        frames: how many are sampled, evenly.
+    """
+
+    path: str = Field(min_length=1)
+    start: float = Field(default=0.0, ge=0)
+    end: float | None = None
+    frames: int = Field(default=8, ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _forwards(self) -> Self:
+        if self.end is not None and self.end <= self.start:
+            raise ValueError(f"the video part ends at {self.end:g} s, not after its start at {self.start:g} s")
+        return self
+
+
+Format = Literal["open", "choice", "grounding"]
+Modality = Literal["text", "image", "multi-image", "video"]
+
+
+class ItemLine(Record):
+    """A line of ``items.jsonl``."""
+
+    id: str = Field(min_length=1)
+    source: str = ""
+    question: str = Field(min_length=1)
+    format: Format = "open"
+    answers: tuple[str, ...] = ()
+    """Accepted forms of the right answer, the first is shown; of a choice, its letter."""
+    choices: dict[str, str] = Field(default_factory=dict)
+    box: tuple[float, float, float, float] | None = None
+    """Of a grounding item: (y1, x1, y2, x2) in pixels of its picture."""
+    images: tuple[str, ...] = ()
+    video: Video | None = None
+    steps: tuple[Step, ...] = ()
+    rubric: tuple[RubricItem, ...] = ()
+    annotated_chain: str = ""
+    """The whole reference chain, for the thinking length; the steps' contents where left out."""
+    reviewed_by: str = ""
+    """Who saw to steps and rubric; "" while they are a draft."""
+    too_complex: bool = False
+    """An annotator gave it up; asked, and in no figure, until somebody has settled it."""
+    licence: str = ""
+    source_ref: str = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        ids = [s.id for s in self.steps]
+        if ids != list(range(1, len(ids) + 1)):
+            raise ValueError(f"the steps are numbered {ids}; number them 1, 2, 3 ...")
+        for item in self.rubric:
+            if item.base:
+                raise ValueError("a rubric item has no subcategory; the three base items are added to every chain")
+            if lost := set(item.steps) - set(ids):
+                raise ValueError(f"a rubric item is linked to step {min(lost)}, which does not exist")
+        if self.format == "grounding":
+            y1, x1, y2, x2 = self.box or (0, 0, 0, 0)
+            if not (y1 < y2 and x1 < x2) or not self.images:
+                raise ValueError("a grounding item has a picture and a box (y1, x1, y2, x2) with an area")
+        elif not self.answers or not all(a.strip() for a in self.answers):
+            raise ValueError("no right answer is given")
+        if self.format == "choice" and (len(self.choices) < 2 or self.answers[0] not in self.choices):
+            raise ValueError(f"the right answer {self.answers[:1]} is none of the letters {', '.join(self.choices)}")
+        return self
+
+
+class Item(ItemLine):
+    """An item with its pictures read."""
+
+    pictures: tuple[ImageRef, ...] = ()
+
+    @property
+    def modality(self) -> Modality:
+        """What it is asked about."""
+        if self.video is not None:
+            return "video"
+        return "text" if not self.images else "image" if len(self.images) == 1 else "multi-image"
+
+    @property
+    def spec(self) -> AnswerSpec:
+        """What counts as right."""
+        if self.format == "grounding" and self.box is not None:
+            y1, x1, y2, x2 = self.box
+            return AnswerSpec(kind="box", box=(x1, y1, x2, y2), tolerance=0.5, rule="suite")
+        if self.format == "choice":
+            return AnswerSpec(
+                kind="choice", accepted=((self.answers[0],),), choices=tuple(self.choices.items()), rule="suite"
+            )
+        return AnswerSpec(accepted=tuple((a,) for a in self.answers), rule="suite")
+
+    @property
+    def full_rubric(self) -> tuple[RubricItem, ...]:
+        """The base items, then its own."""
+        return BASE + self.rubric
+
+    @property
+    def chain(self) -> str:
+        """The annotated chain."""
+        return self.annotated_chain or "\n".join(s.content for s in self.steps)
+
+
+# --- reading and writing ---------------------------------------------------------------------------
+
+_STEP_NAMES = {"step_id": "id", "step_type": "types", "type": "types", "step_description": "description",
+               "step_content": "content", "step_necessity": "necessary", "necessity": "necessary"}  # fmt: skip
+_RUBRIC_NAMES = {"criterion": "question", "score": "points", "sub_category": "subcategory",
+                 "step_ids": "steps", "linked_steps": "steps", "related_steps": "steps"}  # fmt: skip
+_YES = {"yes", "true", "necessary", "1"}
+
+
+class Set(NamedTuple):
+    """What a file of items held."""
+
+    items: tuple[Item, ...]
+    notes: Counter[str]
+
+
+def file_of(path: Path) -> Path:
+    """The file of items at a path.
+
+    Raises:
+        UsageError: there is none.
+    """
+    file = path / "items.jsonl" if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(
+            "no items there", item=str(path),
+            cure="name a .jsonl or a folder with items.jsonl; 'demur suite build mm_thebench --out DIR' makes one",
+        )  # fmt: skip
+    return file
+
+
+def read(path: Path, problems: Problems) -> Set:
+    """Read items; a bad one, one whose id comes twice, or one whose picture cannot be read is a problem."""
+    file = file_of(path)
+    items: dict[str, Item] = {}
+    notes: Counter[str] = Counter()
+    for place, row in json_lines(file, problems):
+        name = f"{place} ({row.get('id', 'no id')})"
+        try:
+            line = ItemLine.model_validate(plain_names(row, notes))
+            pictures = tuple(
+                image_ref(read_uri(uri, file.parent), uri) for uri in map(_inside(file.parent), line.images)
+            )
+            item = Item(**{**dict(line), "pictures": pictures, "source_ref": line.source_ref or place})
+        except ValidationError as error:
+            problems.add(name, why_invalid(error))
+        except (DataError, StorageError) as error:
+            problems.add(name, str(error))
+        else:
+            if item.id in items:
+                problems.add(name, "this id stands in an earlier line too")
+            items.setdefault(item.id, item)
+    for item in items.values():
+        notes.update(remarks(item))
+    return Set(tuple(items.values()), notes)
+
+
+def _inside(folder: Path) -> Any:
+    def checked(uri: str) -> str:
+        inside(folder, uri)
+        return uri
+
+    return checked
+
+
+def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
+    """A line with fields as other annotation tools name them (``step_type``, ``score`` ...) as `ItemLine` does."""
+    out = dict(row)
+    for name, names in (("steps", _STEP_NAMES), ("rubric", _RUBRIC_NAMES)):
+        if isinstance(row.get(name), list):
+            out[name] = [_renamed(one, names) if isinstance(one, dict) else one for one in row[name]]
+    base = [r for r in out.get("rubric") or [] if isinstance(r, dict) and not r.get("subcategory") and "points" in r]
+    kinds = sorted((b.points, b.dimension.value) for b in BASE)
+    if len(base) == 3 and sorted((r["points"], r.get("dimension")) for r in base) == kinds:
+        notes["items whose file holds the three base rubric items: they are added by demur, and were left out"] += 1
+        out["rubric"] = [r for r in out["rubric"] if r not in base]
+    return out
+
+
+def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    out = {names.get(key, key): value for key, value in row.items()}
+    types = out.get("types")
+    if isinstance(types, str):
+        out["types"] = types = [t for t in types.replace("+", ",").replace("/", ",").split(",") if t.strip()]
+    if isinstance(types, list):
+        out["types"] = [t.strip().lower() if isinstance(t, str) else t for t in types]
+    for key in ("dimension", "subcategory"):
+        if isinstance(out.get(key), str):
+            out[key] = out[key].strip().lower().replace("_", " ")
+    if isinstance(out.get("necessary"), str):
+        out["necessary"] = out["necessary"].strip().lower() in _YES
+    return out
+
+
+def remarks(item: Item) -> list[str]:
+    """What a careful author would look at again; none of it keeps an item out."""
+    found = []
+    if not item.steps or not item.rubric:
+        found.append("items without reference steps or a rubric: judged by their answer and the base items alone")
+    if item.steps and not item.reviewed_by:
+        found.append("items whose steps and rubric nobody has reviewed yet")
+    if item.too_complex:
+        found.append("items marked too complex: asked, and in no figure")
+    if unused := {s.id for s in item.steps if s.necessary} - {i for r in item.rubric for i in r.steps}:
+        found.append("items with a necessary step that no rubric item is about" if unused else "")
+    return found
+
+
+def write(path: Path, items: Iterable[ItemLine]) -> str:
+    """Write items as ``items.jsonl`` lines; returns the file's SHA-256."""
+    return write_records(path, [ItemLine(**{k: v for k, v in dict(i).items() if k != "pictures"}) for i in items])
+
+
+# --- what a set of items is like -------------------------------------------------------------------
+
+
+class StepShares(NamedTuple):
+    """Table 1 of one dimension, or of all steps."""
+
+    name: str
+    steps: int
+    share: float | None
+    """Of all steps; shares of dimensions add up to more than one, since a step may draw on several."""
+    per_question: float | None
+
+
+def step_shares(items: Sequence[ItemLine]) -> list[StepShares]:
+    """Table 1: steps of each dimension, over items that have steps."""
+    steps = [s for i in items for s in i.steps]
+    n = sum(bool(i.steps) for i in items)
+    counts = {d.value: sum(d in s.types for s in steps) for d in Dimension} | {"all": len(steps)}
+    return [StepShares(k, c, c / len(steps) if steps else None, c / n if n else None) for k, c in counts.items()]
+
+
+class RubricShares(NamedTuple):
+    """Table 6 of one dimension, or of all: rubric items and points a question, base items left out."""
+
+    name: str
+    items: float | None
+    points: float | None
+
+
+def rubric_shares(items: Sequence[ItemLine]) -> list[RubricShares]:
+    """Table 6, over items that have a rubric."""
+    n = sum(bool(i.rubric) for i in items)
+    found = []
+    for name in (*(d.value for d in Dimension), "all"):
+        of = [r for i in items for r in i.rubric if name in ("all", r.dimension)]
+        found.append(RubricShares(name, len(of) / n if n else None, sum(r.points for r in of) / n if n else None))
+    return found

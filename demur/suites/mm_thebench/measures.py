@@ -1,0 +1,351 @@
+"""What was judged of chains, and the measures of it: answers, steps, rubric, hallucination, thinking length.
+
+What the paper leaves open, and what is done here:
+
+    precision        distinct predicted steps that match a reference step, over predicted steps
+    recall           matched reference steps over necessary ones; PARTIAL is worth ``partial`` (0 unless given) in both
+    F1               of each question, then averaged (not of the averages: those are 1 to 1.5 points higher)
+    K, P, R          points earned over points to earn of a dimension, base items among them, over all questions
+    H                one minus points lost to hallucination over all points
+    thinking length  words and signs of the chain over those of the annotated chain, counted alike
+    accuracy         (MATCH + half of PARTIAL) / graded; NO ANSWER is graded and worth nothing
+
+A level that the judge could not read is ungraded and leaves that level's denominator; a call that failed leaves all.
+Equation (1) and section 3.3 of "MM-THEBench".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from demur.core.records import Measure, Record
+from demur.core.stats import percentile, resampled
+from demur.suites.mm_thebench.items import Dimension, Item
+from demur.suites.mm_thebench.statistics import Association, Correlation, association, pearson, spearman
+
+
+class Level(StrEnum):
+    """How an answer, or the best match of a reference step, compares with what is right."""
+
+    MATCH = "MATCH"
+    PARTIAL = "PARTIAL"
+    MISMATCH = "MISMATCH"
+    NO_ANSWER = "NO ANSWER"
+
+
+class StepMatch(Record):
+    """One reference step against the whole chain.
+
+    Attributes:
+        step: id of the reference step.
+        label: MATCH, PARTIAL or MISMATCH; None where the judge's reply could not be read.
+        predicted: number of the best predicted step, from 1; None for MISMATCH.
+    """
+
+    step: int
+    label: Level | None
+    predicted: int | None = None
+
+
+class Mark(Record):
+    """One rubric item judged.
+
+    Attributes:
+        satisfied: None where the judge's reply could not be read.
+        hallucination: of what is not satisfied: because the chain made something up.
+        evidence: numbers of the predicted steps that the judge went by.
+    """
+
+    satisfied: bool | None
+    hallucination: bool = False
+    evidence: tuple[int, ...] = ()
+
+
+class Judged(Record):
+    """One reply to one item at three levels.
+
+    Attributes:
+        id: of the item.
+        answer: None where it is ungraded, or where there is no reply.
+        why: how the answer was graded, or why it was not.
+        failed: there is no reply.
+        kind: where the chain is from: the model's own thoughts (``native``), or its visible reply (``elicited``).
+        steps: the predicted steps; together they are the chain.
+        matches: one a reference step; None where steps were not judged.
+        marks: one an item of the full rubric; None where it was not judged.
+        length: thinking length; None without a chain or an annotated one.
+        notes: what was done with it that a reader must know.
+    """
+
+    id: str
+    answer: Level | None = None
+    why: str = ""
+    failed: bool = False
+    kind: Literal["native", "elicited", "none"] = "none"
+    steps: tuple[str, ...] = ()
+    matches: tuple[StepMatch, ...] | None = None
+    marks: tuple[Mark, ...] | None = None
+    length: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+CREDIT = {Level.MATCH: 1.0, Level.PARTIAL: 0.5, Level.MISMATCH: 0.0, Level.NO_ANSWER: 0.0}
+_TOKEN = re.compile(r"[^\W\u3040-\u9fff\uac00-\ud7af]+|\S")
+
+
+def tokens(text: str) -> int:
+    """Words and signs of a text; each character of scripts without spaces is one.
+
+    >>> tokens("Paris is 2,620 m high.")
+    8
+    """
+    return sum(1 for _ in _TOKEN.finditer(text))
+
+
+def accuracy(match: int, partial: int, n: int) -> float | None:
+    """Equation (1).
+
+    >>> round(100 * accuracy(116, 1, 150), 2)
+    77.67
+    """
+    return (match + 0.5 * partial) / n if n else None
+
+
+class StepScore(NamedTuple):
+    """Step level of one question."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def step_score(item: Item, judged: Judged, partial: float = 0.0) -> StepScore | None:
+    """Precision, recall and F1 of one question; None where a match could not be read, or there is nothing to match."""
+    necessary = {s.id for s in item.steps if s.necessary}
+    if not judged.matches or not necessary or any(m.label is None for m in judged.matches):
+        return None
+    worth = {Level.MATCH: 1.0, Level.PARTIAL: partial}
+    best: dict[int, float] = {}
+    for match in judged.matches:
+        if match.predicted is not None and match.label is not None:
+            best[match.predicted] = max(best.get(match.predicted, 0.0), worth.get(match.label, 0.0))
+    found = sum(worth.get(m.label, 0.0) for m in judged.matches if m.label is not None and m.step in necessary)
+    precision = sum(best.values()) / len(judged.steps) if judged.steps else 0.0
+    recall = found / len(necessary)
+    return StepScore(precision, recall, harmonic(precision, recall))
+
+
+def harmonic(precision: float, recall: float) -> float:
+    """F1; 0 where both are.
+
+    >>> round(harmonic(17.83, 42.54), 2)
+    25.13
+    """
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+class Points(NamedTuple):
+    """Points of one question and dimension (or all)."""
+
+    earned: int
+    hallucinated: int
+    total: int
+
+
+def points(item: Item, judged: Judged, dimension: Dimension | None = None) -> Points | None:
+    """Points of the full rubric; None where it was not judged, or a reply could not be read, or it has no such item."""
+    if judged.marks is None or any(m.satisfied is None for m in judged.marks):
+        return None
+    pairs = [
+        (r.points, m) for r, m in zip(item.full_rubric, judged.marks, strict=True) if dimension in (None, r.dimension)
+    ]
+    if not pairs:
+        return None
+    earned = sum(p for p, m in pairs if m.satisfied)
+    return Points(earned, sum(p for p, m in pairs if m.hallucination and not m.satisfied), sum(p for p, _ in pairs))
+
+
+# --- hallucination by kind -------------------------------------------------------------------------
+
+KINDS = ("perception only", "reasoning only", "reasoning and perception", "knowledge only", "other")
+"""Of Fig. 3, in its order."""
+
+
+def hallucination_kind(item: Item, judged: Judged) -> str | None:
+    """One of `KINDS`, "none" without a hallucination; None where the rubric was not judged."""
+    if judged.marks is None or any(m.satisfied is None for m in judged.marks):
+        return None
+    marks = zip(item.full_rubric, judged.marks, strict=True)
+    found = {r.dimension for r, m in marks if m.hallucination and not m.satisfied}
+    if not found:
+        return "none"
+    alone = {Dimension.PERCEPTION: KINDS[0], Dimension.REASONING: KINDS[1], Dimension.KNOWLEDGE: KINDS[3]}
+    if len(found) == 1:
+        return alone[found.pop()]
+    return KINDS[2] if found == {Dimension.PERCEPTION, Dimension.REASONING} else KINDS[4]
+
+
+def kinds_by_answer(pairs: Sequence[tuple[Item, Judged]]) -> dict[str, Counter[str]]:
+    """Fig. 3: "correct" and "incorrect" -> kind -> questions, ``none`` among them; partial answers are left out."""
+    found: dict[str, Counter[str]] = {"correct": Counter(), "incorrect": Counter()}
+    for item, judged in pairs:
+        kind = hallucination_kind(item, judged)
+        if kind is not None and judged.answer not in (None, Level.PARTIAL):
+            found["correct" if judged.answer is Level.MATCH else "incorrect"][kind] += 1
+    return found
+
+
+def reasoning_against_perception(pairs: Sequence[tuple[Item, Judged]]) -> Association:
+    """Table 9: wrong answers where only reasoning, and where only perception, is hallucinated."""
+    by = kinds_by_answer(pairs)
+    perception, reasoning = ((by["incorrect"][kind], by["correct"][kind]) for kind in KINDS[:2])
+    return association(reasoning, perception)
+
+
+def subcategory_shares(pairs: Sequence[tuple[Item, Judged]]) -> dict[tuple[str, str], tuple[int, float]]:
+    """Fig. 4: (dimension, subcategory) -> points lost to hallucination, and their share; "base" for base items."""
+    lost: Counter[tuple[str, str]] = Counter()
+    for item, judged in pairs:
+        if points(item, judged) is not None:
+            for r, m in zip(item.full_rubric, judged.marks or (), strict=True):
+                if m.hallucination and not m.satisfied:
+                    lost[r.dimension.value, r.subcategory or "base"] += r.points
+    total = lost.total()
+    return {key: (n, n / total) for key, n in lost.most_common()}
+
+
+class ByLength(NamedTuple):
+    """Table 4's cells of one dimension: hallucinated share of points against thinking length."""
+
+    pearson: Correlation | None
+    spearman: Correlation | None
+
+
+def by_length(pairs: Sequence[tuple[Item, Judged]], dimension: Dimension) -> ByLength:
+    """Correlations of one dimension, over questions whose rubric was judged."""
+    found = [(j.length, p.hallucinated / p.total) for i, j in pairs if (p := points(i, j, dimension)) and j.length]
+    lengths, shares = [x for x, _ in found], [y for _, y in found]
+    return ByLength(pearson(lengths, shares), spearman(lengths, shares))
+
+
+# --- a model's score -------------------------------------------------------------------------------
+
+
+class Score(NamedTuple):
+    """What is told of one model.
+
+    Attributes:
+        model: its name.
+        judge: who judged; "rules" where only answers were graded, by rules.
+        pairs: items in figures that were asked, with what was judged.
+        image: measures of everything but videos: Table 2.
+        video: of videos: Table 3; None without any.
+        sources: source -> accuracy: Table 7.
+        left_out: items marked too complex.
+        not_asked: items without a reply.
+    """
+
+    model: str
+    judge: str
+    pairs: tuple[tuple[Item, Judged], ...]
+    image: dict[str, Measure]
+    video: dict[str, Measure] | None
+    sources: dict[str, Measure]
+    left_out: int
+    not_asked: int
+
+    @property
+    def group(self) -> str:
+        """Whose thoughts were judged: ``native``, ``elicited``, or how many of each."""
+        kinds = Counter(j.kind for _, j in self.pairs if j.kind != "none")
+        return (
+            next(iter(kinds), "none") if len(kinds) < 2 else f"native {kinds['native']}, elicited {kinds['elicited']}"
+        )
+
+
+def score(
+    model: str,
+    items: Sequence[Item],
+    judged: Mapping[str, Judged],
+    *,
+    judge: str = "rules",
+    partial: float = 0.0,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Score:
+    """The score of one model from what was judged, by item id."""
+    fit = [i for i in items if not i.too_complex]
+    pairs = tuple((i, judged[i.id]) for i in fit if i.id in judged)
+
+    def measured(of: Sequence[tuple[Item, Judged]]) -> dict[str, Measure]:
+        return measures(of, partial=partial, resamples=resamples, seed=seed)
+
+    videos = [p for p in pairs if p[0].modality == "video"]
+    sources = {s: measured([p for p in pairs if p[0].source == s])["accuracy"] for s in sorted({i.source for i in fit})}
+    return Score(
+        model, judge, pairs, measured([p for p in pairs if p[0].modality != "video"]),
+        measured(videos) if videos else None, sources, len(items) - len(fit), len(fit) - len(pairs),
+    )  # fmt: skip
+
+
+def measures(
+    pairs: Sequence[tuple[Item, Judged]], *, partial: float = 0.0, resamples: int = 1000, seed: int = 0
+) -> dict[str, Measure]:
+    """Accuracy, step level, K, P, R, H and thinking length, each with n questions and a bootstrap interval."""
+
+    def mean(
+        name: str, of: Callable[[Item, Judged], tuple[float, float] | None], among: Sequence[tuple[Item, Judged]]
+    ) -> Measure:
+        found = [value for item, one in among if not one.failed and (value := of(item, one)) is not None]
+        failed = sum(one.failed for _, one in among)
+        rows = np.array(found, dtype=np.float64).reshape(-1, 2)
+        whole = rows[:, 1].sum()
+        ends = None
+        if resamples and len(rows) > 1 and whole:
+            drawn = resampled(rows.round(9), resamples, seed)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                ends = percentile(drawn[:, 0] / drawn[:, 1], 0.95)
+        low, high = ends or (None, None)
+        return Measure(
+            name=name, value=float(rows[:, 0].sum() / whole) if whole else None, n=len(rows),
+            ungraded=len(among) - failed - len(rows), failed=failed, low=low, high=high,
+            interval=f"bootstrap(0.95,{resamples})" if ends else "",
+        )  # fmt: skip
+
+    def answer(item: Item, one: Judged) -> tuple[float, float] | None:
+        return None if one.answer is None else (CREDIT[one.answer], 1.0)
+
+    def step(part: str) -> Callable[[Item, Judged], tuple[float, float] | None]:
+        def of(item: Item, one: Judged) -> tuple[float, float] | None:
+            found = step_score(item, one, partial)
+            return None if found is None else (getattr(found, part), 1.0)
+
+        return of
+
+    def earned(dimension: Dimension) -> Callable[[Item, Judged], tuple[float, float] | None]:
+        def of(item: Item, one: Judged) -> tuple[float, float] | None:
+            found = points(item, one, dimension)
+            return None if found is None else (float(found.earned), float(found.total))
+
+        return of
+
+    def free(item: Item, one: Judged) -> tuple[float, float] | None:
+        found = points(item, one)
+        return None if found is None else (float(found.total - found.hallucinated), float(found.total))
+
+    def length(item: Item, one: Judged) -> tuple[float, float] | None:
+        return None if one.length is None else (one.length, 1.0)
+
+    stepped = [p for p in pairs if any(s.necessary for s in p[0].steps)]
+    found = {"accuracy": mean("accuracy", answer, pairs)}
+    found |= {part: mean(part, step(part), stepped) for part in StepScore._fields}
+    for dimension in Dimension:
+        tested = [p for p in pairs if any(r.dimension is dimension for r in p[0].full_rubric)]
+        found[dimension.value] = mean(dimension.value, earned(dimension), tested)
+    return found | {"h": mean("h", free, pairs), "length": mean("length", length, stepped)}

@@ -1,0 +1,170 @@
+"""The tests of appendix D and Table 4: is what kind of hallucination there is tied to wrong answers, or to length?
+
+Tables are ((a, b), (c, d)) of counts. For Table 9 rows are the kind (reasoning alone, perception alone) and columns the
+answer (wrong, right); the chi-square statistics printed there are with Yates's correction (see `audit`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+TwoByTwo = tuple[tuple[int, int], tuple[int, int]]
+Floats = npt.NDArray[np.float64]
+
+
+def chi_square(table: TwoByTwo, *, yates: bool = True) -> tuple[float, float] | None:
+    """(statistic, p) of independence with one degree of freedom; None where a row or a column is empty.
+
+    >>> [round(v, 3) for v in chi_square(((52, 12), (37, 24)))]
+    [5.495, 0.019]
+    """
+    (a, b), (c, d) = table
+    n, margins = a + b + c + d, (a + b) * (c + d) * (a + c) * (b + d)
+    if not margins:
+        return None
+    off = abs(a * d - b * c)
+    value = n * (max(0.0, off - n / 2) if yates else off) ** 2 / margins
+    return value, math.erfc(math.sqrt(value / 2))
+
+
+def _hypergeometric(table: TwoByTwo) -> tuple[npt.NDArray[np.int64], Floats]:
+    """(values of the first cell, log weight of each) given the margins, at odds 1."""
+    (a, b), (c, d) = table
+    row, column, n = a + b, a + c, a + b + c + d
+    cells = np.arange(max(0, row + column - n), min(row, column) + 1)
+
+    def choose(top: int, of: npt.NDArray[np.int64]) -> Floats:
+        return np.array([math.lgamma(top + 1) - math.lgamma(k + 1) - math.lgamma(top - k + 1) for k in of])
+
+    return cells, choose(row, cells) + choose(n - row, column - cells)
+
+
+def fisher(table: TwoByTwo) -> float:
+    """Two-sided p of Fisher's exact test: tables no likelier than the one seen.
+
+    >>> round(fisher(((8, 2), (1, 5))), 6)
+    0.034965
+    """
+    cells, logs = _hypergeometric(table)
+    mass = np.exp(logs - logs.max())
+    seen = mass[cells == table[0][0]][0]
+    return float(min(1.0, mass[mass <= seen * (1 + 1e-7)].sum() / mass.sum()))
+
+
+def odds(table: TwoByTwo) -> float | None:
+    """The odds ratio a d / b c of a table; infinite where b or c alone is empty, None where it is undefined."""
+    (a, b), (c, d) = table
+    if b * c:
+        return a * d / (b * c)
+    return math.inf if a * d else None
+
+
+def odds_of_rates(first: float, second: float) -> float:
+    """The odds ratio of two rates in (0, 1): of the second against the first.
+
+    >>> round(odds_of_rates(0.546, 0.738), 2)
+    2.34
+    """
+    return second / (1 - second) / (first / (1 - first))
+
+
+def exact_interval(table: TwoByTwo, level: float = 0.95) -> tuple[float, float]:
+    """Ends of the exact interval of the odds ratio (Cornfield; as R's fisher.test): 0 and infinity where they are open.
+
+    Each end is where the conditional probability of a first cell as far out as the one seen is half of what is left.
+    """
+    cells, logs = _hypergeometric(table)
+    seen, tail = table[0][0], (1 - level) / 2
+
+    def beyond(log_odds: float, above: bool) -> float:
+        shifted = logs + cells * log_odds
+        mass = np.exp(shifted - shifted.max())
+        return float(mass[cells >= seen if above else cells <= seen].sum() / mass.sum())
+
+    low = 0.0 if seen == cells[0] else math.exp(_root(lambda t: beyond(t, True) - tail))
+    high = math.inf if seen == cells[-1] else math.exp(_root(lambda t: tail - beyond(t, False)))
+    return low, high
+
+
+def _root(rising: Callable[[float], float]) -> float:
+    """Where a rising function is zero, between -50 and 50, by halves."""
+    low, high = -50.0, 50.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return (low + high) / 2
+
+
+class Association(NamedTuple):
+    """One row of Table 9: wrong answers among chains with one kind of hallucination and with another."""
+
+    table: TwoByTwo
+    """((wrong, right) of reasoning alone, (wrong, right) of perception alone)."""
+    chi: tuple[float, float] | None
+    fisher: float
+    odds: float | None
+    interval: tuple[float, float]
+
+
+def association(reasoning: tuple[int, int], perception: tuple[int, int]) -> Association:
+    """Table 9's row from (wrong, right) counts of the two kinds."""
+    table = (reasoning, perception)
+    return Association(table, chi_square(table), fisher(table), odds(table), exact_interval(table))
+
+
+# --- correlation -----------------------------------------------------------------------------------
+
+
+class Correlation(NamedTuple):
+    """A coefficient with its two-sided p, over n pairs."""
+
+    r: float
+    p: float
+    n: int
+
+    @property
+    def stars(self) -> str:
+        """As tables print it: * below .05, ** below .01, *** below .001."""
+        return "*" * sum(self.p < level for level in (0.05, 0.01, 0.001))
+
+
+def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
+    """Pearson's r; None for fewer than three pairs, or where one side does not vary."""
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None
+    a, b = a - a.mean(), b - b.mean()
+    r = float(np.clip((a @ b) / math.sqrt(float((a @ a) * (b @ b))), -1, 1))
+    return Correlation(r, _two_sided(r, len(a)), len(a))
+
+
+def spearman(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
+    """Spearman's rho: Pearson's r of ranks, ties at their mean."""
+    return pearson(_ranks(x).tolist(), _ranks(y).tolist())
+
+
+def _ranks(values: Sequence[float]) -> Floats:
+    _, at, counts = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: Floats = (last - (counts - 1) / 2)[at]
+    return ranks
+
+
+def _two_sided(r: float, n: int) -> float:
+    """P of Student's t with n - 2 degrees of freedom beyond r sqrt(df / (1 - r^2)), both sides.
+
+    With t = sqrt(df) tan(u) the density is cos(u)^(df - 1): the share beyond asin(|r|), by Gauss and Legendre.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    power, turn = n - 3, math.asin(min(1.0, abs(r)))
+
+    def area(low: float) -> float:
+        at = low + (math.pi / 2 - low) * (nodes + 1) / 2
+        return float((math.pi / 2 - low) / 2 * (weights @ np.cos(at) ** power))
+
+    return min(1.0, area(turn) / area(0.0))

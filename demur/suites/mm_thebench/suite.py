@@ -1,0 +1,169 @@
+"""MM-THEBench as a suite: how its places hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.core.store import Problems, digest
+from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.suites.mm_thebench.audit import COLUMNS, audit
+from demur.suites.mm_thebench.items import Item, read
+from demur.suites.mm_thebench.judging import ChainJudge, answer_by_rules, judge_all
+from demur.suites.mm_thebench.measures import Judged, Level, Score, score
+
+if TYPE_CHECKING:
+    from demur.evaluation.run_folder import Task
+    from demur.judge.audit import Finding
+    from demur.reports.gallery import Card
+    from demur.reports.svg import Panel
+    from demur.reports.tables import Table
+
+BOX = "Give the place as a box in pixels: [y1, x1, y2, x2]."
+
+
+class MMTheBench(Suite[Item, Score]):
+    """The suite; see `demur.suites.base.Suite`."""
+
+    name = "mm_thebench"
+    title = "MM-THEBench: thinking hallucination"
+    about = (
+        "Is the reasoning real, or only the answer? Chains of thought are judged at three levels: the answer, the "
+        "steps against reviewed reference steps, and a rubric that tells what is made up."
+    )
+    audit_columns = COLUMNS
+    options = (
+        Option(
+            "judge", "model that judges chains (openai/gpt-4o, http://host:8000/v1#name); none: answers by rules", ""
+        ),
+        Option("ledger", "file that keeps the judge's paid replies", "judge.sqlite"),
+        Option("prompts", "folder of judge prompts in place of ours: answer.md, segment.md, match.md, rubric.md", ""),
+        Option("partial", "credit of a PARTIAL step match, 0 to 1", 0.0, least=0, most=1),
+        Option("resamples", "bootstrap resamples of questions for the intervals; 0 for none", 1000, least=0),
+        Option("seed", "of the resamples", 0, least=0),
+    )
+
+    def __init__(self) -> None:
+        self._judged: dict[str, dict[str, Judged]] = {}
+
+    def load(self, path: Path, problems: Problems) -> Loaded[Item]:
+        """An ``items.jsonl``, or the folder that holds it."""
+        found = read(path, problems)
+        return Loaded(
+            found.items, path if path.is_dir() else path.parent, notes={k: n for k, n in found.notes.items() if k}
+        )
+
+    def questions(self, items: Sequence[Item]) -> Iterator[Sample]:
+        """One an item, videos as frames where they can be read."""
+        for item in items:
+            yield Sample(
+                id=item.id, source=self.name, topic=item.source, cluster=item.id, licence=item.licence,
+                question=f"{item.question}\n{BOX}" if item.format == "grounding" else item.question,
+                answers=item.spec, images=item.pictures, source_ref=item.source_ref,
+            )  # fmt: skip
+
+    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Videos have no frames until they are sampled; told before anybody is asked."""
+        items = {i.id: i for i in self.open(path, skip_bad=True).items}
+        bare = [t.sample.id for t in tasks if items[t.sample.id].video is not None and not t.sample.images]
+        if bare:
+            raise UsageError(
+                f"{len(bare)} video items have no frames, the first is {bare[0]}", item=str(path),
+                cure="sample them: demur reasoning frames ITEMS --out DIR (extra 'video')",
+            )  # fmt: skip
+
+    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+        """The answer by rules; partial answers are incorrect, none at all is deflected."""
+        item = _item_of(answers)
+        level, why = answer_by_rules(item, response)
+        outcome = {Level.MATCH: Outcome.CORRECT, Level.NO_ANSWER: Outcome.DEFLECTED}
+        if not response.text.strip():
+            return Status.FAILED, None, why
+        return (
+            (Status.UNGRADED, None, why)
+            if level is None
+            else (Status.GRADED, outcome.get(level, Outcome.INCORRECT), why)
+        )
+
+    def judged(
+        self, items: Sequence[Item], outputs: Mapping[str, Response], options: Mapping[str, Any]
+    ) -> dict[str, Judged]:
+        """What was judged of one model's replies; once in the life of this suite, and paid for once at all."""
+        keys = ("judge", "ledger", "prompts")
+        key = digest(
+            [{k: options.get(k, "") for k in keys}, {i: (r.text, r.reasoning, r.error) for i, r in outputs.items()}]
+        )
+        if key not in self._judged:
+            self._judged[key] = judge_all(judge_of(options), items, outputs)
+        return self._judged[key]
+
+    def score(self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any) -> Score:
+        """See `demur.suites.mm_thebench.measures.score`."""
+        judge = judge_of(options)
+        return score(
+            model, items, self.judged(items, outputs, options), judge=judge.id if judge else "rules",
+            partial=options.get("partial", 0.0), resamples=options.get("resamples", 1000), seed=options.get("seed", 0),
+        )  # fmt: skip
+
+    def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
+        """Tables 2, 3, 7, 9 and 4, and the numbers of figures 3 and 4."""
+        from demur.suites.mm_thebench import tables as made
+
+        found = [
+            made.headline_table(scores), made.headline_table(scores, video=True), made.sources_table(scores),
+            made.kinds_table(scores), made.association_table(scores), made.length_table(scores),
+            made.subcategory_table(scores),
+        ]  # fmt: skip
+        return [t for t in found if t is not None]
+
+    def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
+        """Figures 3, 4 and 5."""
+        from demur.suites.mm_thebench.tables import figures
+
+        return figures(scores)
+
+    def statistics(self, items: Sequence[Item]) -> list[Table]:
+        """What the set is made of; its steps and rubric, like Tables 1, 5 and 6."""
+        from demur.suites.mm_thebench.tables import statistics_tables
+
+        return statistics_tables(items)
+
+    def cards(self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+        """One an item, each chain beside the reference steps."""
+        from demur.suites.mm_thebench.tables import cards
+
+        return cards(items, root, [(model, self.judged(items, of, options)) for model, of in outputs.items()])
+
+    def build(self, out: Path, *, seed: int = 0) -> Path:
+        """The Atlas items with reviewed steps and rubrics; see `demur.suites.mm_thebench.build`."""
+        from demur.suites.mm_thebench.build import build
+
+        return build(out)
+
+    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+        """See `demur.suites.mm_thebench.audit`."""
+        return audit(rows)
+
+
+def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
+    """The judge that options name; None for rules."""
+    from demur.judge.base import JudgeContext
+
+    if not options.get("judge"):
+        return None
+    prompts = options.get("prompts")
+    ledger = Path(options.get("ledger") or "judge.sqlite")
+    return ChainJudge(
+        options["judge"].removeprefix("model:"), JudgeContext(ledger=ledger), Path(prompts) if prompts else None
+    )
+
+
+def _item_of(answers: AnswerSpec) -> Item:
+    """As much of an item as grading its answer takes."""
+    given = tuple(form[0] for form in answers.accepted)
+    if answers.kind == "choice":
+        return Item(id="-", question="-", format="choice", answers=given, choices=dict(answers.choices))
+    return Item(id="-", question="-", answers=given or ("-",))
