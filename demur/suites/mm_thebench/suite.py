@@ -137,7 +137,7 @@ class MMTheBench(Suite[Item, Score]):
 
         return cards(items, root, [(model, self.judged(items, of, options)) for model, of in outputs.items()])
 
-    def build(self, out: Path, *, seed: int = 0) -> Path:
+    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
         """The Atlas items with reviewed steps and rubrics; see `demur.suites.mm_thebench.build`."""
         from demur.suites.mm_thebench.build import build
 

@@ -1,0 +1,425 @@
+"""MM-THEBench from files to tables and a page: chains made elsewhere, judged by a script at three levels."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import examples
+
+import demur
+from demur.cli import main
+from demur.core.errors import BadInput, UsageError
+from demur.core.records import Response
+from demur.judge.base import JudgeContext
+from demur.suites.mm_thebench.build import atlas
+from demur.suites.mm_thebench.items import BASE, Dimension, Item
+from demur.suites.mm_thebench.judging import (
+    NO_STEPS,
+    PART,
+    ChainJudge,
+    answer_by_rules,
+    best_mark,
+    best_match,
+    chain_of,
+    cut_as_told,
+    cut_by_cues,
+    final_answer,
+    groups,
+    judge_all,
+    parts,
+    sentences,
+)
+from demur.suites.mm_thebench.measures import Level, Mark, StepMatch
+from demur.testing import check_suite
+
+ITEMS = [
+    {"id": "q1", "source": "flags", "question": "Whose flag is it?", "answers": ["Japan"], "reviewed_by": "test",
+     "steps": [
+         {"step_id": 1, "step_type": "Perception", "step_content": "A red disk.", "step_necessity": "yes"},
+         {"step_id": 2, "step_type": "knowledge, perception", "step_content": "It is Japan's flag."}],
+     "rubric": [
+         {"criterion": "Is the red disk seen?", "score": 4, "dimension": "Perception", "sub_category": "Recognition", "step_ids": [1]},
+         {"criterion": "Is Japan known?", "score": 5, "dimension": "knowledge", "sub_category": "World_Knowledge", "step_ids": [2]}]},
+    {"id": "q2", "source": "sums", "question": "What is 2 + 2?", "answers": ["4"], "reviewed_by": "test",
+     "steps": [{"id": 1, "types": ["reasoning"], "content": "2 + 2 = 4."}],
+     "rubric": [{"question": "Is the sum 4?", "points": 6, "dimension": "reasoning", "subcategory": "arithmetic", "steps": [1]}]},
+    {"id": "q3", "source": "sums", "question": "Which is even?", "format": "choice", "answers": ["B"], "choices": {"A": "three", "B": "four"}},
+]  # fmt: skip
+CHAINS = [
+    {"id": "q1", "output": "Japan", "reasoning": "A red disk.\nHm. It is Japan's flag.\nOr China?\nSo Japan."},
+    {"id": "q2", "output": "It is five. MADE UP.\nAnswer: 5"},
+    {"id": "q3", "output": "Four is even.\nAnswer: (B)"},
+]
+
+
+ASKED = []
+"""What the scripted judge was asked."""
+
+
+def script(request):
+    """A judge by the letter: steps match by their words, "MADE UP" is a hallucination, the rubric goes by words."""
+    ASKED.append(request)
+    text = request.messages[0].parts[0].text
+    said = [json.loads(line) for line in text.splitlines() if line.startswith("{") and "step_content" in line]
+    if "Group them into steps" in text:
+        lines = [json.loads(line) for line in text.splitlines() if line.startswith('{"n"')]
+        return json.dumps({"starts": [x["n"] for x in lines if not x["sentence"].startswith("It is Japan")]})
+    if "Reference step:" in text:
+        wanted = re.search(r"Reference step: \(.*?\) (.*)", text)[1]
+        for step in said:
+            if wanted in step["step_content"]:
+                return json.dumps({"best_match_step_id": step["step_id"], "step_match": "MATCH"})
+        return json.dumps({"best_match_step_id": -1, "step_match": "MISMATCH"})
+    if "train of thought by a list" in text:
+        rubric = re.findall(r"^\d+\. (.*)$", text.partition("What to mark")[2], re.MULTILINE)
+        made_up = any("MADE UP" in s["step_content"] for s in said)
+        yes = [not made_up or q == BASE[0].question for q in rubric]
+        return json.dumps({"judgments": [
+            {"judgment": "YES" if y else "No", "hallucination": not y and q != BASE[2].question, "evidence_step_ids": [1, 99]}
+            for y, q in zip(yes, rubric, strict=True)]})  # fmt: skip
+    return '{"pred_answer": "5", "answer_match": "MISMATCH"}'
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    module = ModuleType("scripted_judge")
+    module.script = script
+    monkeypatch.setitem(sys.modules, "scripted_judge", module)
+    monkeypatch.chdir(tmp_path)
+    return "python:scripted_judge:script"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    for name, rows in (("items.jsonl", ITEMS), ("chains.jsonl", CHAINS)):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "items.jsonl", tmp_path / "chains.jsonl"
+
+
+def table(capsys, name):
+    return json.loads(capsys.readouterr().out)[name]
+
+
+def test_chains_made_elsewhere_are_judged_at_three_levels(files, judge, capsys):
+    items, chains = files
+    assert (
+        main(
+            [
+                "suite",
+                "score",
+                "mm_thebench",
+                str(chains),
+                "--items",
+                str(items),
+                "--judge",
+                judge,
+                "--resamples",
+                "0",
+                "--json",
+            ]
+        )
+        == 0
+    )
+    (row,) = table(capsys, "thebench-image")
+    value = {k: (v["value"], v["n"]) if isinstance(v, dict) else v for k, v in row.items()}
+    assert value["Chains"] == "native 1, elicited 2"
+    assert value["Answer Acc (%)"] == (pytest.approx(2 / 3), 3)
+    # q1: four steps cut (the pause goes with Japan's), both reference steps matched: P 2/4? the cut below; q2: none
+    assert value["Step Recall"] == (pytest.approx((1 + 0) / 2), 2)
+    assert value["Step Precision"] == (pytest.approx((2 / 4 + 0) / 2), 2)
+    assert value["Step F1"] == (pytest.approx((2 * 0.5 / 1.5 + 0) / 2), 2)
+    # points: q1 all 32 (23 + 4 + 5); q2 6 of 29, 14 made up; q3 all 23
+    assert value["Rubric P"] == (pytest.approx((6 + 4 + 6 + 6) / 22), 3)
+    assert value["Rubric K"] == (1.0, 1)
+    assert value["Rubric R"] == (pytest.approx((17 + 0 + 17) / (17 + 17 + 6 + 17)), 3)
+    assert value["Rubric H"] == (pytest.approx(1 - (8 + 6) / (32 + 29 + 23)), 3)
+
+
+def test_the_page_shows_a_chain_beside_its_reference_steps(files, judge, tmp_path, capsys):
+    items, chains = files
+    page = tmp_path / "page.html"
+    assert (
+        main(["suite", "report", "mm_thebench", str(chains), "--items", str(items), "--judge", judge, "-o", str(page)])
+        == 0
+    )
+    html = page.read_text(encoding="utf-8")
+    for words in (
+        "MATCH with step 2: It is Japan",
+        "matches 1: A red disk.",
+        "unmatched: Or China?",
+        "MISMATCH: 2 + 2 = 4.",
+        "Made up.",
+    ):
+        assert words in html, words
+    assert html.count("<svg") >= 4  # figures 3, 4 and 5
+
+
+def test_without_a_judge_answers_alone_are_graded_and_it_is_said(files, capsys):
+    items, chains = files
+    assert main(["suite", "score", "mm_thebench", str(chains), "--items", str(items)]) == 0
+    out = capsys.readouterr().out
+    assert "rules grade answers alone" in " ".join(out.split())
+    check_suite(demur.suite("mm_thebench"), items)
+
+
+def test_the_ledger_keeps_what_was_paid_for(files, judge, capsys):
+    items, chains = files
+    command = ["suite", "score", "mm_thebench", str(chains), "--items", str(items), "--judge", judge, "--json"]
+    assert main(command) == 0
+    first, asked = capsys.readouterr().out, len(ASKED)
+    assert asked
+    assert main(command) == 0
+    assert capsys.readouterr().out == first
+    assert len(ASKED) == asked
+
+
+# --- reading items ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"steps": [{"id": 2, "types": ["reasoning"], "content": "x"}]}, "number them 1, 2, 3"),
+     ({"rubric": [{"question": "?", "points": 1, "dimension": "knowledge", "subcategory": "count"}]}, "no subcategory of knowledge"),
+     ({"rubric": [{"question": "?", "points": 1, "dimension": "perception", "subcategory": "count", "steps": [7]}]}, "linked to step 7"),
+     ({"rubric": [{"question": "?", "points": 1, "dimension": "perception"}]}, "no subcategory"),
+     ({"answers": []}, "no right answer"), ({"format": "choice", "answers": ["Z"]}, "none of the letters"),
+     ({"format": "grounding"}, "a box"), ({"images": ["../out.png"]}, "leads out"), ({"video": {"path": "v", "start": 9, "end": 1}}, "ends at 1 s")],
+)  # fmt: skip
+def test_bad_items_are_told_with_their_place(files, change, told):
+    items, _ = files
+    items.write_text(json.dumps(ITEMS[1] | change) + "\n" + json.dumps(ITEMS[2]) + "\n")
+    with pytest.raises(BadInput) as error:
+        demur.suite("mm_thebench").open(items)
+    text = str(error.value)
+    assert told in text
+    assert "items.jsonl:1 (q2)" in text
+    assert [i.id for i in demur.suite("mm_thebench").open(items, skip_bad=True).items] == ["q3"]
+
+
+def test_base_items_in_a_file_are_left_out_and_said(files):
+    items, _ = files
+    base = [
+        {"question": b.question, "score": b.points, "dimension": b.dimension.value.upper(), "sub_category": ""}
+        for b in BASE
+    ]
+    items.write_text(json.dumps(ITEMS[1] | {"rubric": base + ITEMS[1]["rubric"]}) + "\n")
+    loaded = demur.suite("mm_thebench").open(items)
+    assert len(loaded.items[0].rubric) == 1
+    assert any("base rubric items" in note for note in loaded.notes)
+
+
+def test_the_atlas_items_are_whole_and_built(tmp_path):
+    items = atlas()
+    assert len(items) >= 60
+    assert all(i.steps and i.rubric and i.reviewed_by for i in items)
+    assert {d for i in items for s in i.steps for d in s.types} == set(Dimension)
+    assert {"open", "choice", "grounding"} == {i.format for i in items}
+    suite = demur.suite("mm_thebench")
+    folder = suite.build(tmp_path / "items")
+    loaded = suite.open(folder)
+    assert [i.id for i in loaded.items] == [i.id for i in items]
+    assert not loaded.notes
+    right = {i.id: Response(text=f"Answer: {i.answers[0] if i.answers else list(i.box)}") for i in loaded.items}
+    wrong = {
+        i: answer_by_rules(x, right[i])
+        for x in loaded.items
+        for i in [x.id]
+        if answer_by_rules(x, right[i])[0] is not Level.MATCH
+    }
+    assert not wrong
+
+
+def test_the_numbers_of_atlas_steps_stand_in_their_passages():
+    root = Path(demur.__file__).parent / "sample" / "atlas"
+    texts = {
+        row["id"]: row["text"].replace(",", "")
+        for row in map(json.loads, (root / "kb_text.jsonl").read_text(encoding="utf-8").splitlines())
+    }
+    for item in atlas():
+        text = " ".join(texts[ref] for ref in item.source_ref.split() if not ref.startswith("i-"))
+        for step in item.steps:
+            if text and Dimension.KNOWLEDGE in step.types:
+                assert all(n.replace(",", "") in text for n in re.findall(r"\d[\d,]*", step.content)), (
+                    item.id,
+                    step.content,
+                )
+
+
+# --- answers ----------------------------------------------------------------------------------------
+
+FLAG = Item(id="g", question="Where?", format="grounding", box=(20, 50, 120, 150), images=("x.png",),
+            pictures=({"sha256": "0" * 64, "uri": "x.png", "width": 200, "height": 140},))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "level"),
+    [("[22, 52, 118, 148]", Level.MATCH), ("[0.15, 0.26, 0.85, 0.74]", Level.MATCH), ("[150, 260, 850, 740]", Level.MATCH),
+     ("[0, 0, 10, 10]", Level.MISMATCH), ("[y1, x1, y2, x2]", Level.NO_ANSWER), ("50, 20, 150, 120", Level.MISMATCH), ("", Level.NO_ANSWER)],
+)  # fmt: skip
+def test_boxes_may_be_pixels_shares_or_thousandths(said, level):
+    assert answer_by_rules(FLAG, Response(text=said))[0] is level
+
+
+@pytest.mark.parametrize(
+    ("said", "level"),
+    [
+        ("B", Level.MATCH),
+        ("four", Level.MATCH),
+        ("Answer: A. three", Level.MISMATCH),
+        ("A or B", None),
+        ("(B) four", Level.MATCH),
+    ],
+)
+def test_options_count_by_letter_or_text(said, level):
+    item = Item(id="c", question="Which is even?", format="choice", answers=("B",), choices={"A": "three", "B": "four"})
+    assert answer_by_rules(item, Response(text=said))[0] is level
+
+
+def test_chains_and_their_kind():
+    assert chain_of(Response(text="Paris", reasoning="thoughts")) == ("thoughts", "native")
+    assert chain_of(Response(text="<think>thoughts</think>Paris")) == ("thoughts", "native")
+    assert chain_of(Response(text="I see a tower. Answer: Paris")).kind == "elicited"
+    assert chain_of(Response(text=" ")).kind == "none"
+    assert chain_of(Response(text="<think>" * 20_000)).kind in ("none", "elicited")
+    assert final_answer("Answer: Rome\nNo.\nThe final answer is: **Paris**") == "Paris"
+
+
+# --- cutting ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.text(max_size=400), st.integers(1, 50))
+def test_what_is_cut_is_the_text(text, most):
+    lines = sentences(text, most)
+    assert "".join(lines) == text == "".join(s for run in parts(text, most) for s in run)
+    assert all(0 < len(line) <= most for line in lines)
+    assert "".join(cut_by_cues(lines)) == text
+    steps = cut_by_cues(lines)
+    assert [s for _, run in groups(steps, most) for s in run] == steps
+
+
+@pytest.mark.parametrize(
+    ("told", "steps"),
+    [({"starts": [1, 3]}, ["A. B. ", "C."]), ({"starts": [2, 2]}, ["A. ", "B. C."]), ({"starts": []}, None), ({"starts": [4]}, None),
+     ({"starts": [True]}, None), ([{"step_content": "A."}, {"step_content": "B. C."}], ["A. ", "B. C."]),
+     ({"steps": [{"step_content": "A. B. C."}]}, ["A. B. C."]), ([{"step_content": "A. B."}], None), ([{"step_content": "A. X. C."}], None),
+     ([{}], None), ("A. B. C.", None), (None, None), ({"starts": "1"}, None)],
+)  # fmt: skip
+def test_a_segmentation_is_the_chain_or_none(told, steps):
+    assert cut_as_told(["A. ", "B. ", "C."], told) == steps
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.text(alphabet="ab .\n", min_size=1, max_size=6), min_size=1, max_size=6), st.data())
+def test_steps_handed_back_are_cut_from_the_chain_itself(lines, data):
+    text = "".join(lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=3)))
+    words = [{"step_content": text[a:b].strip()} for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    found = cut_as_told(lines, words)
+    assert found is None or "".join(found).strip() == text.strip()
+
+
+def test_the_best_of_groups():
+    match, partial, none = (Level.MATCH, 7), (Level.PARTIAL, 2), (Level.MISMATCH, None)
+    assert best_match(1, [none, match, partial]) == StepMatch(step=1, label=Level.MATCH, predicted=7)
+    assert best_match(1, [None, match]).label is Level.MATCH
+    assert best_match(1, [None, partial]).label is None  # the unread group may hold a better one
+    yes, no, unread = Mark(satisfied=True), Mark(satisfied=False, hallucination=True), Mark(satisfied=None)
+    own = Item(**{k: v for k, v in ITEMS[2].items()}).full_rubric[2]
+    assert [best_mark(BASE[1], m).satisfied for m in ([yes, yes], [yes, no], [yes, unread], [no, unread])] == [
+        True,
+        False,
+        None,
+        False,
+    ]
+    assert [best_mark(own, m).satisfied for m in ([no, no], [yes, no], [no, unread], [yes, unread])] == [
+        False,
+        True,
+        None,
+        True,
+    ]
+    assert best_mark(own, [no, no]).hallucination
+    assert not best_mark(own, [yes, no]).hallucination
+
+
+# --- hostile and long -------------------------------------------------------------------------------
+
+
+def judged_by(tmp_path, answer, item=None, response=None):
+    module = ModuleType("bad_judge")
+    module.answer = answer
+    sys.modules["bad_judge"] = module
+    try:
+        made = ChainJudge("python:bad_judge:answer", JudgeContext(ledger=tmp_path / "calls.sqlite"))
+        item = item or Item(**{k: v for k, v in ITEMS[1].items()})
+        return judge_all(
+            made, [item], {item.id: response or Response(text="First, two. Then two more. Answer: 5 or so, perhaps")}
+        )[item.id], made
+    finally:
+        del sys.modules["bad_judge"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "no idea",
+        "[]",
+        "{}",
+        '{"starts": [99], "judgments": [], "step_match": "MATCH", "best_match_step_id": 40}',
+        "[" * 5000,
+        "null",
+    ],
+)
+def test_what_the_judge_says_badly_is_ungraded_and_said(tmp_path, reply):
+    judged, _ = judged_by(tmp_path, lambda request: reply)
+    assert judged.notes == (NO_STEPS,)
+    assert [m.label for m in judged.matches] == [None]
+    assert {m.satisfied for m in judged.marks} == {None}
+    assert "".join(judged.steps) == "First, two. Then two more. Answer: 5 or so, perhaps"
+
+
+def test_a_chain_of_100_000_characters_is_judged_in_parts(tmp_path):
+    sizes, chain = [], "".join(f"Wait, step {n} says that 2 + 2 = {n}. " for n in range(2_800))
+
+    def answer(request):
+        sizes.append(len(request.messages[0].parts[0].text))
+        return script(request)
+
+    assert len(chain) > 95_000
+    judged, _ = judged_by(tmp_path, answer, response=Response(text="4", reasoning=chain))
+    assert "".join(judged.steps) == chain
+    assert judged.matches[0].label is Level.MATCH
+    assert "2 + 2 = 4." in judged.steps[judged.matches[0].predicted - 1]
+    assert max(sizes) < 6 * PART
+    assert len(sizes) < 250
+
+
+def test_a_system_that_failed_is_not_judged(tmp_path):
+    asked = []
+    judged, _ = judged_by(tmp_path, lambda r: asked.append(r) or "{}", response=Response(error="500"))
+    assert judged.failed
+    assert not asked
+    judged, _ = judged_by(tmp_path, lambda r: asked.append(r) or "{}", response=Response(text=" "))
+    assert judged.answer is Level.NO_ANSWER
+    assert not asked
+
+
+def test_prompts_of_ones_own(tmp_path, judge):
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    with pytest.raises(UsageError, match="holds no prompt"):
+        ChainJudge(judge, prompts=folder)
+    (folder / "match.md").write_text("Is $step in $steps?")
+    with pytest.raises(UsageError, match=r"lacks \$answer"):
+        ChainJudge(judge, prompts=folder)
+    (folder / "match.md").write_text("$question $answer: is $step in $steps?")
+    other = ChainJudge(judge, prompts=folder)
+    assert other.own == {"match"}
+    assert other.prompt_sha256 != ChainJudge(judge).prompt_sha256
