@@ -13,6 +13,9 @@ from demur.core.store import Problems, read_json, read_jsonl
 from demur.corpora.formats import csv_rows, json_lines
 from demur.suites.base import NO_CLAUSE, Loaded, Outputs, Suite
 
+VERIFIED = "verified.jsonl"
+"""In a run folder: the probability of each answer by the model's own word, where a suite asked for it."""
+
 
 def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = False) -> dict[str, dict[str, Response]]:
     """What models said, from run folders, JSONL or CSV files.
@@ -188,4 +191,9 @@ def _run(folder: Path) -> dict[str, Response]:
     }
     if len(problems):
         raise BadInput(problems.summary(), more=problems.more, cure="run the same command again")
+    if (folder / VERIFIED).is_file():
+        for _, line in read_jsonl(folder / VERIFIED, problems):
+            if line.get("id") in found:
+                id = line["id"]
+                found[id] = found[id].model_copy(update={"confidence": line.get("confidence")})
     return found

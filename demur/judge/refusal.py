@@ -1,0 +1,110 @@
+"""Does a reply decline to answer? Asked of a model, or read by rules: the first of LAVE-idk's two stages.
+
+A guess that is marked as one is an answer; "nothing", and that the thing asked about is not there, are none. The judge
+is never shown what is right.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from demur.core.errors import ItemError, TransientError
+from demur.core.records import Ask, Outcome, Response
+from demur.judge.candidate import candidate
+from demur.judge.deflection import read
+from demur.judge.model import ModelJudge
+from demur.judge.rules import visible
+
+_NOTHING = re.compile(
+    r"^\W*(?:there(?: is|'s) )?(?:nothing|none|no one|nobody|not (?:visible|shown|seen|clear))"
+    r"(?: (?:at all|there))?\W*$",
+    re.IGNORECASE,
+)
+_UNSEEN = re.compile(
+    r"^\W*(?:i (?:do not|don't|can ?not|can't|cannot) see (?:a|an|any|the|that|such)\b"
+    r"|there (?:is|are) no (?:existence|sign|trace|presence) of\b)[^.!?,;]*(?:[.!?]|$)",
+    re.IGNORECASE,
+)
+_DOUBTED = re.compile(
+    r"^(?!\W*(?:i|it|that|this|not|no|hard|unclear|sorry)\b)[^.!?]+?,? (?:but|though|although) i(?:'m| am) "
+    r"not (?:\w+ )?(?:sure|certain|confident)\W*$",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+def declines(text: str) -> bool:
+    """Whether a reply declines, by its words.
+
+    >>> [declines(t) for t in ("I don't see any car.", "Nothing", "Blue, but I am not sure", "It might be blue.")]
+    [True, True, False, False]
+    """
+    text = visible(text).replace("\u2019", "'").strip()
+    if _NOTHING.match(text) or _UNSEEN.match(text):
+        return True
+    if _DOUBTED.match(text):
+        return False
+    first, *rest = _SENTENCE.split(text, maxsplit=1)
+    return read(text).deflects or (bool(rest) and read(first).deflects and not _offers(rest[0]))
+
+
+def _offers(text: str) -> bool:
+    """Whether what follows a refusal is an answer of the speaker's own, not what such things usually are."""
+    return bool(
+        re.match(r"\W*(?:but|my (?:best )?guess|i (?:think|believe|guess|would say)|it is|it's)\b", text, re.IGNORECASE)
+    )
+
+
+_ALONE = re.compile(r"^\W*(?:rating\W{1,4}|refusal\W{1,4})?([01])\W*$", re.IGNORECASE)
+
+
+class RefusalJudge(ModelJudge):
+    """A model that says whether a reply declines; kept in the ledger like every other judge's calls."""
+
+    kind = "refusal"
+    prompt_name = "refusal.v1.md"
+    schema: dict[str, Any] = {  # noqa: RUF012 - never changed
+        "type": "object",
+        "properties": {"refusal": {"type": "integer", "enum": [0, 1]}},
+        "required": ["refusal"],
+        "additionalProperties": False,
+    }
+
+    def read(self, reply: str) -> tuple[Outcome | None, str]:
+        """(DEFLECTED where it declines, None else, how it was read)."""
+        found = _stated(reply)
+        return (Outcome.DEFLECTED if found else None), "declines" if found else "does not, or is not said to, decline"
+
+    async def declines(self, ask: Ask, response: Response) -> tuple[bool | None, str]:
+        """(whether it declines, why not where nobody can say: None).
+
+        Raises:
+            PermanentError: the model cannot be asked at all.
+        """
+        from string import Template
+
+        shown = candidate(ask.question, visible(response.text))
+        text = Template(self.prompt).substitute(question=ask.question, answer=shown.text, mark=shown.mark)
+        try:
+            reply = await self._ask(ask, text)
+        except (ItemError, TransientError) as error:
+            return None, f"the judge's call failed: {error.message}"
+        found = _stated(reply.text)
+        return found, "" if found is not None else "the judge's reply states neither 0 nor 1"
+
+
+def _stated(reply: str) -> bool | None:
+    """What a judge's reply says; None where it says neither, or both."""
+    text = visible(reply)
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if isinstance(given, dict):
+        given = given.get("refusal")
+    if isinstance(given, int) and given in (0, 1):
+        return bool(given)
+    alone = _ALONE.match(text)
+    return alone[1] == "1" if alone else None

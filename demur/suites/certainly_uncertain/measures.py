@@ -1,0 +1,344 @@
+"""The measures of CertainlyUncertain: pure functions over graded replies, and a model's score.
+
+    reply            LAVE-idk                       F1-idk     with a probability only
+    declines         1 unanswerable, 0 answerable   said IDK   CW-acc, ECE, Brier, AURC, thresholds
+    answers          0 unanswerable, else its       said none  the same
+                     rating: 0, .5 or 1
+    cannot be rated  in no figure, counted          still in   left out, counted
+    refusal unclear  in no figure, counted          left out   left out, counted
+    failed, not asked: in no figure; counted apart
+
+Categories count alike: epistemic is the mean of three, aleatoric of two, total of five (of those that the set has).
+Source: CertainlyUncertain, section 2.3; errata C6, C8, C9, C12, C13 decide where the paper leaves it open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from demur.core.records import Measure, TokenLogprob
+from demur.core.stats import Floats, cluster_sums, percentile, resampled, wilson
+from demur.core.taxonomy import MEANING, Root, Uncertainty
+from demur.judge.measures import calibration as cal
+from demur.judge.measures.risk import of_arrays
+from demur.judge.measures.table import Flags
+
+Status = Literal["graded", "ungraded", "failed", "not asked"]
+BINS = 10
+FOLDS = 5
+
+
+class Graded(NamedTuple):
+    """One question with what was made of its reply.
+
+    Attributes:
+        id: of the question.
+        pair: id of its pair.
+        category: of the pair.
+        member: answerable, unanswerable or control.
+        status: whether it has a credit.
+        idk: whether the reply declines; None where nobody can say.
+        credit: LAVE-idk; None where there is none.
+        probability: P(pred), that the reply is right by whoever stated it; None where there is none.
+        why: how it was judged, or why not.
+    """
+
+    id: str
+    pair: str
+    category: Uncertainty
+    member: str
+    status: Status
+    idk: bool | None = None
+    credit: float | None = None
+    probability: float | None = None
+    why: str = ""
+
+    @property
+    def gold_idk(self) -> bool:
+        """Whether declining is right."""
+        return self.member == "unanswerable"
+
+
+# --- formulas ---------------------------------------------------------------------------------------
+
+
+def lave_idk(idk: bool, gold_idk: bool, rating: float | None) -> float | None:
+    """Equation 1: whoever declines, and whoever should have, is compared by that alone; else the rating of the answer.
+
+    >>> lave_idk(True, False, None), lave_idk(True, True, None), lave_idk(False, False, 0.5)
+    (0.0, 1.0, 0.5)
+    """
+    return float(idk == gold_idk) if idk or gold_idk else rating
+
+
+def confidence_weighted(credit: float, probability: float) -> float:
+    """Equation 2: + credit x P(pred) where there is credit, - P(pred) where there is none; in [-1, 1].
+
+    A half-right answer of high probability beats a right one of low probability: that is the measure as published.
+
+    >>> confidence_weighted(1, 0.662), confidence_weighted(0, 0.893), confidence_weighted(0.5, 0.935)
+    (0.662, -0.893, 0.4675)
+    """
+    return credit * probability if credit > 0 else -probability
+
+
+def yes_share(logprobs: Sequence[TokenLogprob]) -> float | None:
+    """P(pred): p(yes) / (p(yes) + p(no)) of the first token that is not blank, over all its spellings.
+
+    None without log-probabilities, or where neither word is among the candidates: undefined, never 0.
+    """
+    first = next((t for t in logprobs if t.token.strip(" \n\t\u0120\u2581")), None)
+    if first is None:
+        return None
+    mass = {"yes": 0.0, "no": 0.0}
+    for token, logprob in {(first.token, first.logprob), *first.top}:
+        word = token.strip(" \n\t\u0120\u2581.,!\"'*").casefold()
+        if word in mass and not math.isnan(logprob):
+            mass[word] += math.exp(min(logprob, 0.0))
+    total = mass["yes"] + mass["no"]
+    return mass["yes"] / total if total > 0 else None
+
+
+class Detection(NamedTuple):
+    """How well IDK is told from the rest; None where a denominator is zero."""
+
+    f1: float | None
+    """Of class IDK over all items."""
+    f1_recall: float | None
+    """Over unanswerable items alone, where precision is 1 by construction: 2r / (1 + r)."""
+    recall: float | None
+    precision: float | None
+
+
+def detection(said: Sequence[bool], gold: Sequence[bool]) -> Detection:
+    """F1 of class IDK, over all items and as its recall-only variant."""
+    both = Counter(zip(said, gold, strict=True))
+    hit, wrongly, missed = both[True, True], both[True, False], both[False, True]
+    recall = hit / (hit + missed) if hit + missed else None
+    return Detection(
+        2 * hit / (2 * hit + wrongly + missed) if hit + wrongly + missed else None,
+        None if recall is None else 2 * recall / (1 + recall),
+        recall,
+        hit / (hit + wrongly) if hit + wrongly else None,
+    )
+
+
+# --- a model's score ------------------------------------------------------------------------------
+
+TITLES = {
+    "f1_idk": "F1-idk", "f1_recall": "F1-idk (recall only)", "recall": "IDK recall", "precision": "IDK precision",
+    "accuracy": "LAVE-idk", "cw": "Conf-w.", "dual": "Both right", "ece": "ECE", "ece_idk": "ECE (IDK)",
+    "ece_adaptive": "ECE adaptive", "ece_classwise": "ECE classwise", "brier": "Brier", "aurc": "AURC",
+    "control": "Control LAVE-idk", "control_idk": "Control IDK",
+    "oracle": "Threshold, oracle", "oracle_f1": "F1-idk, oracle", "crossed": "Threshold, cross-validated",
+    "crossed_f1": "F1-idk, cross-validated", "crossed_cw": "Conf-w., cross-validated",
+}  # fmt: skip
+"""Measure -> heading. The lowest is best of ECE, Brier and AURC, the highest of all others."""
+GROUPS = (*Root, "total")
+
+
+Thresholds = tuple[float | None, tuple[float, ...]]
+"""(the oracle, one a fold)."""
+Ends = tuple[float | None, float | None, str]
+
+
+class Score(NamedTuple):
+    """Everything measured of one model.
+
+    Attributes:
+        model: its name.
+        judge: who graded.
+        graded: one a question, in the order of the set.
+        by: scope (a category, a root, ``total``) -> measure -> value with its n and what was left out.
+        bins: reliability over all items with a probability.
+        thresholds: category -> (oracle, thresholds of the folds).
+        counts: questions by status, and without a probability among the graded.
+        missing: categories that the set does not hold.
+        evaluator: how the first stage reads the set's own answers: gold IDK read as IDK, of n; others as answers, of n.
+        settings: bins and folds as declared.
+    """
+
+    model: str
+    judge: str
+    graded: tuple[Graded, ...]
+    by: dict[str, dict[str, Measure]]
+    bins: tuple[cal.Bin, ...]
+    thresholds: dict[str, Thresholds]
+    counts: dict[str, int]
+    missing: tuple[str, ...]
+    evaluator: tuple[int, int, int, int]
+    settings: dict[str, int]
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[dict[str, Measure], Thresholds]:
+    """All measures of the questions of one category (control members among them), and its thresholds."""
+    main = [g for g in rows if g.member != "control" and g.status != "not asked"]
+    control = [g for g in rows if g.member == "control" and g.status != "not asked"]
+    failed = sum(g.status == "failed" for g in main)
+    read = [g for g in main if g.idk is not None]
+    graded = [g for g in main if g.credit is not None]
+    sure = [g for g in graded if g.probability is not None]
+    credit = np.array([g.credit for g in graded], dtype=np.float64)
+    p, c = (np.array([getattr(g, name) for g in sure], dtype=np.float64) for name in ("probability", "credit"))
+    gold = np.array([g.gold_idk for g in sure], dtype=bool)
+    weighted = np.array([confidence_weighted(x, y) for x, y in zip(c, p, strict=True)])
+    found = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
+    pairs: dict[str, dict[str, float]] = {}
+    for g in graded:
+        pairs.setdefault(g.pair, {})[g.member] = g.credit or 0.0
+    whole = [both for both in pairs.values() if len(both) == 2]
+    asked_pairs = len({g.pair for g in main})
+
+    def of(name: str, value: float | None, n: int, out: int | None = None, ends: Ends = (None, None, "")) -> Measure:
+        left = max(0, len(main) - failed - n) if out is None else out
+        low, high, how = ends
+        return Measure(name=name, value=value, n=n, ungraded=left, failed=failed, low=low, high=high, interval=how)
+
+    both_right = sum(min(both.values()) == 1 for both in whole)
+    low, high = wilson(both_right, len(whole)) or (None, None)
+    controls = np.array([g.credit for g in control if g.credit is not None], dtype=np.float64)
+    declined = np.array([g.idk for g in control if g.idk is not None], dtype=np.float64)
+    golds, saids = sum(g.gold_idk for g in read), sum(bool(g.idk) for g in read)
+    made = {
+        "f1_idk": of("f1_idk", found.f1, len(read)),
+        "f1_recall": of("f1_recall", found.f1_recall, golds, 0),
+        "recall": of("recall", found.recall, golds, 0),
+        "precision": of("precision", found.precision, saids, 0),
+        "accuracy": of("accuracy", _mean(credit), len(graded), ends=_spread(graded, credit)),
+        "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted)),
+        "dual": of(
+            "dual", both_right / len(whole) if whole else None, len(whole), asked_pairs - len(whole),
+            (low, high, "wilson(0.95)"),
+        ),
+        "ece": of("ece", cal.ece(p, c, bins), len(sure)),
+        "ece_idk": of("ece_idk", cal.ece(p[gold], c[gold], bins), int(gold.sum()), 0),
+        "ece_adaptive": of("ece_adaptive", cal.ece(p, c, bins, adaptive=True), len(sure)),
+        "ece_classwise": of("ece_classwise", cal.classwise_ece(p, c, [g.idk for g in sure], bins), len(sure)),
+        "brier": of("brier", cal.brier(p, c), len(sure)),
+        "aurc": of("aurc", aurc(p, c), len(sure)),
+        "control": of("control", _mean(controls), len(controls), len(control) - len(controls)),
+        "control_idk": of("control_idk", _mean(declined), len(declined), len(control) - len(declined)),
+    }  # fmt: skip
+    chosen: Thresholds = (None, ())
+    after = ("oracle", "oracle_f1", "crossed", "crossed_f1", "crossed_cw")
+    if sure:
+        said = np.array([bool(g.idk) for g in sure])
+        value = kept_or_idk(c, gold)
+        best, top = cal.best_threshold(p, value)
+        fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
+        thresholds, crossed = cal.cross_validated(p, value, fold)
+        over = p >= np.array(thresholds)[np.unique(fold, return_inverse=True)[1]]
+        by_best, by_fold = (detection(list(~kept | said), list(gold)).f1 for kept in (p >= (best or 0.0), over))
+        replaced = np.where(over, c, gold.astype(np.float64))
+        cw = _mean(np.array([confidence_weighted(x, y) for x, y in zip(replaced, p, strict=True)]))
+        made |= {n: of(n, v, len(sure)) for n, v in zip(after, (top, by_best, crossed, by_fold, cw), strict=True)}
+        chosen = best, thresholds
+    else:
+        made |= {n: of(n, None, 0) for n in after}
+    return made, chosen
+
+
+def aurc(probability: Floats, credit: Floats) -> float | None:
+    """Area under risk against coverage; a half-right answer is half a right and half a wrong one."""
+    right = np.concatenate([np.ones(len(credit), dtype=bool), np.zeros(len(credit), dtype=bool)])
+    weight = np.concatenate([credit, 1 - credit])
+    return of_arrays(np.tile(probability, 2), right, weight=weight).area
+
+
+def kept_or_idk(credit: Floats, gold_idk: Flags) -> cal.Value:
+    """LAVE-idk when answers below a threshold are replaced by "I don't know" (which is right of unanswerable ones)."""
+
+    def value(answered: Flags, rows: Flags) -> float | None:
+        return _mean(np.where(answered, credit, gold_idk.astype(np.float64))[rows])
+
+    return value
+
+
+def _spread(rows: Sequence[Graded], values: Floats, draws: int = 1000) -> Ends:
+    """95 % by resampling pairs."""
+    if not len(values):
+        return None, None, ""
+    clusters = np.unique([g.pair for g in rows], return_inverse=True)[1].astype(np.int64)
+    total = resampled(cluster_sums(clusters, values, np.ones(len(values))), draws, seed=0)
+    low, high = percentile(total[:, 0] / total[:, 1], 0.95) or (None, None)
+    return low, high, f"cluster-bootstrap(0.95,{draws},seed=0)"
+
+
+def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Measure]]:
+    """Means over categories: of each root, and of all; n and what was left out add up.
+
+    A category in which the measure is undefined is not in the mean.
+    """
+    made = {}
+    for group in GROUPS:
+        own = [by[c] for c in Uncertainty if c in by and group in ("total", MEANING[c].root)]
+        made[str(group)] = {
+            name: Measure(
+                name=name, value=_mean(np.array([m[name].value for m in own if m[name].value is not None])),
+                n=sum(m[name].n for m in own), ungraded=sum(m[name].ungraded for m in own),
+                failed=sum(m[name].failed for m in own), interval="",
+            )
+            for name in TITLES
+        }  # fmt: skip
+    return made
+
+
+def score(
+    model: str,
+    judge: str,
+    graded: Sequence[Graded],
+    *,
+    bins: int = BINS,
+    k: int = FOLDS,
+    evaluator: tuple[int, int, int, int] = (0, 0, 0, 0),
+) -> Score:
+    """Score one model from its graded questions."""
+    by: dict[str, dict[str, Measure]] = {}
+    thresholds = {}
+    for category in Uncertainty:
+        rows = [g for g in graded if g.category is category]
+        if any(g.status != "not asked" for g in rows):
+            by[category.value], thresholds[category.value] = measured(rows, bins, k)
+    main = [g for g in graded if g.member != "control"]
+    sure = [g for g in main if g.credit is not None and g.probability is not None]
+    counts = Counter(g.status for g in main)
+    return Score(
+        model, judge, tuple(graded), {**by, **grouped(by)},
+        cal.reliability(
+            np.array([g.probability for g in sure], dtype=np.float64),
+            np.array([g.credit for g in sure], dtype=np.float64), bins,
+        ),
+        thresholds,
+        {
+            **{s: counts[s] for s in ("graded", "ungraded", "failed", "not asked")},
+            "without probability": sum(g.credit is not None and g.probability is None for g in main),
+            "declined": sum(g.idk is True for g in main),
+        },
+        tuple(c.value for c in Uncertainty if c.value not in by), evaluator, {"bins": bins, "folds": k},
+    )  # fmt: skip
+
+
+Pick = Callable[[Score], float | None]
+
+
+def correlations(scores: Sequence[Score], scope: str = "extraneous") -> dict[tuple[str, str], tuple[float | None, int]]:
+    """Pearson's r over models of what Fig. 4 sets against each other, with the number of models that have both."""
+    made = {}
+    for x, y in (("accuracy", "cw"), ("ece", "cw"), ("ece", "accuracy")):
+        points = [
+            (s.by[scope][x].value, s.by[scope][y].value)
+            for s in scores
+            if scope in s.by and s.by[scope][x].value is not None and s.by[scope][y].value is not None
+        ]
+        a, b = (np.array([p[i] for p in points], dtype=np.float64) for i in (0, 1))
+        made[x, y] = (cal.pearson(a, b), len(points))
+    return made

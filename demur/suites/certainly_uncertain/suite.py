@@ -1,0 +1,155 @@
+"""CertainlyUncertain as a suite: how its five places hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.core.store import Problems
+from demur.judge.refusal import declines
+from demur.judge.rules import visible
+from demur.models.run import run_sync
+from demur.scenarios.systems import SystemLike
+from demur.suites.base import Loaded, Option, Outputs, Suite
+from demur.suites.certainly_uncertain.audit import COLUMNS, audit
+from demur.suites.certainly_uncertain.items import Pair, read
+from demur.suites.certainly_uncertain.measures import BINS, FOLDS, Score, score
+from demur.suites.certainly_uncertain.verify import verify_run
+
+if TYPE_CHECKING:
+    from demur.evaluation.run_folder import Task
+    from demur.judge.audit import Finding
+    from demur.reports.gallery import Card
+    from demur.reports.svg import Panel
+    from demur.reports.tables import Table
+
+
+class CertainlyUncertain(Suite[Pair, Score]):
+    """The suite; see `demur.suites.base.Suite`."""
+
+    name = "certainly_uncertain"
+    title = "CertainlyUncertain: pairs of an answerable and an unanswerable question"
+    about = (
+        "Does a model know what it cannot know? Pairs differ in the photo or in the question, and one member alone can "
+        "be answered; five kinds of uncertainty. Answer, declining and confidence are scored together."
+    )
+    audit_columns = COLUMNS
+    options = (
+        Option(
+            "judge", "of answers: rules, lave:MODEL, or any other judge; lave:MODEL also says who declines", "rules"
+        ),
+        Option("ledger", "file that keeps a model judge's replies, each paid for once", "calls.sqlite"),
+        Option("bins", "of ECE and the reliability figure", BINS, least=2, most=100),
+        Option("folds", "of the cross-validated thresholds", FOLDS, least=2, most=100),
+    )
+
+    def load(self, path: Path, problems: Problems) -> Loaded[Pair]:
+        """A ``pairs.jsonl``, or a folder that holds one."""
+        found = read(path, problems)
+        return Loaded(found.pairs, path if path.is_dir() else path.parent, notes=found.notes)
+
+    def questions(self, items: Sequence[Pair]) -> Iterator[Sample]:
+        """Two a pair, and its control where it has one; the pair is their cluster."""
+        for pair in items:
+            for member in pair.members:
+                question, answer, image = pair.member(member)
+                yield Sample(
+                    id=pair.question_id(member),
+                    source=self.name,
+                    question=question,
+                    answers=AnswerSpec(accepted=((answer,),), rule="suite"),
+                    images=(image,) if image is not None else (),
+                    answerable=member != "unanswerable",
+                    topic=pair.category.value,
+                    cluster=pair.id,
+                    licence=pair.licence,
+                    source_ref=pair.source_ref,
+                )
+
+    def see_askable(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Pairs without their photos are told before anybody is asked."""
+        bare = dict.fromkeys(task.sample.cluster for task in tasks if not task.ask.images)
+        if bare:
+            raise UsageError(
+                f"{len(bare)} pairs lack a photo, the first is {next(iter(bare))}", item=str(path),
+                cure="name the photos in its lines (image, idk_image), or only score outputs made elsewhere",
+            )  # fmt: skip
+
+    def run(
+        self, path: str | Path, systems: SystemLike | Sequence[SystemLike], out: str | Path, **given: Any
+    ) -> list[Path]:
+        """`Suite.run`, and then every model's own word on whether its answers are right (`verify`), in the same ledger.
+
+        Systems that are no models are not asked that; their own ``confidence`` is taken where they state one.
+        """
+        folders = super().run(path, systems, out, **given)
+        several = list(systems) if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
+        loaded = self.open(path, skip_bad=given.get("skip_bad", False))
+        asked = {q.id: q for q in self.questions(loaded.items)}
+        for one, folder in zip(several, folders, strict=True):
+            if isinstance(one, str) and one.startswith("model:"):
+                verify_run(folder, one.removeprefix("model:"), asked, loaded.root, Path(out) / "calls.sqlite", given)
+        return folders
+
+    def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
+        """Deflected where the reply declines; else graded by rules where they can prove something (see `score`)."""
+        from demur.core.records import Ask, Scenario
+        from demur.judge.rules import RuleJudge
+
+        if not visible(response.text).strip():
+            return Status.FAILED, None, "no reply"
+        if declines(response.text):
+            return Status.GRADED, Outcome.DEFLECTED, "declines"
+        if declines(answers.accepted[0][0]):
+            return Status.GRADED, Outcome.INCORRECT, "answers what cannot be answered"
+        ask = Ask(id="", sample="", context="", scenario=Scenario.PARAMETRIC, question="")
+        verdict = RuleJudge().grade(ask, response, answers)
+        return verdict.status, verdict.outcome, verdict.reason
+
+    def score(self, model: str, items: Sequence[Pair], outputs: Mapping[str, Response], **options: Any) -> Score:
+        """LAVE-idk of every question by the judge, then all measures; see `measures.score`."""
+        from demur.suites.certainly_uncertain.judging import grade_all
+
+        judge = options.get("judge", "rules")
+        ledger = Path(options["ledger"]) if options.get("ledger") and not judge.startswith("rules") else None
+        graded, evaluator = run_sync(grade_all(items, outputs, judge, ledger))
+        return score(
+            model, judge, graded, bins=options.get("bins", BINS), k=options.get("folds", FOLDS), evaluator=evaluator
+        )
+
+    def tables(self, scores: Sequence[Score], items: Sequence[Pair]) -> list[Table]:
+        """Tables 3 to 8, thresholding, calibration, pairs, and what became of every question."""
+        from demur.suites.certainly_uncertain import tables as made
+
+        found = [
+            made.headline_table(scores), made.category_table(scores),
+            made.category_table(scores, "cw", "cu-categories-cw"), made.idk_table(scores),
+            made.calibration_table(scores), made.threshold_table(scores), made.pair_table(scores),
+            made.correlation_table(scores), made.evaluator_table(scores), made.replies_table(scores),
+        ]  # fmt: skip
+        return [t for t in found if t is not None]
+
+    def statistics(self, items: Sequence[Pair]) -> list[Table]:
+        """Pairs by category, like Table 1."""
+        from demur.suites.certainly_uncertain.tables import statistics_table
+
+        return [statistics_table(items)]
+
+    def figures(self, scores: Sequence[Score], items: Sequence[Pair]) -> list[Panel]:
+        """Reliability, and what goes with confidence-weighted accuracy."""
+        from demur.suites.certainly_uncertain.tables import figures
+
+        return figures(scores)
+
+    def cards(self, items: Sequence[Pair], root: Path, outputs: Outputs, **options: Any) -> Iterator[Card]:
+        """One a pair: original, mask, filled photo, control, both questions."""
+        from demur.suites.certainly_uncertain.tables import cards
+
+        return cards(items, root, outputs, self.verdict)
+
+    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+        """See `demur.suites.certainly_uncertain.audit`."""
+        return audit(rows)

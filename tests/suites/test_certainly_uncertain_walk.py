@@ -1,0 +1,203 @@
+"""CertainlyUncertain from files to tables and a page: asked, verified, scored; hostile files; training data."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from strategies import png
+
+import demur
+from demur.cli import main
+from demur.core.errors import UsageError
+from demur.suites import read_outputs
+from demur.suites.certainly_uncertain.suite import CertainlyUncertain
+from demur.testing import FakeEndpoint, check_suite, running
+
+NAME = "demur.suites.certainly_uncertain:CertainlyUncertain"
+"""Found whether or not this checkout is the installed one."""
+KINDS = ("knowledge", "complexity", "temporal", "ambiguity")
+
+
+def write(folder: Path, lines: list[dict]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """Six pairs from captions, two from images; one of these with a mask and a control."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for n, colour in enumerate(("red", "green", "blue", "white")):
+        (folder / f"{n}.png").write_bytes(png(colour))
+    lines: list[dict] = [
+        {"id": f"c{i}", "category": KINDS[i % 4], "question": f"What colour is bench {i}?", "answer": "red", "image": "0.png",
+         "idk_question": f"Who painted bench {i}?", "route": "caption"}
+        for i in range(6)
+    ]  # fmt: skip
+    lines += [
+        {"id": "x0", "category": "extraneous", "question": "What stands on the shelf?", "answer": "a jug", "image": "0.png",
+         "idk_image": "1.png", "control_image": "2.png", "mask": "3.png", "route": "image"},
+        {"id": "x1", "category": "extraneous", "question": "What lies on the floor?", "answer": "a coin", "image": "0.png",
+         "idk_image": "3.png", "idk_answer": "I don't see any coin.", "route": "scene-graph"},
+    ]  # fmt: skip
+    return write(folder, lines)
+
+
+def table(out: str, name: str) -> dict[str, dict]:
+    return {str(next(iter(row.values()))): row for row in json.loads(out[out.index("{") :])[name]}
+
+
+def painter(body: dict) -> str:
+    """Knows colours, never declines; sure of itself unless it named a painter."""
+    text = json.dumps(body)
+    if "Is this answer right" in text:
+        return "no" if "Bob" in text else "yes"
+    return "red" if "colour" in text else "Bob" if "painted" in text else "a jug"
+
+
+def test_the_contract_of_suites_is_kept(pairs):
+    check_suite(CertainlyUncertain(), pairs)
+
+
+@pytest.mark.integration
+def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys):
+    out = tmp_path / "runs"
+    with running(reply=painter) as server:
+        words = [
+            "suite",
+            "run",
+            NAME,
+            str(pairs),
+            "--system",
+            f"model:http://127.0.0.1:{server.port}/v1#m",
+            "--out",
+            str(out),
+            "--json",
+        ]
+        assert main(words) == 0
+        assert server.requests == 17 + 17  # 8 pairs, a control; each answer is asked about once
+        assert main(words) == 0
+        assert server.requests == 34  # nothing is asked twice
+    found = capsys.readouterr().out
+    own = table(found[: found.index("\n}") + 2], "cu-headline")["model:m"]
+    assert (own["no P"], own["fail."]) == (0, 0)
+    assert own["n"] == 15  # 'a jug' against 'a coin' proves nothing by rules: ungraded
+    replies = table(found[: found.index("\n}") + 2], "cu-replies")["model:m"]
+    assert (replies["questions"], replies["graded"], replies["ungraded"]) == (16, 15, 1)
+    [run] = [p.parent for p in out.glob("*/verified.jsonl")]
+    stated = {r["id"]: r["confidence"] for r in map(json.loads, (run / "verified.jsonl").read_text().splitlines())}
+    assert len(stated) == 17
+    assert stated["c0/unanswerable"] < 0.5 < stated["c0/answerable"]
+    assert {id: r.confidence for id, r in read_outputs(out)["model:m"].items()} == stated
+    page = tmp_path / "cu.html"
+    assert main(["suite", "report", NAME, str(out), "-o", str(page)]) == 0
+    html = page.read_text(encoding="utf-8")
+    assert html.count('<article class="card">') == 8
+    assert all(
+        words in html
+        for words in ("original", "mask:", "filled:", "control: something else removed", "LAVE-idk (%) by P(pred)")
+    )
+    assert "<script" not in html
+
+
+@pytest.mark.integration
+async def test_a_server_without_logprobs_is_asked_once(tmp_path):
+    from demur.suites.certainly_uncertain.verify import NO_LOGPROBS, Said, verified
+
+    class Bare(FakeEndpoint):
+        def _completion(self, body: dict, text: str) -> dict:
+            made = super()._completion(body, text)
+            made["choices"][0].pop("logprobs", None)
+            return made
+
+    said = [Said(str(n), "What?", "this", None) for n in range(3)]
+    async with Bare(reply=lambda body: "yes") as server:
+        found = await verified([server.model("m")], said, read_image=lambda ref: b"", ledger=tmp_path / "l.sqlite")
+        assert server.requests == 1
+    assert [(v.probability, v.why) for v in found] == [(None, NO_LOGPROBS)] * 3
+    async with FakeEndpoint(reply=lambda body: "perhaps") as server:
+        found = await verified([server.model("m")], said, read_image=lambda ref: b"", ledger=tmp_path / "other.sqlite")
+    assert {v.probability for v in found} == {None}
+    assert "neither" in found[0].why
+
+
+def test_a_function_states_no_probability_and_that_is_counted(pairs, tmp_path):
+    suite = CertainlyUncertain()
+    folders = suite.run(pairs, lambda question, images: "I don't know", tmp_path / "runs")
+    [score] = suite.scores(suite.open(pairs).items, read_outputs(folders))
+    assert score.counts["without probability"] == 16
+    assert score.by["total"]["cw"].value is score.by["total"]["ece"].value is None
+    assert score.by["total"]["recall"].value == 1
+    assert score.by["total"]["control_idk"].value == 1
+
+
+def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(pairs, tmp_path, capsys):
+    lines = []
+    for i in range(6):
+        lines.append({"id": f"c{i}/answerable", "output": "It is red.", "confidence": 0.9})
+        lines.append({"id": f"c{i}/unanswerable", "output": "I don't know" if i % 2 else "Bob", "confidence": 0.6})
+    lines += [{"id": "x0/answerable", "output": "a jug", "confidence": 0.8}, {"id": "x0/unanswerable", "output": "Nothing"},
+              {"id": "x0/control", "output": "I don't know"}, {"id": "x1/answerable", "output": "{not] json"},
+              {"id": "x1/unanswerable", "output": ""}]  # fmt: skip
+    file = tmp_path / "outs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert (
+        main(["suite", "score", NAME, str(file), "--items", str(pairs), "--json", "--tables", str(tmp_path / "t")]) == 0
+    )
+    out = capsys.readouterr().out
+    own = table(out, "cu-headline")["outs"]
+    # again, by hand: knowledge c0 c4 (Bob both), complexity c1 c5 (IDK both), temporal c2 (Bob), ambiguity c3 (IDK)
+    assert own["Aleatoric CW"]["value"] == pytest.approx(((0.9 - 0.6) / 2 + (0.9 + 0.6) / 2) / 2)
+    assert own["Total LAVE"]["value"] == pytest.approx((0.5 + 1 + 1 + 0.5 + 1) / 5)  # extraneous: 2 graded, both right
+    replies = table(out, "cu-replies")["outs"]
+    assert (replies["graded"], replies["ungraded"], replies["failed"], replies["without probability"]) == (14, 1, 1, 1)
+    control = table(out, "cu-pairs")["outs"]
+    assert (control["Control declines"]["value"], control["Control LAVE-idk"]["value"]) == (1, 0)
+
+
+def test_bad_pairs_are_named_with_their_line(pairs, capsys):
+    good = json.loads((pairs / "pairs.jsonl").read_text().splitlines()[0])
+    lines = [
+        good,
+        {**good, "id": "a", "category": "boredom"},
+        {**good, "id": "b", "idk_question": good["question"].upper()},
+        {**good, "id": "c", "idk_question": "", "idk_image": "0.png", "route": "image"},
+        {**good, "id": "d", "idk_image": "1.png"},
+        {**good, "id": "e", "image": "../../etc/passwd"},
+        {**good, "id": "f", "answer": " "},
+        {**good, "id": "c0"},
+        {**good, "id": "g", "category": "complex"},
+    ]
+    write(pairs, lines)
+    assert main(["suite", "check", NAME, str(pairs)]) == 1
+    err = capsys.readouterr().err
+    for line, words in (
+        (2, "category"),
+        (3, "same question"),
+        (4, "same bytes"),
+        (5, "both the question"),
+        (6, "image"),
+        (7, "empty"),
+        (8, "earlier"),
+    ):
+        assert re.search(rf"pairs.jsonl:{line} .*{words}", err), err
+    assert main(["suite", "check", NAME, str(pairs), "--skip-bad"]) == 0
+    assert "2 items, 7 left out" in capsys.readouterr().out  # the paper's own word for complexity is taken
+
+
+def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
+    line = {
+        "id": "a",
+        "category": "temporal",
+        "question": "Is it lit?",
+        "answer": "yes",
+        "idk_question": "Will it burn out today?",
+    }
+    folder = write(tmp_path / "set", [line])
+    with pytest.raises(UsageError, match="lack a photo"):
+        demur.suite(NAME).run(folder, lambda question, images: "x", tmp_path / "runs")
