@@ -1,4 +1,4 @@
-"""The library as one uses it: ten functions, and the values that they return.
+"""The library as one uses it: a dozen functions, and the values that they return.
 
 Everything takes ``str`` or `Path` where a path is meant, and text or objects where a part is meant (a system is a
 name such as ``model:openai/gpt-4o``, or any function). All of it works where an event loop is already running (a
@@ -18,6 +18,7 @@ from demur.core.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from demur.core.records import Document, Verdict
+    from demur.curation.from_docs.make import DocsRelease
     from demur.curation.recipe import BuildRecipe
     from demur.indexing.ivf import Kind
     from demur.release import Release
@@ -627,6 +628,36 @@ def report(
     data = load([r.folder if isinstance(r, Evaluation) else Path(r) for r in several], beside)
     write_report(data, Path(out), groups=groups, tables=None if tables is None else Path(tables))
     return Path(out)
+
+
+def from_docs(
+    docs: StrPath,
+    questions: StrPath,
+    out: StrPath,
+    *,
+    accept_found: bool = False,
+    progress: bool = False,
+    **options: Any,
+) -> DocsRelease:
+    """A small release from documents and questions of one's own; ``demur from-docs``.
+
+    Args:
+        docs: a folder or file of documents: Markdown, text, HTML, PDF, rows of tables; or a corpus by name.
+        questions: a list or a log: JSONL, CSV, Parquet, or a question a line; answers where they are known.
+        out: folder: ``release``, ``corpora``, ``review``.
+        accept_found: wait for no person's look at what was found as gold.
+        progress: show it on standard error.
+        options: name, version, chunk, candidates, distractors, licence, skip_bad
+            (`demur.curation.from_docs.make.from_docs`).
+
+    Returns:
+        ``release``, or None and in ``waiting`` the questions whose passages somebody must look at (in ``review``).
+    """
+    from demur.core.progress import QUIET, TerminalProgress
+    from demur.curation.from_docs.make import from_docs as made
+
+    with TerminalProgress() if progress else QUIET as steps:
+        return made(Path(docs), Path(questions), Path(out), accept_found=accept_found, steps=steps, **options)
 
 
 def suite(name: str) -> Suite[Any, Any]:

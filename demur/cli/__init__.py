@@ -62,6 +62,11 @@ VERBS = (
         "the release's documents for your own index: whole, and without the gold",
         "demur corpus export demo-out/release --out corpora",
     ),
+    Verb(
+        "from-docs",
+        "your documents and questions to a small release",
+        "demur from-docs handbook questions.csv -o mine",
+    ),
     Verb("rag", "your RAG service: try its mapping; where it fails, and why", "demur rag probe rag.yaml"),
     Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
     Verb("annotate", "a local page where people label responses", "demur annotate demo-out/runs/reader --as maria"),

@@ -123,10 +123,11 @@ class AnswerSpec(Record):
     """What counts as a correct answer, and by whose rule.
 
     ``accepted`` is any-of over all-of: ``(("Paris",),)`` one answer, ``(("Paris",), ("Lutetia",))`` two
-    accepted forms, ``(("46", "27", "64"),)`` three parts that must all be there.
+    accepted forms, ``(("46", "27", "64"),)`` three parts that must all be there. Two kinds accept nothing: ``none``
+    (the documents do not answer it: to decline is right) and ``unknown`` (they do, and nobody wrote the answer down).
     """
 
-    kind: Literal["string", "number", "date", "choice", "parts", "box"] = "string"
+    kind: Literal["string", "number", "date", "choice", "parts", "box", "none", "unknown"] = "string"
     accepted: tuple[tuple[str, ...], ...] = ()
     canonical: str = ""
     """The form shown to a judge and to readers; the first accepted form when left empty."""
@@ -146,8 +147,13 @@ class AnswerSpec(Record):
     def _says_something(self) -> Self:
         if any(not all(part.strip() for part in form) or not form for form in self.accepted):
             raise ValueError("an accepted answer is empty")
-        if not self.accepted and self.number is None and self.box is None:
-            raise ValueError("no answer is given: accepted, number or box must hold one")
+        given = bool(self.accepted) or self.number is not None or self.box is not None
+        if given == (self.kind in ("none", "unknown")):
+            raise ValueError(
+                f"an answer is given, and its kind says {self.kind}"
+                if given
+                else "no answer is given: accepted, number or box must hold one, or the kind say none or unknown"
+            )
         if self.number is not None and self.number[0] > self.number[1]:
             raise ValueError(f"number range {self.number} runs backwards")
         return self
@@ -155,6 +161,8 @@ class AnswerSpec(Record):
     @property
     def shown(self) -> str:
         """The form for judges and readers."""
+        if self.kind in ("none", "unknown"):
+            return "(the documents do not answer it)" if self.kind == "none" else "(nobody wrote it down)"
         if self.canonical:
             return self.canonical
         if self.accepted:

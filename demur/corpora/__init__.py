@@ -10,6 +10,7 @@ A corpus is named by text that parses back, ``READER:PATH`` with options after a
     dpr:psgs_w100.tsv.gz                     DPR's Wikipedia passages
     beir:scifact                             a folder in the layout of BEIR
     images:photos                            a folder of images
+    docs:handbook                            a folder of Markdown, text, HTML, PDF, and tables of chunks
     datasets:org/name?split=train&text=body  anything `datasets` opens
 
 A bare path is read by its ending. Every reader streams: one record in memory at a time, and beside it what its module
@@ -48,6 +49,7 @@ READERS = {
     "dpr": "dpr",
     "beir": "beir",
     "images": "folder",
+    "docs": "docs",
 }
 """Reader -> module of this package, with ``OPTIONS`` (see `named`) and ``read(reader, path, problems, options)``."""
 

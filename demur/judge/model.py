@@ -22,6 +22,7 @@ from demur.core.store import digest
 from demur.core.strict_json import loose_json
 from demur.judge.base import JudgeContext
 from demur.judge.candidate import candidate
+from demur.judge.deflection import read
 from demur.judge.parse import WORDS, literal, parse
 from demur.judge.rules import visible
 
@@ -88,6 +89,11 @@ class ModelJudge:
         unusable = no_answer(response)
         if unusable:
             return self._verdict(ask, Status.FAILED, None, unusable)
+        if answers.kind == "unknown":  # a model has nothing to compare with; whether it declines, rules can read
+            declines = read(visible(response.text))
+            if declines.deflects:
+                return self._verdict(ask, Status.GRADED, Outcome.DEFLECTED, f"declines: {declines.cue!r}")
+            return self._ungraded(ask, "nobody wrote down what is right")
         shown = candidate(ask.question, visible(response.text))
         forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
         self.counts["forged"] += bool(shown.forged)
@@ -101,6 +107,8 @@ class ModelJudge:
         outcome, why = self.read(reply.text)
         if outcome is None:
             return self._ungraded(ask, why + forged, reply)
+        if answers.kind == "none" and outcome is Outcome.CORRECT:
+            outcome = Outcome.DEFLECTED  # what is right is to decline
         self.counts["graded"] += 1
         return self._verdict(ask, Status.GRADED, outcome, why + forged, reply, self.credit(reply.text))
 
@@ -198,6 +206,8 @@ def no_answer(response: Response) -> str:
 
 def target(answers: AnswerSpec) -> str:
     """What is right, in words: every accepted form, parts, option, range with unit, tolerance."""
+    if answers.kind == "none":
+        return "there is no answer to be known; only to decline is right, and any answer is made up"
     if answers.kind == "choice" and answers.choices:
         from demur.answers.choices import right_labels
 

@@ -34,9 +34,9 @@ from demur.judge.deflection import read
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 
 
-NEAR, OTHER, CONTESTED, FOREIGN = "near", "other", "contested", "language"
+NEAR, OTHER, CONTESTED, FOREIGN, UNKNOWN = "near", "other", "contested", "language", "unknown"
 """Kinds of *ungraded*: nearly an accepted form; another answer, right or wrong; stated, and declined or with a rival
-beside it; in a language that is not read."""
+beside it; in a language that is not read; to a question whose answer nobody wrote down."""
 OPTIONS = {"guess": Option("yes: what is not proven counts as incorrect", ("yes", "no"))}
 
 
@@ -104,6 +104,10 @@ class RuleJudge:
             if found.correct:
                 return Status.UNGRADED, None, CONTESTED, f"{found.why}, and declines: {reading.cue!r}"
             return Status.GRADED, Outcome.DEFLECTED, reading.kind, f"declines: {reading.cue!r}"
+        if answers.kind == "none":
+            return Status.UNGRADED, None, OTHER, "answers what no document answers, unless it declines in other words"
+        if answers.kind == "unknown":
+            return Status.UNGRADED, None, UNKNOWN, "nobody wrote down what is right"
         if found.correct:
             return Status.GRADED, Outcome.CORRECT, "stated", found.why
         rule, _, why = alike(answers, text, ask.question)

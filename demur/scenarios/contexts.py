@@ -211,8 +211,10 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     shows_gold = recipe.scenario in (Scenario.ORACLE, Scenario.REALISTIC)
     if recipe.scenario not in WITHOUT_EVIDENCE and sample.answerable and not gold:
         return None
-    if recipe.scenario in (Scenario.FULL, Scenario.GOLD_REMOVED) and not sample.gold:
-        return None  # nothing of it can be in a corpus, or be removed from one
+    if not sample.gold and (
+        recipe.scenario is Scenario.FULL or (recipe.scenario is Scenario.GOLD_REMOVED and sample.answerable)
+    ):
+        return None  # nothing of it is in a corpus; what no document answers is asked where gold is missing
     pool = distractors(sample, recipe, seed) if recipe.k else []
     if recipe.k and (not pool or (recipe.short == "exclude" and len(pool) < recipe.k)):
         return None

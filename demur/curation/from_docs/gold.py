@@ -1,0 +1,83 @@
+"""Which passages answer a question: proposed by the question's words (BM25) and by the answer that stands in them.
+
+What is found is a proposal. That an answer's words stand in a passage is no proof that it answers the question, and
+where nobody knows the answer there is nothing but words; so a person says yes or no
+(`demur.curation.from_docs.review`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.answers import holds
+from demur.answers.possible import Possible
+from demur.answers.text import words
+from demur.core.records import AnswerSpec, Document, Hit
+from demur.curation.from_docs.questions import Question
+from demur.indexing.bm25 import BM25, build_bm25
+
+DEEP = 200
+"""Passages that a search looks at for the answer."""
+_SHORTEST = 4
+"""Letters of a word of the question that a passage must share to be about it."""
+
+
+class Proposal(NamedTuple):
+    """A passage that may answer a question."""
+
+    document: Document
+    states: bool
+    """Whether an accepted answer stands in it."""
+
+
+class Finder:
+    """Searches passages by words.
+
+    Args:
+        documents: the passages; those without text are not searched.
+        folder: for the index, which is made anew.
+    """
+
+    def __init__(self, documents: Sequence[Document], folder: Path) -> None:
+        self.documents = {d.id: d for d in documents}
+        self._rows = [d.id for d in documents]
+        self.index_id = "bm25"
+        shutil.rmtree(folder, ignore_errors=True)
+        part = build_bm25((f"{d.title}\n{d.text or ''}" for d in documents), folder)
+        self._engine = BM25(folder, part)
+
+    def hits(self, query: str, k: int = DEEP) -> list[Hit]:
+        """The first k passages for a text, best first."""
+        found = self._engine.search([query], min(k, len(self._rows)))
+        return [
+            Hit(document=self._rows[row], score=float(score), rank=rank, index_id=self.index_id, mode="lexical")
+            for rank, (row, score) in enumerate(zip(found.rows[0], found.scores[0], strict=True), 1)
+            if row >= 0
+        ]
+
+    def proposals(self, question: Question, spec: AnswerSpec, most: int = 3) -> list[Proposal]:
+        """Passages that may answer it, likeliest first: those that state the answer, or else the best by its words."""
+        by_words = [self.documents[hit.document] for hit in self.hits(question.text)]
+        if not question.answers:
+            return [Proposal(d, False) for d in by_words[:most]]
+        with_answer = self.hits(f"{question.text} {' '.join(question.answers)}")
+        likely = {d.id: d for d in (*(self.documents[hit.document] for hit in with_answer), *by_words)}
+        may, about = Possible(spec), _content(question)
+        found = []
+        for document in likely.values():
+            text = f"{document.title}\n{document.text or ''}"
+            if may(text) and about & {w.norm for w in words(text)} and holds(spec, text, question.text):
+                found.append(Proposal(document, True))
+                if len(found) == most:
+                    break
+        return found or [Proposal(d, False) for d in list(likely.values())[:most]]
+
+
+def _content(question: Question) -> frozenset[str]:
+    """Words of the question, without those of its answers."""
+    answered = {w.norm for a in question.answers for w in words(a)}
+    asked = [w.norm for w in words(question.text)]
+    return frozenset(w for w in asked if len(w) >= _SHORTEST and w not in answered) or frozenset(asked)

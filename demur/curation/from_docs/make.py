@@ -1,0 +1,335 @@
+"""Documents and questions of one's own -> a frozen release, and the corpora to ask a whole RAG system over.
+
+    DOCS --read, cut--> passages --index--> Finder
+    QUESTIONS --Finder--> proposals --a person's yes or no--> samples with gold
+    samples --BM25, what leaks is left out--> distractors --freeze, verify--> OUT/release, OUT/corpora
+
+Nothing is downloaded and no model is asked. What a question lacks decides how it is used: with an answer and gold it is
+a sample as any other; with gold alone, only whether gold was retrieved and whether the system declined can be told; one
+that no document answers is asked where it must be declined. What cannot be used leaves with its reason
+(``OUT/release/drops.jsonl``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.answers import holds
+from demur.core.errors import ReleaseError, UsageError
+from demur.core.progress import QUIET, Progress
+from demur.core.records import AnswerSpec, Document, Drop, Evidence, ImageRef, Role, Sample
+from demur.core.store import Problems, digest, locked, read_image
+from demur.corpora import docs as docs_reader
+from demur.corpora import read_corpus
+from demur.corpora.leaks import unfit
+from demur.corpora.lineage import document_of, page_of
+from demur.curation.from_docs.gold import Finder, Proposal
+from demur.curation.from_docs.questions import Question, read_questions
+from demur.curation.from_docs.review import YES, key_of, read_review, write_review
+from demur.curation.mining.choose import mine_kind
+from demur.curation.mining.options import MiningOptions
+from demur.indexing.chunk import Chunker, open_chunker
+from demur.release import FunnelStep, Release, freeze, verify
+from demur.release.corpora import export
+
+STAGE = "questions"
+CUT = "250:32"
+"""Tokens of a passage, and those shared with the one before."""
+NO_GATE = (
+    "Made from documents and questions of its owner; no gate was asked, so a model may know some answers by heart."
+)
+BY_SEARCH = "Gold evidence was proposed by a search for words and answer"
+
+
+class DocsRelease(NamedTuple):
+    """What `from_docs` made."""
+
+    release: Release | None
+    """None while questions wait for a person's look."""
+    waiting: tuple[str, ...]
+    """Ids of these questions."""
+    review: Path
+    """The labelling task: ``demur annotate --out REVIEW``."""
+    corpora: Path
+    """*full*, *gold-removed* and *empty*, as ``demur run --corpora`` takes them."""
+    documents: int
+    passages: int
+    proposed: int
+    """Passages that were proposed as gold."""
+    drops: Mapping[str, int]
+    """Why questions left -> how many."""
+    kinds: Mapping[str, int]
+    """Kind of question -> how many are in the release (or would be): ``answered``, ``gold alone``, ``unanswerable``."""
+
+
+class _Settled(NamedTuple):
+    """What came of one question."""
+
+    sample: Sample | None
+    why: str = ""
+    """Why it left; "" where it stays, or waits."""
+    looked: bool = False
+    """Whether a person, or the question's own row, said what is gold."""
+
+
+def from_docs(
+    docs: Path,
+    questions: Path,
+    out: Path,
+    *,
+    name: str = "",
+    version: str = "0.1.0",
+    chunk: str = "auto",
+    candidates: int = 3,
+    distractors: int = 5,
+    accept_found: bool = False,
+    licence: str = "",
+    skip_bad: bool = False,
+    steps: Progress = QUIET,
+) -> DocsRelease:
+    """Make a release from documents and questions; the same call goes on when proposals were looked at.
+
+    Args:
+        docs: a folder or a file of documents (`demur.corpora.docs`), or a corpus by name (``jsonl:kb.jsonl?id=key``).
+        questions: a list or a log of them (`demur.curation.from_docs.questions`).
+        out: folder: ``release``, ``corpora``, ``review`` and working files.
+        name: of the release; the folder of the documents when empty.
+        version: of the release.
+        chunk: ``SIZE:OVERLAP`` in words; ``auto`` cuts files by 250:32 and leaves rows of tables as they are (chunks of
+            a store); ``none`` cuts nothing.
+        candidates: passages proposed for each question, at most.
+        distractors: distractors of each question, at most.
+        accept_found: do not wait for a look: of each question the likeliest passage that states its answer is gold, and
+            questions without one leave. The card says so.
+        licence: of the documents.
+        skip_bad: leave out what cannot be read, and count it.
+        steps: told what happens.
+
+    Returns:
+        The release, or what waits for a look.
+
+    Raises:
+        BadInput: files and rows that cannot be read, all at once, unless ``skip_bad``.
+        UsageError: an option is wrong, no document or question is there, none is left, or another call is at work.
+        ReleaseError: the frozen folder did not pass its own verification (a defect of demur).
+    """
+    if candidates < 1 or distractors < 0:
+        raise UsageError(f"{candidates} candidates, {distractors} distractors", cure="give 1 or more, and 0 or more")
+    with locked(out / "work" / "lock", "making a release there"):
+        problems = Problems()
+        steps.stage("read documents and questions")
+        asked = read_questions(questions, problems)
+        whole = _documents(docs, questions, licence, problems)
+        problems.settle(skip_bad=skip_bad)
+        passages = list(_passages(whole, chunk))
+        steps.stage("search passages that answer")
+        finder = Finder(passages, out / "work" / "bm25")
+        proposals = {
+            q.id: finder.proposals(q, _spec(q), candidates)
+            for q in asked.asked
+            if not q.gold and q.answerable is not False
+        }
+        review = out / "review"
+        pairs = [(q, p) for q in asked.asked for p in proposals.get(q.id, ())]
+        proposed = write_review(review, pairs)
+        labels = read_review(review)
+        by_document = _by_document(passages)
+        settled: dict[str, _Settled | None] = {}
+        for question in asked.asked:
+            own = _own_gold(question, by_document, docs)
+            settled[question.id] = _settle(question, own, proposals.get(question.id, []), labels, accept_found)
+        waiting = tuple(id for id, one in settled.items() if one is None)
+        drops = [Drop(sample=i, stage=STAGE, reason=s.why) for i, s in settled.items() if s is not None and s.why]
+        samples = [s.sample for s in settled.values() if s is not None and s.sample is not None]
+        told = DocsRelease(
+            None, waiting, review, out / "corpora", len(whole), len(passages), proposed,
+            dict(Counter(d.reason for d in drops)), dict(Counter(_kind_of(s) for s in samples)),
+        )  # fmt: skip
+        if waiting:
+            return told
+        if not samples:
+            why = "; ".join(f"{reason} ({n})" for reason, n in told.drops.items())
+            raise UsageError(f"none of {len(asked.asked)} questions stays: {why}", item=str(questions),
+                             cure="give answers that stand in the documents, or say yes to some passages")  # fmt: skip
+        steps.stage("distractors, freeze and verify the release")
+        looked = sum(s.looked for s in settled.values() if s is not None and s.sample is not None)
+        complete = [_with_distractors(s, finder, distractors) for s in samples]
+        release = _frozen(
+            out / "release", name or _plain_name(docs), version, complete, drops, len(asked.asked) + asked.repeated, asked.repeated, looked, docs, _reading(docs),
+        )  # fmt: skip
+        export(
+            out / "corpora", lambda: passages, list(release.samples()), read_image=_reading(docs),
+            about=f"{docs.name}, {len(passages):,} passages of {len(whole):,} documents",
+            release={"name": release.name, "version": release.version, "sha256": release.sha256},
+        )  # fmt: skip
+        return told._replace(release=release)
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+
+def _documents(docs: Path, questions: Path, licence: str, problems: Problems) -> list[Document]:
+    if docs.exists():
+        read = docs_reader.documents(docs, problems, licence=licence, without=[questions])
+    else:
+        read = read_corpus(str(docs), problems)
+    found: dict[str, Document] = {}
+    for document in read:
+        if document.id in found:
+            problems.add(document.id, "two documents have this id")
+        found[document.id] = document
+    if not found and not len(problems):
+        raise UsageError(
+            "it holds no document", item=str(docs), cure="give a folder of Markdown, text, HTML, PDF or JSONL"
+        )
+    return list(found.values())
+
+
+def _passages(documents: Sequence[Document], chunk: str) -> list[Document]:
+    if chunk == "none":
+        return list(documents)
+    chunker: Chunker = open_chunker(CUT if chunk == "auto" else chunk)
+    passages: list[Document] = []
+    for document in documents:
+        of_file = "format" in document.attributes
+        passages += chunker.documents([document]) if of_file or chunk != "auto" else [document]
+    return passages
+
+
+def _by_document(passages: Sequence[Document]) -> Mapping[str, list[Document]]:
+    """Every id by which gold may be named -> its passages."""
+    found: dict[str, list[Document]] = {}
+    for passage in passages:
+        for id in dict.fromkeys((passage.id, document_of(passage), page_of(passage))):
+            found.setdefault(id, []).append(passage)
+    return found
+
+
+def _reading(docs: Path) -> Any:
+    def read(ref: ImageRef) -> bytes:
+        return read_image(ref, docs if docs.is_dir() else docs.parent)
+
+    return read
+
+
+# --- one question --------------------------------------------------------------------------------
+
+
+def _spec(question: Question) -> AnswerSpec:
+    if question.answerable is False:
+        return AnswerSpec(kind="none")
+    if not question.answers:
+        return AnswerSpec(kind="unknown")
+    return AnswerSpec(accepted=tuple((answer,) for answer in question.answers))
+
+
+def _own_gold(question: Question, known: Mapping[str, list[Document]], docs: Path) -> list[Document]:
+    """The passages that a question's own row names: of a document that was cut, those that state the answer, or all.
+
+    Raises:
+        UsageError: there is no such document.
+    """
+    found: dict[str, Document] = {}
+    spec = _spec(question)
+    for id in question.gold:
+        if id not in known:
+            raise UsageError(
+                f"{question.place}: gold {id!r} is no document of {docs}", item=question.id,
+                cure="write ids as the documents have them: the path below the folder, or the id of a row",
+            )  # fmt: skip
+        parts = known[id]
+        states = [d for d in parts if holds(spec, f"{d.title}\n{d.text or ''}", question.text)]
+        found |= {d.id: d for d in states or parts}
+    return list(found.values())
+
+
+def _settle(
+    question: Question,
+    own: Sequence[Document],
+    proposals: Sequence[Proposal],
+    labels: Mapping[str, str],
+    accept_found: bool,
+) -> _Settled | None:
+    """What comes of a question; None while it waits for a look."""
+    spec = _spec(question)
+    if question.answerable is False or own:
+        return _fit(question, spec, own, looked=True)
+    said = [labels.get(key_of(question, p.document), "") for p in proposals]
+    if gold := [p.document for p, label in zip(proposals, said, strict=True) if label == YES]:
+        return _fit(question, spec, gold, looked=True)
+    if all(said):  # none of them answers it, or nothing was found
+        if question.answers:
+            return _Settled(None, "no passage answers it")
+        if question.answerable is None and said:
+            return _fit(question, AnswerSpec(kind="none"), (), looked=True)
+        return _Settled(None, "no passage was found")
+    if not accept_found:
+        return None
+    states = next((p.document for p, label in zip(proposals, said, strict=True) if p.states and not label), None)
+    if states is None:
+        return _Settled(None, "no passage states its answer" if question.answers else "nobody said what answers it")
+    return _fit(question, spec, [states], looked=False)
+
+
+def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, looked: bool) -> _Settled:
+    sample = Sample(
+        id=question.id, source="docs", question=question.text, answers=spec, answerable=spec.kind != "none",
+        gold=tuple(Evidence.of(d, Role.GOLD) for d in gold), topic=question.topic, source_ref=question.place,
+        cluster=document_of(gold[0]) if gold else question.id, licence="",
+    )  # fmt: skip
+    why = unfit(sample, lambda image: None) if sample.answerable else ""
+    return _Settled(None, why) if why else _Settled(sample, looked=looked)
+
+
+def _kind_of(sample: Sample) -> str:
+    return {"none": "unanswerable", "unknown": "gold alone"}.get(sample.answers.kind, "answered")
+
+
+# --- the release ---------------------------------------------------------------------------------
+
+
+def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
+    """The sample with the nearest passages by its words that are neither gold nor hold its answer."""
+    options = MiningOptions(text=0, lexical=most, visual=0)
+    mined = mine_kind("lexical", sample, finder.hits(sample.question), finder.documents, options)
+    return sample.model_copy(update={"negatives": mined.negatives})
+
+
+def _frozen(
+    out: Path, name: str, version: str, samples: Sequence[Sample], drops: Sequence[Drop], rows: int, repeated: int,
+    looked: int, docs: Path, read: Any,
+) -> Release:  # fmt: skip
+    why = dict(Counter(d.reason for d in drops))
+    funnel = [FunnelStep(stage=STAGE, entered=len(samples) + len(drops), kept=len(samples), dropped=why)]
+    unseen = len(samples) - looked
+    limits = [NO_GATE, f"{BY_SEARCH}; a person looked at that of {looked:,} of {len(samples):,} questions."]
+    if unseen:
+        limits.append(f"Of {unseen:,} questions the likeliest passage that states the answer was taken without a look.")
+    freeze(
+        out, name=name, version=version, samples=samples, read_image=read, drops=drops, funnel=funnel,
+        about={
+            "sources": {
+                "docs": {
+                    "sha256": digest([s.model_dump(mode="json") for s in samples]),
+                    "licences": sorted({e.licence for s in samples for e in s.gold if e.licence}),
+                }
+            },
+            "from_docs": {"documents": docs.name, "rows": rows, "asked twice": repeated, "looked at": looked},
+            "pool_by_topic": dict(sorted(Counter(s.topic for s in samples).items())),
+            "limits": limits,
+        },
+    )  # fmt: skip
+    release = Release.open(out)
+    if wrong := verify(release, holds=holds):
+        raise ReleaseError(
+            f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=str(out), cure="report this"
+        )
+    return release
+
+
+def _plain_name(docs: Path) -> str:
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in docs.resolve().stem)
+    return plain.strip("-._")[:90] or "docs"

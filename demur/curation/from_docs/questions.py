@@ -1,0 +1,149 @@
+"""Questions as RAG owners have them: a list, or a log, with answers where somebody knows them.
+
+JSONL, JSON, CSV, TSV or Parquet with columns by their usual names (`USUAL`), or a text file with a question a line.
+What a question lacks is allowed: its answer, its gold, an id. A question that comes again (a log) is taken once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.answers import normalise
+from demur.core.errors import DataError, UsageError
+from demur.core.store import Problems, digest, read_text
+from demur.corpora.formats import table_rows
+
+USUAL = {
+    "id": ("id", "_id", "question_id", "qid"),
+    "question": ("question", "query", "q", "prompt", "input", "user_input"),
+    "answers": ("answers", "answer", "expected_answer", "expected", "accepted", "reference", "ground_truth", "output"),
+    "answerable": ("answerable", "is_answerable"),
+    "unanswerable": ("unanswerable", "is_impossible", "no_answer"),
+    "gold": ("gold", "gold_ids", "doc_ids", "document_ids", "doc_id", "document_id", "source_id"),
+    "topic": ("topic", "category", "tag", "intent"),
+}
+"""What a column says -> the names that it may have."""
+_TRUE, _FALSE = frozenset({"true", "1", "yes", "y", "t"}), frozenset({"false", "0", "no", "n", "f"})
+_NOTHING = frozenset({"", "none", "null", "nan", "n/a", "na"})
+SEPARATOR = "|"
+"""Between several answers, or several gold ids, in one cell."""
+
+
+class Question(NamedTuple):
+    """A question, as far as its owner knows it."""
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    answerable: bool | None = None
+    """False: no document answers it; None: nobody said."""
+    gold: tuple[str, ...] = ()
+    """Ids of documents that answer it."""
+    topic: str = ""
+    place: str = ""
+
+
+class Questions(NamedTuple):
+    """What a file holds."""
+
+    asked: list[Question]
+    repeated: int
+    """Rows that ask what an earlier one asks."""
+
+
+def read_questions(path: Path, problems: Problems) -> Questions:
+    """The questions of a file, each once, in its order.
+
+    Args:
+        path: ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet``, or any other ending for a question a line.
+        problems: takes rows that are none.
+
+    Raises:
+        UsageError: there is no such file, or no column that holds a question.
+        DataError: there is no question in it.
+    """
+    if not path.is_file():
+        raise UsageError("there is no such file of questions", item=str(path), cure="check the path")
+    found: dict[str, Question] = {}
+    ids: set[str] = set()
+    repeated = 0
+    for question in _read(path, problems):
+        key = normalise(question.text) or question.text
+        if key in found:
+            repeated += 1
+        elif question.id in ids:
+            problems.add(f"{question.place} ({question.id})", "this id stands in an earlier row too")
+        else:
+            found[key] = question
+            ids.add(question.id)
+    if not found and not len(problems):
+        raise DataError("there is no question in it", item=str(path), cure="write one a line")
+    return Questions(list(found.values()), repeated)
+
+
+def _read(path: Path, problems: Problems) -> Iterator[Question]:
+    ending = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+    if ending not in ("jsonl", "json", "csv", "tsv", "parquet"):
+        for number, line in enumerate(read_text(path).splitlines(), 1):
+            if text := line.strip().lstrip("\ufeff"):
+                yield Question(_id_of(text), text, place=f"{path.name}:{number}")
+        return
+    seen = None
+    for place, _, row in table_rows(path, problems):
+        seen = seen or row
+        try:
+            question = _question(row, place)
+        except ValueError as error:
+            problems.add(place, str(error))
+            continue
+        if question is not None:
+            yield question
+    if seen is not None and not any(name in seen for name in USUAL["question"]):
+        raise UsageError(
+            f"no column holds a question; there are {', '.join(map(str, seen))}", item=str(path),
+            cure=f"call one of them {', '.join(USUAL['question'])}",
+        )  # fmt: skip
+
+
+def _question(row: Mapping[str, Any], place: str) -> Question | None:
+    """The question of a row; None of a row without one in a file that has others."""
+    cells = {what: next((row[n] for n in names if n in row), None) for what, names in USUAL.items()}
+    text = cells["question"]
+    if text is None or (isinstance(text, str) and not text.strip()):
+        return None
+    if not isinstance(text, str):
+        raise ValueError(f"the question is {type(text).__name__}, not text")
+    answerable = _truth(cells["answerable"], "answerable")
+    if answerable is None and (no := _truth(cells["unanswerable"], "unanswerable")) is not None:
+        answerable = not no
+    answers, gold = _texts(cells["answers"]), _texts(cells["gold"])
+    if answerable is False and gold:
+        raise ValueError(f"nothing answers it, and {gold[0]} is its gold: leave one of them out")
+    return Question(
+        str(cells["id"]) if cells["id"] not in (None, "") else _id_of(text), text.strip(),
+        () if answerable is False else answers, answerable, gold, str(cells["topic"] or ""), place,
+    )  # fmt: skip
+
+
+def _texts(cell: Any) -> tuple[str, ...]:
+    """The texts of a cell: a list, or a text with `SEPARATOR` between them."""
+    if isinstance(cell, dict):  # SQuAD's {"text": [...], "answer_start": [...]}
+        cell = cell.get("text")
+    given = cell if isinstance(cell, list | tuple) else str(cell if cell is not None else "").split(SEPARATOR)
+    texts = (str(item.get("text") or item.get("id") or "") if isinstance(item, dict) else str(item) for item in given)
+    return tuple(dict.fromkeys(t.strip() for t in texts if t.strip().lower() not in _NOTHING))
+
+
+def _truth(cell: Any, name: str) -> bool | None:
+    said = str(cell if cell is not None else "").strip().lower()
+    if said in _NOTHING:
+        return None
+    if said not in _TRUE | _FALSE:
+        raise ValueError(f"{name} holds {said!r}; true or false, or nothing where nobody knows")
+    return said in _TRUE
+
+
+def _id_of(text: str) -> str:
+    return f"q-{digest(normalise(text) or text, 12)}"

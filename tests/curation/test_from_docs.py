@@ -1,0 +1,206 @@
+"""Documents and questions of one's own to a release: what is read, what is proposed, what a person decides."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import demur
+from demur.answers import holds
+from demur.cli import main
+from demur.core.errors import BadInput, DataError, UsageError
+from demur.core.store import Problems, read_json
+from demur.corpora import read_corpus
+from demur.curation.from_docs.questions import read_questions
+from demur.judge.annotation.task import put_labels, read_items
+from demur.release import Release, verify
+
+LIMITS = "# Upload limits\n\nFiles of up to 250 MB can be uploaded. Larger ones are refused with error E413.\n"
+SSO = "<html><title>Sign &amp; on</title><nav>menu</nav><script>x</script><p>Single sign-on speaks <b>SAML 2.0</b>.</p>"
+QUESTIONS = [
+    {"question": "How large may an uploaded file be?", "answer": "250 MB"},
+    {"question": "What does plan 3 cost?", "answer": "37 euros | 37 EUR", "topic": "plans"},
+    {"question": "Can I pay with bitcoin?", "unanswerable": True},
+    {"question": "how large may an uploaded file be", "answer": "250 MB"},
+    {"question": "How long do refunds take?"},
+]
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF with a line of text on each page."""
+    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
+    parts = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>",
+             "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]  # fmt: skip
+    for n, text in enumerate(pages):
+        stream = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET"
+        parts.append(
+            f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 200]/Contents {5 + 2 * n} 0 R/Resources<</Font<</F1 3 0 R>>>>>>"
+        )
+        parts.append(f"<</Length {len(stream)}>>stream\n{stream}\nendstream")
+    out, places = "%PDF-1.4\n", []
+    for n, part in enumerate(parts, 1):
+        places.append(len(out))
+        out += f"{n} 0 obj{part}endobj\n"
+    table = "".join(f"{p:010} 00000 n \n" for p in places)
+    end = f"trailer<</Size {len(parts) + 1}/Root 1 0 R>>\nstartxref\n{len(out)}\n%%EOF"
+    return f"{out}xref\n0 {len(parts) + 1}\n0000000000 65535 f \n{table}{end}".encode()
+
+
+@pytest.fixture
+def docs(tmp_path):
+    folder = tmp_path / "handbook"
+    (folder / "billing").mkdir(parents=True)
+    (folder / "limits.md").write_text(LIMITS)
+    (folder / "billing/refunds.txt").write_text("Invoices come on the third working day. Refunds take ten days.\n")
+    (folder / "sso.html").write_text(SSO)
+    (folder / "fees.pdf").write_bytes(pdf("The fee of a late payment is 12 euros.", "A reminder costs 3 euros."))
+    rows = [
+        {"id": f"kb-{i}", "title": f"Plan {i}", "text": f"Plan {i} costs {10 * i + 7} euros a month."}
+        for i in range(1, 9)
+    ]
+    (folder / "chunks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "logo.png").write_bytes(b"no text")
+    return folder
+
+
+@pytest.fixture
+def questions(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
+    return path
+
+
+def test_a_folder_of_documents_is_read(docs):
+    found = {d.id: d for d in read_corpus(f"docs:{docs}", Problems())}
+    assert set(found) == {"limits.md", "billing/refunds.txt", "sso.html", "fees.pdf#page-1", "fees.pdf#page-2"} | {
+        f"kb-{i}" for i in range(1, 9)
+    }
+    assert (found["limits.md"].title, found["sso.html"].title, found["sso.html"].text) == (
+        "Upload limits", "Sign & on", "Single sign-on speaks SAML 2.0.",
+    )  # fmt: skip
+    assert found["fees.pdf#page-2"].page == "fees.pdf"
+    assert "3 euros" in found["fees.pdf#page-2"].text
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b"caf\xe9"),
+        ("b.md", b"  \n"),
+        ("c.pdf", b"%PDF nothing"),
+        ("d.html", b"<script>only</script>"),
+        ("e.txt", b"a\0b"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_ends_nothing(docs, questions, tmp_path, name, data):
+    (docs / name).write_bytes(data)
+    with pytest.raises(BadInput, match=name):
+        demur.from_docs(docs, questions, tmp_path / "out", accept_found=True)
+    made = demur.from_docs(docs, questions, tmp_path / "out", accept_found=True, skip_bad=True)
+    assert made.release is not None
+
+
+def test_what_was_found_is_taken_when_nobody_wants_to_look(docs, questions, tmp_path):
+    made = demur.from_docs(str(docs), str(questions), str(tmp_path / "out"), accept_found=True)
+    samples = {s.question: s for s in made.release.samples()}
+    assert verify(made.release, holds=holds) == []
+    assert {q: [e.id for e in s.gold] for q, s in samples.items()} == {
+        "How large may an uploaded file be?": ["limits.md#0"], "What does plan 3 cost?": ["kb-3"], "Can I pay with bitcoin?": [],
+    }  # fmt: skip
+    assert samples["What does plan 3 cost?"].answers.accepted == (("37 euros",), ("37 EUR",))
+    assert not samples["Can I pay with bitcoin?"].answerable
+    for s in samples.values():
+        assert not any(holds(s.answers, e.text, s.question) for e in s.negatives)
+    assert made.drops == {"nobody said what answers it": 1}
+    assert "without a look" in (tmp_path / "out/release/README.md").read_text()
+    again = (tmp_path / "out/release/manifest.json").read_bytes()
+    demur.from_docs(docs, questions, tmp_path / "out", accept_found=True)
+    assert (tmp_path / "out/release/manifest.json").read_bytes() == again
+    note = read_json(tmp_path / "out/corpora/corpora.json")
+    assert note["excluded"][samples["What does plan 3 cost?"].id] == ["kb-3"]
+
+
+def test_people_decide_what_is_gold(docs, questions, tmp_path):
+    """A yes is gold, all no is a question that leaves; without an answer it is one that nothing answers; labels stay."""
+    out = tmp_path / "out"
+    made = demur.from_docs(docs, questions, out)
+    assert made.release is None
+    assert len(made.waiting) == 3
+    items = {
+        dict(i.shown)["From"] + " " + dict(i.shown)["Question"]: i.id for i in read_items(out / "review/items.jsonl")
+    }
+    refunds = [key for key in items if key.endswith("refunds take?")]
+    said = {items["limits.md#0 How large may an uploaded file be?"]: ("yes", "")}
+    said |= {items[key]: ("yes" if key.startswith("billing") else "no", "") for key in refunds}
+    put_labels(out / "review", "ann", said)
+    plan = next(q.id for q in read_questions(questions, Problems()).asked if "plan 3" in q.text)
+    assert demur.from_docs(docs, questions, out).waiting == (plan,)
+    (docs / "new.md").write_text("# News\n\nNothing of note.\n")  # documents grow; what was said of the others holds
+    put_labels(out / "review", "ann", {id: ("no", "") for key, id in items.items() if key.endswith("cost?")})
+    made = demur.from_docs(docs, questions, out)
+    samples = {s.question: s for s in made.release.samples()}
+    assert samples["How long do refunds take?"].answers.kind == "unknown"
+    assert [e.id for e in samples["How long do refunds take?"].gold] == ["billing/refunds.txt#0"]
+    assert made.drops == {"no passage answers it": 1}
+    assert made.kinds == {"answered": 1, "gold alone": 1, "unanswerable": 1}
+    put_labels(out / "review", "ann", {items[key]: ("no", "") for key in refunds})
+    last = demur.from_docs(docs, questions, out)
+    assert {s.question: s.answers.kind for s in last.release.samples()}["How long do refunds take?"] == "none"
+
+
+def test_gold_that_the_rows_name_is_looked_at_by_nobody(docs, tmp_path):
+    csv = tmp_path / "q.csv"
+    csv.write_text(
+        "query,expected,doc_id\nWhat is the late fee?,12 euros,fees.pdf\nHow long do refunds take?,,billing/refunds.txt\n"
+    )
+    made = demur.from_docs(docs, csv, tmp_path / "out")
+    assert {s.question: [e.id for e in s.gold] for s in made.release.samples()} == {
+        "What is the late fee?": ["fees.pdf#page-1#0"], "How long do refunds take?": ["billing/refunds.txt#0"],
+    }  # fmt: skip
+    csv.write_text("query,doc_id\nWhat is the late fee?,fees.doc\n")
+    with pytest.raises(UsageError, match=r"q.csv:2: gold 'fees.doc' is no document"):
+        demur.from_docs(docs, csv, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("q.csv", "frage\nWas?\n", "no column holds a question; there are frage"),
+        ("q.jsonl", '{"question": 3}\n', "not text"),
+        ("q.jsonl", '{"question": "a?", "answerable": "perhaps"}\n', "'perhaps'"),
+        ("q.jsonl", '{"question": "a?", "id": 1}\n{"question": "b?", "id": 1}\n', "stands in an earlier row"),
+        ("q.txt", "\n\n", "no question"),
+    ],
+)
+def test_questions_that_are_none_are_told(tmp_path, name, text, error):
+    (tmp_path / name).write_text(text)
+
+    def read():
+        problems = Problems()
+        read_questions(tmp_path / name, problems)
+        problems.settle()
+
+    with pytest.raises((UsageError, DataError, BadInput), match=error):
+        read()
+
+
+def test_a_log_is_a_question_a_line_and_each_once(tmp_path):
+    (tmp_path / "log.txt").write_text("Who?\n\nwho\nWhere is it?\n")
+    read = read_questions(tmp_path / "log.txt", Problems())
+    assert ([q.text for q in read.asked], read.repeated) == (["Who?", "Where is it?"], 1)
+
+
+def test_the_command(docs, questions, tmp_path, capsys):
+    out = tmp_path / "out"
+    command = ["from-docs", str(docs), str(questions), "-o", str(out)]
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert "3 questions wait" in said.out
+    assert f"demur annotate --out {out / 'review'}" in said.err
+    assert main([*command, "--accept-found", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["kinds"] == {"answered": 2, "unanswerable": 1}
+    assert len(list(Release.open(out / "release").samples())) == 3
+    assert main(["from-docs", str(tmp_path / "nowhere"), str(questions), "-o", str(out)]) == 2
+    capsys.readouterr()

@@ -1,0 +1,49 @@
+"""Questions that no document answers, and those whose answer nobody wrote down: what judges and scenarios make of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from demur.core.records import AnswerSpec, Ask, Evidence, Outcome, Response, Role, Sample, Scenario, Status
+from demur.judge.model import target
+from demur.judge.rules import RuleJudge
+from demur.scenarios.contexts import context, recipe
+
+ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.GOLD_REMOVED, question="Can I pay with bitcoin?")
+NONE, UNKNOWN = AnswerSpec(kind="none"), AnswerSpec(kind="unknown")
+
+
+@pytest.mark.parametrize(
+    ("judge", "answers", "said", "outcome"),
+    [
+        ("", NONE, "I cannot find that in the documents.", Outcome.DEFLECTED),
+        ("", NONE, "Yes, you can.", None),
+        ("?guess=yes", NONE, "Yes, you can.", Outcome.INCORRECT),
+        ("", UNKNOWN, "I don't know.", Outcome.DEFLECTED),
+        ("?guess=yes", UNKNOWN, "Ten days.", None),
+    ],
+)
+def test_rules(judge, answers, said, outcome):
+    found = RuleJudge(judge).grade(ASK, Response(text=said), answers)
+    assert (found.outcome, found.status) == (outcome, Status.GRADED if outcome else Status.UNGRADED)
+
+
+def test_an_answer_and_a_kind_that_denies_it_do_not_go_together():
+    assert "made up" in target(NONE)
+    for wrong in ({"kind": "none", "accepted": (("a",),)}, {"kind": "string"}):
+        with pytest.raises(ValueError, match="answer is given"):
+            AnswerSpec(**wrong)
+
+
+def test_what_nothing_answers_is_asked_where_it_must_be_declined():
+    gold = Evidence(id="d", modality="text", title="", text="It takes ten days.", role=Role.GOLD)
+    no = Sample(id="n", source="docs", question="Bitcoin?", answers=NONE, answerable=False)
+    open_ = Sample(id="u", source="docs", question="How long?", answers=UNKNOWN, gold=(gold,))
+    expected = {
+        name: [c and c.expected for c in (context(s, recipe(name)) for s in (no, open_))]
+        for name in ("full", "gold-removed", "empty", "parametric", "oracle")
+    }
+    assert expected == {
+        "full": [None, "answer"], "gold-removed": ["deflect", "deflect"], "empty": ["deflect", "deflect"],
+        "parametric": ["deflect", "deflect"], "oracle": ["deflect", "answer"],
+    }  # fmt: skip
