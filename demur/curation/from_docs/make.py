@@ -158,7 +158,8 @@ def from_docs(
         looked = sum(s.looked for s in settled.values() if s is not None and s.sample is not None)
         complete = [_with_distractors(s, finder, distractors) for s in samples]
         release = _frozen(
-            out / "release", name or _plain_name(docs), version, complete, drops, len(asked.asked) + asked.repeated, asked.repeated, looked, docs, _reading(docs),
+            out / "release", name or _plain_name(docs), version, complete, drops,
+            len(asked.asked) + asked.repeated, asked.repeated, looked, docs, _reading(docs),
         )  # fmt: skip
         export(
             out / "corpora", lambda: passages, list(release.samples()), read_image=_reading(docs),
