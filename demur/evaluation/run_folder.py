@@ -12,7 +12,9 @@ earlier folder is taken up again.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -44,6 +46,51 @@ class Answer(Record):
 
     ask: str
     response: Response
+
+
+def timings_of(folder: Path) -> Path:
+    """``NAME.timings.jsonl`` beside a run folder: what was measured when its answers came, never the same twice."""
+    return folder.with_name(f"{folder.name}.timings.jsonl")
+
+
+class Timing(Record):
+    """One line of `timings_of`; an ask that was asked again has several, the last of them counts."""
+
+    ask: str
+    latency_s: float
+    first_s: float = 0.0
+    served_by: str = ""
+    """The system, and its version where it tells one: ``my-rag@7``."""
+    cached: bool = False
+    """Kept by the ledger or by a cache in front of the service: the time is not the service's."""
+
+    @classmethod
+    def of(cls, ask: str, response: Response) -> Timing:
+        """Of an answer that has just come."""
+        return cls(
+            ask=ask,
+            latency_s=round(response.latency_s, 4),
+            first_s=round(response.first_s, 4),
+            served_by=response.served_by,
+            cached=response.cached,
+        )
+
+
+def timings_in(folder: Path) -> dict[str, Timing]:
+    """The timings of a run folder by ask; {} of one that has none. Damaged lines are passed over."""
+    path, found = timings_of(folder), {}
+    if path.is_file():
+        for _, line in read_jsonl(path, Problems()):
+            with suppress(ValidationError):
+                timing = Timing.model_validate(line)
+                found[timing.ask] = timing
+    return found
+
+
+def versions_of(system: str, timings: Iterable[Timing]) -> dict[str, int]:
+    """Version -> answers of a system that tells its version (``my-rag@7``)."""
+    told = (t.served_by.removeprefix(f"{system}@") for t in timings if t.served_by.startswith(f"{system}@"))
+    return dict(Counter(told).most_common())
 
 
 class Graded(NamedTuple):
@@ -141,8 +188,8 @@ def answers_in(path: Path) -> dict[str, Response]:
 
 
 def filed(response: Response) -> Response:
-    """A response as it is filed: without what differs from one run to the next (the ledger has that)."""
-    return response.model_copy(update={"latency_s": 0.0, "cached": False, "served_by": ""})
+    """A response as it is filed: without what differs from one run to the next (`Timing` and the ledger have that)."""
+    return response.model_copy(update={"latency_s": 0.0, "first_s": 0.0, "cached": False, "served_by": ""})
 
 
 def row(graded: Graded) -> Row:

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,19 @@ from demur.core.store import (
     write_records,
 )
 from demur.core.version import __version__
-from demur.evaluation.run_folder import Answer, Graded, Task, filed, row, take_up, write_rows
+from demur.evaluation.run_folder import (
+    Answer,
+    Graded,
+    Task,
+    Timing,
+    filed,
+    row,
+    take_up,
+    timings_in,
+    timings_of,
+    versions_of,
+    write_rows,
+)
 from demur.judge.base import Judge, close_judge, judge_code
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
@@ -186,13 +199,17 @@ def run(
         return out
     if not old:
         write_json(out / "manifest.json", identity)
-    with JsonlLog(out / "journal.jsonl") as journal:
+    with JsonlLog(out / "journal.jsonl") as journal, ExitStack() as more:
+        timings: JsonlLog | None = None
         done = reused
         progress(done)
 
         def on_answer(task: Task, response: Response) -> None:
-            nonlocal done
+            nonlocal done, timings
             journal.append({"ask": task.ask.id, "response": filed(response).model_dump(mode="json")})
+            if response.latency_s:  # of those that compute their answers here nothing is measured
+                timings = timings or more.enter_context(JsonlLog(timings_of(out)))
+                timings.append(Timing.of(task.ask.id, response))
             done += 1
             progress(done)
 
@@ -212,6 +229,12 @@ def run(
         (out / "journal.jsonl").unlink()
     if reused:
         note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
+    if len(versions := versions_of(system.id, timings_in(out).values())) > 1:
+        told = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
+        note(
+            f"{system.id}: redeployed during the run, so its figures are of several versions ({told} answers) - "
+            "--fresh asks the last one everything"
+        )
     if failed := results["counts"]["failed"]:
         reason, times = next(iter(results.get("errors", {}).items()), ("no reason given", failed))
         note(

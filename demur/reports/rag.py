@@ -20,6 +20,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Evidence, Outcome, Response, Sample, Status, Verdict
 from demur.core.store import Problems, read_jsonl
 from demur.corpora.near import same_text
+from demur.evaluation.run_folder import Timing, timings_in, versions_of
 from demur.judge.measures.rates import share_of
 from demur.reports.data import ReportData, Run, load
 from demur.reports.tables import Cell, Column, Table
@@ -45,6 +46,8 @@ class Asked(NamedTuple):
     cited: str
     """gold, distractor, unknown or "" where nothing is cited."""
     response: Response
+    timing: Timing | None
+    """When it came; None of runs of before, and of answers from a file."""
 
 
 def _base(identifier: str) -> Iterator[str]:
@@ -108,13 +111,14 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
     verdicts = {v["id"]: Verdict.model_validate(v) for _, v in read_jsonl(run.path / "verdicts.jsonl", problems)}
     problems.settle()
     told = any(r.retrieved for r in responses.values())
+    timings = timings_in(run.path)
     asks = run.rows.coded("ask"), run.rows.coded("sample"), run.rows.coded("scenario")
     found = []
     for ask, sample_id, scenario in zip(*([c.labels[i] for i in c.codes] for c in asks), strict=True):
         response, verdict, sample = responses[ask], verdicts[ask], samples[sample_id]
         result = verdict.outcome.value if verdict.outcome is not None else verdict.status.value
         did, cited = found_of(response, sample, told), cited_of(response, sample)
-        found.append(Asked(run.name, scenario, sample, did, result, cited, response))
+        found.append(Asked(run.name, scenario, sample, did, result, cited, response, timings.get(ask)))
     return found
 
 
@@ -214,24 +218,37 @@ def whole(asked: Sequence[Asked]) -> Table | None:
 
 
 def latency(asked: Sequence[Asked]) -> Table:
-    """Seconds of a reply, tokens, and failures by kind, per run; kept replies count as they were measured."""
+    """Seconds of a reply, tokens, money, and failures, per run; replies of caches are not timed."""
     columns = (
-        Column("System", align="left"), Column("Replies"),
-        *(Column(t, decimals=2) for t in ("p50 s", "p95 s", "First byte p50 s")),
-        Column("Tokens"), Column("Failed"), Column("Most common failure", align="left"),
+        Column("System", align="left"), Column("Replies"), Column("Timed"),
+        *(Column(t, decimals=2) for t in ("p50 s", "p95 s", "First p50 s", "First p95 s")),
+        Column("Tokens"), Column("USD", decimals=4), Column("Failed"), Column("Most common failure", align="left"),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for run in dict.fromkeys(one.run for one in asked):
-        mine = [one.response for one in asked if one.run == run]
-        well = [r for r in mine if not r.error]
-        errors = Counter(re.sub(r"\d+", "N", r.error)[:80] for r in mine if r.error)
-        seconds, first = [r.latency_s for r in well], [r.first_s for r in well if r.first_s]
+        mine = [one for one in asked if one.run == run]
+        well = [one for one in mine if not one.response.error]
+        errors = Counter(re.sub(r"\d+", "N", one.response.error)[:80] for one in mine if one.response.error)
+        timed = [
+            one.timing for one in well if one.timing is not None and not one.timing.cached and one.timing.latency_s
+        ]
+        costs = [one.response.cost for one in well if one.response.cost is not None]
+        usage = [one.response.usage for one in well]
+        tokens = sum(u.prompt + u.completion for u in usage)
         rows.append((
-            run, len(well), *((float(np.percentile(seconds, p)) if seconds else None) for p in (50, 95)),
-            float(np.median(first)) if first else None, sum(r.usage.prompt + r.usage.completion for r in well),
+            run, len(well), len(timed), *_percentiles([t.latency_s for t in timed]),
+            *_percentiles([t.first_s for t in timed if t.first_s]), tokens or None, sum(costs) if costs else None,
             sum(errors.values()), "; ".join(f"{n} x {why}" for why, n in errors.most_common(1)),
         ))  # fmt: skip
-    return Table("rag-latency", "Seconds per reply, and what failed", columns, tuple(rows))
+    note = (
+        "First: until the first byte, or the first event of a stream. Tokens and USD: as far as the system tells them."
+    )
+    return Table("rag-latency", "Seconds per reply, what it cost, and what failed", columns, tuple(rows), notes=(note,))
+
+
+def _percentiles(seconds: Sequence[float]) -> tuple[float | None, float | None]:
+    """The 50th and the 95th; None of nothing."""
+    return (float(np.percentile(seconds, 50)), float(np.percentile(seconds, 95))) if seconds else (None, None)
 
 
 def in_words(asked: Sequence[Asked]) -> list[str]:
@@ -239,6 +256,7 @@ def in_words(asked: Sequence[Asked]) -> list[str]:
     lines = []
     for run in dict.fromkeys(one.run for one in asked):
         mine = [one for one in asked if one.run == run]
+        lines += _of_its_serving(run, [one.timing for one in mine if one.timing is not None])
         graded = [one for one in mine if one.result in OUTCOMES]
         ungraded = sum(one.result == Status.UNGRADED.value for one in mine)
         failed = sum(one.result == Status.FAILED.value for one in mine)
@@ -260,6 +278,19 @@ def in_words(asked: Sequence[Asked]) -> list[str]:
             lines.append(
                 f"{run}: the generator answers whatever it is given: {n:,} of {len(without):,} times without gold."
             )
+    return lines
+
+
+def _of_its_serving(run: str, timings: Sequence[Timing]) -> list[str]:
+    """Whether a system was redeployed, or a cache answered for it, during the run."""
+    lines = []
+    names = {t.served_by.rpartition("@")[0] for t in timings if "@" in t.served_by}
+    versions = {version: n for name in names for version, n in versions_of(name, timings).items()}
+    if len(names) == 1 and len(versions) > 1:
+        told = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
+        lines.append(f"{run}: redeployed during the run; its figures are of several versions ({told} answers).")
+    if cached := sum(t.cached for t in timings):
+        lines.append(f"{run}: {cached:,} of {len(timings):,} replies came from a cache, not from the system.")
     return lines
 
 

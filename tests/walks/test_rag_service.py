@@ -204,3 +204,57 @@ def test_three_services_are_told_apart(tmp_path, capsys):
     assert "good: the retriever found gold for 20 of 24 text questions and for 3 of 24 with an image" in " ".join(
         words.split()
     )
+
+
+def test_times_versions_and_caches_are_told(tmp_path, capsys):
+    """What is measured stands beside the answers, which are the same bytes; a redeployment and a cache are told."""
+    folder, samples = make_release(tmp_path / "release")
+    rag = Rag([(e.id, e.text) for s in samples for e in (*s.gold, *s.negatives) if e.text])
+    replies = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            said = rag(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            data = json.dumps(said | {"usage": {"in": 10, "out": 2}, "usd": 0.001}).encode()
+            replies.append(said)
+            self.send_response(200)
+            self.send_header("X-Version", "1" if len(replies) <= 30 else "2")
+            if len(replies) <= 3:
+                self.send_header("X-Cache", "HIT from gateway")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        mapping = tmp_path / "rag.yaml"
+        more = "prompt_tokens: $.usage.in\ncompletion_tokens: $.usage.out\ncost: $.usd\nversion: X-Version\n"
+        mapping.write_text(MAPPING.format(url=f"http://127.0.0.1:{server.server_port}/", name="mine") + more)
+        run = ["run", str(folder), "--system", f"http:{mapping}", "--scenarios", "parametric", "--out"]
+        assert main([*run, str(tmp_path / "runs")]) == 0
+        told = " ".join(capsys.readouterr().err.split())
+        assert "redeployed during the run" in told
+        assert f"2: {len(replies) - 30}" in told
+        asked = len(replies)
+        replies.clear()
+        assert main([*run, str(tmp_path / "again")]) == 0
+    finally:
+        server.shutdown()
+        server.server_close()
+    for name in ("responses.jsonl", "verdicts.jsonl", "rows.parquet"):
+        assert (tmp_path / "runs/mine" / name).read_bytes() == (tmp_path / "again/mine" / name).read_bytes()
+    capsys.readouterr()
+    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder), "--json"]) == 0
+    tables = json.loads(capsys.readouterr().out)
+    [row] = tables["rag-latency"]
+    assert (row["replies"], row["timed"], row["tokens"]) == (asked, asked - 3, 12 * asked)
+    assert abs(row["usd"] - 0.001 * asked) < 1e-9
+    assert 0 < row["first p50 s"] <= row["p50 s"] <= row["p95 s"]
+    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder)]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"redeployed during the run; its figures are of several versions (1: 30, 2: {asked - 30} answers)" in words
+    assert f"3 of {asked} replies came from a cache" in words
