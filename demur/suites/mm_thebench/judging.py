@@ -35,7 +35,8 @@ from demur.core.records import (
     Status,
     TextPart,
 )
-from demur.core.store import digest, parsed_json, read_text
+from demur.core.store import digest, read_text
+from demur.core.strict_json import parsed_json
 from demur.judge.base import JudgeContext
 from demur.judge.candidate import candidate, clean
 from demur.judge.model import ModelJudge, target
