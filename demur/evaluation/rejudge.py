@@ -249,6 +249,16 @@ def judge_beside(
     return file
 
 
+def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
+    """The questions of a finished run with what was answered, as they were asked: evidence and all.
+
+    Raises:
+        UsageError: the run is of another release, or not finished.
+    """
+    manifest, known = _stored(folder, release)
+    return [(task, known[task.ask.id]) for task in _tasks(manifest, release, known)]
+
+
 def _tasks(manifest: dict[str, Any], release: Release, known: dict[str, Response]) -> list[Task]:
     """The questions of a run, made again from its manifest."""
     recipes = [recipe(text) for text in manifest["recipes"]]

@@ -20,7 +20,7 @@ from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from string import Template
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
@@ -44,6 +44,7 @@ from demur.judge.rules import RuleJudge, visible
 from demur.suites.mm_thebench.items import BASE, Item, RubricItem
 from demur.suites.mm_thebench.measures import Judged, Level, Mark, StepMatch, tokens
 
+T = TypeVar("T")
 PART = 8_000
 """Characters of a chain that one call is shown at the most."""
 LONGEST = 400_000
@@ -56,6 +57,7 @@ PROMPTS = {
     "segment": ("sentences",),
     "match": ("question", "answer", "step", "steps"),
     "rubric": ("question", "answer", "reference", "steps", "rubric"),
+    "why": ("question", "answer", "reply", "evidence", "steps"),
 }
 """Role -> what its text is filled with."""
 
@@ -68,6 +70,12 @@ _WHOLE: dict[str, Any] = {"type": "integer"}
 SCHEMAS: dict[str, dict[str, Any]] = {
     "answer": _schema(pred_answer={"type": "string"}, answer_match={"type": "string", "enum": [*Level]}),
     "segment": _schema(starts={"type": "array", "items": _WHOLE}),
+    "why": _schema(
+        cause={"type": "string"},
+        step=_WHOLE,
+        evidence={"type": "array", "items": _WHOLE},
+        quote={"type": "string"},
+    ),
     "match": _schema(best_match_step_id=_WHOLE, step_match={"type": "string", "enum": [*Level][:3]}),
     "rubric": _schema(
         judgments={
@@ -303,8 +311,8 @@ class ChainJudge(ModelJudge):
         self.counts[f"{role}: {'read' if found is not None else 'not read'}"] += 1
         return found
 
-    async def judge(self, item: Item, response: Response) -> Judged:
-        """One reply at three levels; the system is not asked again."""
+    async def judge(self, item: Item, response: Response, *, answers: bool = True) -> Judged:
+        """One reply at three levels, the answer only where ``answers``; the system is not asked again."""
         text, kind = chain_of(response)
         if response.error or not text.strip():
             return Judged(
@@ -318,7 +326,9 @@ class ChainJudge(ModelJudge):
         steps, read = await self.segment(item.id, text)
         notes += [] if read else [NO_STEPS]
         (level, why), matches, marks = await asyncio.gather(
-            self.answer(item, response), self.match(item, steps), self.mark(item, steps)
+            self.answer(item, response) if answers else _graded_before(),
+            self.match(item, steps),
+            self.mark(item, steps),
         )
         reference = tokens(item.chain)
         length = tokens(text) / reference if reference and text else None
@@ -404,6 +414,10 @@ class ChainJudge(ModelJudge):
 
         found = await asyncio.gather(*(one(first, run) for first, run in groups(steps)))
         return [best_mark(r, [run[n] for run in found]) for n, r in enumerate(rubric)]
+
+
+async def _graded_before() -> tuple[Level | None, str]:
+    return None, "graded by the run's own judge"
 
 
 def _texts(folder: Path | None) -> tuple[dict[str, str], set[str]]:
@@ -536,17 +550,17 @@ def judge_all(
     pairs = [(i, outputs[i.id]) for i in items if i.id in outputs]
     if judge is None:
         return {i.id: judge_by_rules(i, r) for i, r in pairs}
-    return {j.id: j for j in run_sync(_all(judge, [judge.judge(i, r) for i, r in pairs], progress))}
+    return {j.id: j for j in run_sync(all_of(judge, [judge.judge(i, r) for i, r in pairs], progress))}
 
 
-async def _all(
-    judge: ChainJudge, work: Sequence[Coroutine[Any, Any, Any]], progress: Callable[[int], None]
-) -> list[Any]:
+async def all_of(
+    judge: ChainJudge | None, work: Sequence[Coroutine[Any, Any, T]], progress: Callable[[int], None]
+) -> list[T]:
     """All of them, so many at once; what no chain can survive (a wrong key, the budget) is raised."""
     at_once = asyncio.Semaphore(AT_ONCE)
     done: Counter[str] = Counter()
 
-    async def one(job: Coroutine[Any, Any, Any]) -> Any:
+    async def one(job: Coroutine[Any, Any, T]) -> T:
         async with at_once:
             found = await job
         done["n"] += 1
@@ -561,5 +575,6 @@ async def _all(
     finally:
         for job in work:
             job.close()
-        await judge.close()
+        if judge is not None:
+            await judge.close()
     return [task.result() for task in several]

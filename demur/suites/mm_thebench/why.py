@@ -1,0 +1,390 @@
+"""Why did a system make something up? The wrong answers of any run of ours, each with a cause and the evidence shown.
+
+Rules say what they can prove: where the wrong answer stands in the evidence shown, and which calculation in the chain
+is wrong. A model, where one is given, reads chain and evidence, names one of `CAUSES`, and must name steps and evidence
+that exist; its quote must stand there. Chains are judged by the three base rubric items, or in full where reference
+items for the samples are given.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from demur.answers import holds
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec, Measure, Outcome, Record, Response, Sample, Scenario
+from demur.core.stats import wilson
+from demur.core.store import seed_of, write_records
+from demur.evaluation.rejudge import answered
+from demur.evaluation.run_folder import Task
+from demur.judge.candidate import clean
+from demur.judge.model import target
+from demur.models.run import run_sync
+from demur.release import Release
+from demur.reports.data import judged_rows
+from demur.reports.gallery import Card, Cell, Reply, Row, write_gallery
+from demur.reports.tables import Column, Table
+from demur.suites.mm_thebench.items import Item
+from demur.suites.mm_thebench.judging import (
+    LONGEST,
+    PART,
+    ChainJudge,
+    all_of,
+    chain_of,
+    cut_by_cues,
+    final_answer,
+    groups,
+    numbered,
+    sentences,
+)
+from demur.suites.mm_thebench.measures import Judged
+
+Cause = Literal[
+    "misread evidence",
+    "ignored conflict",
+    "parametric override",
+    "arithmetic",
+    "misperception",
+    "unsupported leap",
+    "other",
+]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+NOT_FOUND = "no cause found"
+SHORT = 12
+"""Words of an answer that rules look for in evidence; of a longer one it is not known which are the claim."""
+
+
+class Piece(NamedTuple):
+    """A piece of evidence that the system had before it."""
+
+    id: str
+    title: str
+    text: str
+    gold: bool
+    picture: bool
+
+
+class Reason(Record):
+    """Why one answer is wrong.
+
+    Attributes:
+        ask: id of the ask.
+        sample: id of the sample.
+        scenario: it was asked in.
+        answer: what the system ended with.
+        shown: ids of the evidence that it had before it, in order.
+        stands_in: those that hold the wrong answer, by rule; None where rules cannot look (a long answer, pictures).
+        cause: None where neither rules nor the judge name one.
+        by: who names the cause.
+        evidence: ids that it has to do with.
+        step: number of the step that goes wrong; None where none is named.
+        quote: words that stand in that step or evidence.
+        disputed: the judge's cause and what rules prove do not go together.
+        judged: the chain at three levels, or its base rubric; None without a judge.
+    """
+
+    ask: str
+    sample: str
+    scenario: Scenario
+    answer: str
+    shown: tuple[str, ...] = ()
+    stands_in: tuple[str, ...] | None = None
+    cause: Cause | None = None
+    by: Literal["rule", "judge", ""] = ""
+    evidence: tuple[str, ...] = ()
+    step: int | None = None
+    quote: str = ""
+    disputed: bool = False
+    steps: tuple[str, ...] = ()
+    judged: Judged | None = None
+
+
+class Why(NamedTuple):
+    """What was found in a run.
+
+    Attributes:
+        system: its name.
+        reasons: one a wrong answer, in the order of the run.
+        wrong: wrong answers by scenario; more than the reasons where a limit was set.
+        graded: graded answers by scenario.
+        ungraded: answers that the run's judge could not grade, by scenario.
+        failed: asks without a usable answer, by scenario.
+    """
+
+    system: str
+    reasons: tuple[Reason, ...]
+    wrong: Counter[str]
+    graded: Counter[str]
+    ungraded: Counter[str]
+    failed: Counter[str]
+
+
+# --- what rules prove ------------------------------------------------------------------------------
+
+_SUM = re.compile(
+    r"(?<![\d.,*/×x+-])(?<![*/×x+-] )"
+    r"(-?\d[\d,]{0,15}(?:\.\d{1,9})?) ?([-+*×x/÷−]) ?(-?\d[\d,]{0,15}(?:\.\d{1,9})?) ?= ?"
+    r"(-?\d[\d,]{0,15}(?:\.\d{1,9})?)(?![\d,.]*\d| ?[*/×x÷+])"
+)
+_DO: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "−": operator.sub, "*": operator.mul, "×": operator.mul, "x": operator.mul,
+    "/": operator.truediv, "÷": operator.truediv,
+}  # fmt: skip
+
+
+def wrong_sum(text: str) -> str:
+    """The first calculation "a + b = c" of a text that is wrong by more than rounding; "" where there is none.
+
+    >>> wrong_sum("So 867 + 814 = 1,681 km, and 10 / 3 = 3.3"), wrong_sum("404 + 218 = 612 km")
+    ('', '404 + 218 = 612')
+    """
+    for found in _SUM.finditer(text):
+        a, b, c = (float(found[k].replace(",", "")) for k in (1, 3, 4))
+        if found[2] in "/÷" and not b:
+            continue
+        digits = len(found[4].partition(".")[2])
+        if abs(_DO[found[2]](a, b) - c) > 1.01 * 10.0**-digits * (1 if found[2] in "/÷" or digits else 0.01):
+            return found[0]
+    return ""
+
+
+def by_rules(said: str, steps: Sequence[str], pieces: Sequence[Piece], answers: AnswerSpec) -> dict[str, Any]:
+    """Fields of `Reason` that follow without a model."""
+    for number, step in enumerate(steps, 1):
+        if bad := wrong_sum(step):
+            return {"cause": "arithmetic", "by": "rule", "step": number, "quote": bad}
+    if not said or len(said.split()) > SHORT or holds(answers, said):  # a right part in it: not known what is wrong
+        return {}
+    claim = AnswerSpec(accepted=((said,),))
+    here = tuple(p.id for p in pieces if holds(claim, f"{p.title}\n{p.text}"))
+    if here:
+        against = any(p.gold and p.id not in here and holds(answers, p.text) for p in pieces)
+        cause = "ignored conflict" if against else "misread evidence"
+        return {"stands_in": here, "cause": cause, "by": "rule", "evidence": here}
+    if any(p.picture for p in pieces):
+        return {}
+    return {"stands_in": (), "cause": "parametric override", "by": "rule"}
+
+
+# --- what a judge says -----------------------------------------------------------------------------
+
+
+def told_reason(told: Any, steps: Sequence[str], pieces: Sequence[Piece], rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of `Reason` from a judge's reply; {} where it names no cause of ours."""
+    if not isinstance(told, dict) or told.get("cause") not in CAUSES:
+        return {}
+    step, given = told.get("step"), told.get("evidence")
+    numbers = [n for n in given if type(n) is int and 1 <= n <= len(pieces)] if isinstance(given, list) else []
+    linked = tuple(dict.fromkeys(pieces[n - 1].id for n in numbers))
+    step = step if type(step) is int and 1 <= step <= len(steps) else None
+    quote = told.get("quote")
+    sources = [*(steps[step - 1 : step] if step else steps), *(p.text for p in pieces if not linked or p.id in linked)]
+    stands = isinstance(quote, str) and quote.strip() and any(_flat(quote) in _flat(s) for s in sources)
+    here = rule.get("stands_in")
+    disputed = (told["cause"] == "parametric override" and bool(here)) or (
+        told["cause"] in ("misread evidence", "ignored conflict") and not pieces
+    )
+    return {
+        "cause": told["cause"], "by": "judge", "evidence": linked or rule.get("evidence", ()), "step": step,
+        "quote": str(quote)[:300] if stands else "", "disputed": disputed,
+    }  # fmt: skip
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+async def _asked(judge: ChainJudge, task: Task, said: str, steps: Sequence[str], pieces: Sequence[Piece]) -> Any:
+    """The judge's reply on one wrong answer; of long steps and evidence, what fits."""
+    room = PART // max(1, len(pieces))
+    evidence = [
+        {"evidence": n, "title": clean(p.title), "text": "[a picture]" if p.picture else clean(p.text)[:room]}
+        for n, p in enumerate(pieces, 1)
+    ]
+    runs = list(groups(steps))
+    first, run = runs[-1] if runs else (1, [])  # the end of a long chain is where its answer is from
+    return await judge.told(
+        "why", task.ask.id, 400, question=task.ask.question, answer=target(task.sample.answers),
+        reply=clean(said)[:1000],
+        evidence="\n".join(json.dumps(e, ensure_ascii=False) for e in evidence) or "(none)",
+        steps=numbered(run, first) or "(none)",
+    )  # fmt: skip
+
+
+# --- a run -----------------------------------------------------------------------------------------
+
+
+def pieces_of(task: Task, response: Response) -> list[Piece]:
+    """What the system had before it: the evidence that it was shown, or what it retrieved itself."""
+    gold = {e.id for e in task.sample.gold}
+    shown = [Piece(e.id, e.title, e.text or "", e.id in gold, e.text is None) for e in task.ask.evidence]
+    return shown or [Piece(r.id or f"retrieved-{r.rank}", "", r.text, r.id in gold, False) for r in response.retrieved]
+
+
+def why(
+    folder: Path,
+    release: Release,
+    judge: ChainJudge | None = None,
+    *,
+    scenarios: Sequence[str] = (),
+    limit: int | None = None,
+    items: Mapping[str, Item] | None = None,
+    progress: Callable[[int], None] = lambda n: None,
+) -> Why:
+    """Why the wrong answers of a run are wrong.
+
+    Args:
+        folder: of the run.
+        release: that it was asked from.
+        judge: reads chains and evidence; None for what rules prove.
+        scenarios: look at these alone; all where empty.
+        limit: wrong answers of a scenario that are looked at, drawn by the hash of their ask.
+        items: sample id -> reference item, where chains are to be judged against reference steps.
+        progress: told how many were looked at.
+
+    Raises:
+        UsageError: the run is of another release or not finished, or has no such scenario.
+    """
+    outcome = {row.ask: (row.outcome, row.status.value) for row in judged_rows(folder, "")}
+    tasks = [(t, r) for t, r in answered(folder, release) if not scenarios or t.context.scenario in scenarios]
+    if not tasks:
+        held = ", ".join(sorted({t.context.scenario.value for t, _ in answered(folder, release)}))
+        raise UsageError(f"no question of scenario {', '.join(scenarios)}", item=str(folder), cure=f"it has {held}")
+    counts: dict[str, Counter[str]] = {k: Counter() for k in ("wrong", "graded", "ungraded", "failed")}
+    wrong: dict[str, list[tuple[Task, Response]]] = {}
+    for task, response in tasks:
+        said, status = outcome.get(task.ask.id, (None, "ungraded"))
+        scenario = task.context.scenario.value
+        counts[status][scenario] += 1
+        if said is Outcome.INCORRECT:
+            counts["wrong"][scenario] += 1
+            wrong.setdefault(scenario, []).append((task, response))
+    if limit is not None:
+        wrong = {s: sorted(of, key=lambda p: seed_of("why", p[0].ask.id))[:limit] for s, of in wrong.items()}
+    chosen = {task.ask.id for of in wrong.values() for task, _ in of}
+    work = [(t, r) for t, r in tasks if t.ask.id in chosen]
+    references = items or {}
+
+    async def one(task: Task, response: Response) -> Reason:
+        text = chain_of(response).text[:LONGEST]
+        pieces, said = pieces_of(task, response), final_answer(response.text)
+        judged = None
+        if judge is not None:
+            item = references.get(task.sample.id) or _bare(task.sample)
+            judged = await judge.judge(item, response, answers=task.sample.id in references)
+        steps = judged.steps if judged else tuple(cut_by_cues(sentences(text)))
+        rule = by_rules(said, steps, pieces, task.sample.answers)
+        told = told_reason(await _asked(judge, task, said, steps, pieces), steps, pieces, rule) if judge else {}
+        return Reason.model_validate({
+            "ask": task.ask.id, "sample": task.sample.id, "scenario": task.context.scenario, "answer": said[:1000],
+            "shown": [p.id for p in pieces], "steps": steps, "judged": judged, **rule, **told,
+        })  # fmt: skip
+
+    reasons = run_sync(all_of(judge, [one(t, r) for t, r in work], progress))
+    from demur.core.store import read_json
+
+    system = str(read_json(folder / "manifest.json").get("system", folder.name))
+    return Why(system, tuple(reasons), counts["wrong"], counts["graded"], counts["ungraded"], counts["failed"])
+
+
+def _bare(sample: Sample) -> Item:
+    """A sample as an item without reference steps: judged by the base rubric alone."""
+    answers = tuple(form[0] for form in sample.answers.accepted) or (sample.answers.shown,)
+    return Item(id=sample.id, question=sample.question, answers=answers)
+
+
+def filed(folder: Path, found: Why, name: str) -> Path:
+    """The reasons as ``reasoning/NAME.jsonl`` in the run's folder."""
+    path = folder / "reasoning" / (re.sub(r"[^\w.@+-]+", "-", name)[:80] + ".jsonl")
+    write_records(path, found.reasons)
+    return path
+
+
+def tables(found: Why) -> list[Table]:
+    """Causes by scenario, each with n; and the base rubric of the chains where a judge read them."""
+    columns = (
+        Column("Scenario", align="left"), Column("Cause", align="left"), Column("Wrong answers"),
+        Column("Share (%)", interval=True), Column("linked to evidence"), Column("disputed"),
+    )  # fmt: skip
+    rows: list[tuple[Any, ...]] = []
+    rules = set()
+    for scenario in sorted(found.wrong):
+        of = [r for r in found.reasons if r.scenario == scenario]
+        rules.add(len(rows))
+        for cause in (*CAUSES, None):
+            some = [r for r in of if r.cause == cause]
+            if some:
+                low, high = wilson(len(some), len(of)) or (None, None)
+                share = Measure(
+                    name="share", value=len(some) / len(of), n=len(of), low=low, high=high, interval="wilson(0.95)"
+                )
+                linked = sum(bool(r.evidence) for r in some)
+                rows.append((scenario, cause or NOT_FOUND, len(some), share, linked, sum(r.disputed for r in some)))
+    notes = [
+        f"{s}: {n} wrong of {found.graded[s]} graded answers ({found.ungraded[s]} ungraded, {found.failed[s]} failed)"
+        + (f"; {k} of the wrong ones drawn." if (k := sum(r.scenario == s for r in found.reasons)) < n else ".")
+        for s, n in sorted(found.wrong.items())
+    ]
+    by = Counter(r.by or "nobody" for r in found.reasons)
+    notes.append(
+        f"Causes named by: {', '.join(f'{k} {n}' for k, n in sorted(by.items())) or 'nobody'}. Intervals: Wilson, 95 %."
+    )
+    notes.append(
+        "disputed: the judge blames memory where the answer stands in evidence shown, or evidence where none was."
+    )
+    return [
+        Table(
+            "reasoning-causes",
+            f"Why {found.system} answered wrongly.",
+            columns,
+            tuple(rows),
+            frozenset(rules),
+            tuple(notes),
+        )
+    ]
+
+
+def page(found: Why, folder: Path, release: Release, out: Path) -> Path:
+    """One page: the tables, and each wrong answer with the evidence shown, its links, and the chain."""
+    tasks = {t.ask.id: (t, r) for t, r in answered(folder, release)}
+
+    def card(reason: Reason) -> Card:
+        task, response = tasks[reason.ask]
+        pieces = [
+            Reply(p.id, "c" if p.gold else "i" if p.id in reason.evidence else "d",
+                  ("[linked] " if p.id in reason.evidence else "") + (p.title + ": " + p.text)[:500])
+            for p in pieces_of(task, response)
+        ]  # fmt: skip
+        steps = [
+            Reply(str(n), "i" if n == reason.step else "d", " ".join(s.split())[:400])
+            for n, s in enumerate(reason.steps[:60], 1)
+        ]
+        first = Cell(
+            "Question", task.ask.question, target(task.sample.answers), (Reply(found.system, "i", reason.answer),)
+        )
+        named = reason.cause or NOT_FOUND
+        quote = f" “{reason.quote}”" if reason.quote else ""
+        named_by = f"{named}, by {reason.by or 'nobody'}{quote}"
+        cells = (
+            first,
+            Cell("Evidence shown", f"{len(pieces)} pieces", named_by, tuple(pieces)),
+            Cell("Chain", f"{len(reason.steps)} steps", "", tuple(steps)),
+        )
+        image = task.ask.images[0] if task.ask.images else None
+        return Card(
+            reason.sample,
+            (reason.scenario.value, named),
+            (Row(image, reason.sample, cells),),
+            lambda ref: release.image(ref.sha256),
+        )
+
+    return write_gallery(
+        out, title=f"Why {found.system} answered wrongly", cards=map(card, found.reasons), tables=tables(found),
+        about="Each wrong answer: its cause, the evidence that was shown (gold ✓, linked ✗), the step that goes wrong.",
+    )  # fmt: skip
