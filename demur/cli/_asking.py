@@ -136,7 +136,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--judge",
         default="rules",
         help="who grades: rules, cascade:MODEL (rules where they can prove, the model for the rest), model:MODEL, "
-        "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ... (default: %(default)s)",
+        "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; sentences by which your "
+        "product declines: rules?phrases=FILE, cascade:MODEL,phrases=FILE (default: %(default)s)",
     )
     parser.add_argument("--encoder", default="", help="for systems that read with embeddings (default: the release's)")
     in_flight(parser)

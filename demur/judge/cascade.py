@@ -6,8 +6,10 @@ nothing. A random share of those is put to the model too, so that the agreement 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
+from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Response, Status, Verdict
 from demur.core.stats import wilson
 from demur.core.store import seed_of
@@ -19,11 +21,25 @@ SHARE = 0.05
 """Of what rules settle, the share that the model is asked about too."""
 
 
+_OPTION = re.compile(r",(share|phrases)=([^,]*)$")
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text) if text else SHARE
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"share={text!r} is no share", cure="a number from 0 to 1: cascade:MODEL,share=0.1")
+    return share
+
+
 class Cascade:
     """Rules, then a model.
 
     Args:
-        argument: a model string; ``MODEL,share=0.1`` checks another share of what rules settle.
+        argument: a model string; ``MODEL,share=0.1`` checks another share of what rules settle; ``MODEL,phrases=FILE``
+            gives the rules sentences by which your product declines (`demur.judge.own_phrases`).
         context: ledger, budget, prices.
 
     Attributes:
@@ -33,11 +49,15 @@ class Cascade:
     asks_models = True
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
-        text, comma, share = argument.rpartition(",share=")
-        self.share = float(share) if comma else SHARE
-        self.model = ModelJudge(text if comma else argument, context)
-        self.rules = RuleJudge()
-        self.id = f"cascade:{self.model.model}"
+        given: dict[str, str] = {}
+        while option := _OPTION.search(argument):
+            given[option[1]] = option[2]
+            argument = argument[: option.start()]
+        self.share = _share(given.get("share", ""))
+        self.model = ModelJudge(argument, context)
+        self.rules = RuleJudge(f"?phrases={given['phrases']}" if given.get("phrases") else "")
+        own = self.rules.phrases.version
+        self.id = f"cascade:{self.model.model}" + (f",phrases={own}" if own else "")
         self.counts: Counter[str] = Counter()
 
     async def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:

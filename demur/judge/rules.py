@@ -30,6 +30,7 @@ from demur.core.spec import Option, named
 from demur.core.store import Problems, read_jsonl
 from demur.judge.certainty import rival
 from demur.judge.deflection import read
+from demur.judge.own_phrases import OwnPhrases
 
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 
@@ -37,14 +38,18 @@ _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
 NEAR, OTHER, CONTESTED, FOREIGN, UNKNOWN = "near", "other", "contested", "language", "unknown"
 """Kinds of *ungraded*: nearly an accepted form; another answer, right or wrong; stated, and declined or with a rival
 beside it; in a language that is not read; to a question whose answer nobody wrote down."""
-OPTIONS = {"guess": Option("yes: what is not proven counts as incorrect", ("yes", "no"))}
+OPTIONS = {
+    "guess": Option("yes: what is not proven counts as incorrect", ("yes", "no")),
+    "phrases": Option("a file of sentences by which your product declines, one a line, in any language"),
+}
 
 
 class RuleJudge:
     """Grades by rules; deterministic, offline, and ungraded where rules have no proof.
 
     Args:
-        argument: options: ``?guess=yes`` grades *incorrect* what is not proven, as earlier versions did.
+        argument: options: ``?guess=yes`` grades *incorrect* what is not proven, as earlier versions did;
+            ``?phrases=FILE`` reads sentences of the product as declining (`demur.judge.own_phrases`).
 
     >>> from demur.core.records import Scenario
     >>> ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="How long is it?")
@@ -64,7 +69,11 @@ class RuleJudge:
                 f"the judge 'rules' takes no argument, got {argument!r}", cure="write --judge rules or rules?guess=yes"
             )
         self.guesses = given.options.get("guess") == "yes"
-        self.id = "rules?guess=yes" if self.guesses else "rules"
+        file = given.options.get("phrases", "")
+        self.phrases = OwnPhrases.of(Path(file)) if file else OwnPhrases(())
+        told = {"guess": "yes" * self.guesses, "phrases": self.phrases.version}
+        options = "&".join(f"{key}={value}" for key, value in told.items() if value)
+        self.id = f"rules?{options}" if options else "rules"
 
     def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
         """One verdict, by the first rule that applies; never raises on what a system replied.
@@ -96,7 +105,7 @@ class RuleJudge:
         if _echoes(text, ask.question):
             return Status.GRADED, Outcome.DEFLECTED, "echo", "repeats the question"
         found = matches(answers, text, ask.question)
-        reading = read(text)
+        reading = self.phrases.read(text)
         sided = polarity(answers) and side_of(text, ask.question)  # "There is no mug." answers a yes-or-no question
         if reading.deflects and not sided:
             if found.correct and _is_itself(found, text):

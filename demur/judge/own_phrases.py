@@ -1,0 +1,88 @@
+"""How a product of yours declines: sentences of its own, in any language ("Our docs don't cover this.").
+
+Beside what `demur.judge.deflection` reads in any reply. A file has one a line; ``#`` begins a remark. Case, accents and
+punctuation do not matter. A reply that holds one declines; but in English, where it goes on to answer ("Our docs don't
+cover this, but it is 7 GB"), it is read as one that began with "I cannot answer this". In other languages what else the
+reply says is not weighed: one that also states an accepted answer is left ungraded, as any reply that does both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from demur.core.errors import UsageError
+from demur.core.store import digest, read_text
+from demur.judge.deflection import LACK, Reading, read
+from demur.judge.languages import bare, fold, spoken
+
+SHORTEST = 6
+"""Letters of a phrase; shorter ones stand inside answers."""
+_PLAIN = "I cannot answer this"
+
+
+class OwnPhrases:
+    """Phrases of one product.
+
+    Args:
+        phrases: as they are said.
+
+    >>> OwnPhrases(["Our docs don't cover this"]).read("Sorry: our docs don’t cover this!").deflects
+    True
+    >>> OwnPhrases(["Our docs don't cover this"]).read("Our docs don't cover this, but it is 7 GB.").deflects
+    False
+    """
+
+    def __init__(self, phrases: Sequence[str]) -> None:
+        self._phrases = tuple(phrases)
+        self._folded = [bare(fold(_straight(p))) for p in phrases]
+        words = [r"[\W_]+".join(map(re.escape, re.findall(r"\w+", _straight(p)))) for p in phrases]
+        self._as_said = re.compile("|".join(words), re.IGNORECASE) if words else None
+        self.version = digest(sorted(self._folded), 8) if phrases else ""
+        """Of them all; what other phrases decided is not taken for a decision of these."""
+
+    @classmethod
+    def of(cls, path: Path) -> OwnPhrases:
+        """The phrases of a file.
+
+        Raises:
+            UsageError: it holds none, or one that is too short to be told from an answer.
+            StorageError: it cannot be read.
+        """
+        lines = [line.strip() for line in read_text(path).removeprefix("\ufeff").splitlines()]
+        phrases = [line for line in lines if line and not line.startswith("#")]
+        if not phrases:
+            raise UsageError("there is no phrase in it", item=str(path), cure="write one a line")
+        for phrase in phrases:
+            wide = sum(2 + (c > "\u2e80") * 4 for c in phrase if c.isalnum())  # of Han and kana two say much
+            if wide < 2 * SHORTEST:
+                raise UsageError(
+                    f"the phrase {phrase!r} is too short to be told from an answer", item=str(path),
+                    cure="write the whole sentence that your product says",
+                )  # fmt: skip
+        return cls(phrases)
+
+    def read(self, text: str) -> Reading:
+        """Whether a reply declines, by these phrases or as any reply may."""
+        if not self._phrases:
+            return read(text)
+        said = f" {bare(fold(_straight(text)))} "
+        found = next((p for p, folded in zip(self._phrases, self._folded, strict=True) if _stands(folded, said)), "")
+        if not found:
+            return read(text)
+        if self._as_said is not None and "en" in spoken(text):
+            straight = _straight(text)
+            if last := max((m.end() for m in self._as_said.finditer(straight)), default=0):
+                reading = read(_PLAIN + straight[last:])  # does it go on to answer?
+                return reading._replace(cue=found) if reading.deflects else reading
+        return Reading(True, found, LACK)
+
+
+def _stands(folded: str, said: str) -> bool:
+    """Whether a phrase stands in a reply as whole words; in writing without blanks, anywhere."""
+    return f" {folded} " in said or (folded in said and any(c > "\u2e80" for c in folded))
+
+
+def _straight(text: str) -> str:
+    return text.replace("\u2019", "'").replace("\u02bc", "'")

@@ -1,0 +1,67 @@
+"""How a product declines: its own sentences as an option of the judge, in any language."""
+
+from __future__ import annotations
+
+import pytest
+
+import demur
+from demur.core.errors import UsageError
+from demur.judge.cascade import Cascade
+from demur.judge.rules import RuleJudge
+
+PHRASES = """# of our bot
+Our docs don't cover this
+Tähän ei löydy vastausta
+該当する記事が見つかりません
+Dazu steht nichts im Handbuch
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "declines.txt"
+    path.write_text(PHRASES)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        ("OUR DOCS DON\u2019T COVER THIS.", "deflected"),
+        ("Hm. Our docs don't cover this - try the forum?", "deflected"),
+        ("Our docs don't cover this, but it is the Rhine.", None),  # an answer, right or wrong
+        ("Tähän ei löydy vastausta.", "deflected"),  # a language that the rules do not read
+        ("申し訳ありません。該当する記事が見つかりません。", "deflected"),
+        ("Leider: dazu steht nichts im Handbuch!", "deflected"),
+        ("Tähän ei löydy vastausta, mutta se on Danube.", None),  # both: left ungraded
+        ("The Danube.", "correct"),
+    ],
+)
+def test_a_reply_with_a_phrase_declines(file, reply, outcome):
+    verdict = demur.grade("Which river is it?", answers=["Danube"], response=reply, judge=f"rules?phrases={file}")
+    assert (verdict.outcome.value if verdict.outcome else None) == outcome
+
+
+def test_without_the_file_they_are_not_known():
+    said = demur.grade("Which river?", answers=["Danube"], response="Tähän ei löydy vastausta.")
+    assert said.outcome is None
+
+
+def test_other_phrases_are_another_judge(file, tmp_path):
+    one = RuleJudge(f"?guess=yes&phrases={file}")
+    (tmp_path / "more.txt").write_text(PHRASES + "No article says so\n")
+    other = RuleJudge(f"?phrases={tmp_path / 'more.txt'}")
+    assert one.id.startswith("rules?guess=yes&phrases=")
+    assert one.id.rpartition("=")[2] != other.id.rpartition("=")[2]
+    assert RuleJudge().id == "rules"
+    cascade = Cascade(f"http://127.0.0.1:9/v1#m,share=0.5,phrases={file}")
+    assert (cascade.share, cascade.rules.phrases.version, cascade.model.model) == (0.5, one.phrases.version, "m")
+    with pytest.raises(UsageError, match="no share"):
+        Cascade("http://127.0.0.1:9/v1#m,share=x")
+
+
+@pytest.mark.parametrize(("text", "error"), [("# none\n", "no phrase"), ("no\n", "too short")])
+def test_a_file_that_is_none_is_told(tmp_path, text, error):
+    (tmp_path / "p.txt").write_text(text)
+    with pytest.raises(UsageError, match=error):
+        RuleJudge(f"?phrases={tmp_path / 'p.txt'}")
