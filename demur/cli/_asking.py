@@ -33,7 +33,9 @@ def what_is_asked(parser: argparse.ArgumentParser) -> None:
         "--skip-bad", action="store_true", help="with SOURCE=FOLDER: leave out what cannot be read, and count it"
     )
     parser.add_argument("--seed", type=int, default=0, help="of every draw and order (default: %(default)s)")
-    parser.add_argument("--limit", type=int, metavar="N", help="ask N samples drawn by the seed instead of all")
+    parser.add_argument(
+        "--limit", "--sample", type=int, metavar="N", help="ask N samples drawn by the seed instead of all"
+    )
     parser.add_argument(
         "--repeat", type=int, default=1, metavar="N",
         help="ask everything in N independent repeats; reports take their mean, and count an item once (default: 1)",
@@ -145,6 +147,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--fresh", action="store_true",
         help="ask everything again, and pay for it again; runs that are there are moved to OUT/.earlier",
     )  # fmt: skip
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="ask nothing new after M minutes (exit 3); run again to go on"
+    )
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
@@ -209,7 +214,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         steps.stage("ask")
         folders = ask(
             release, args.systems, args.out, judge=args.judge, encoder_name=args.encoder, steps=steps,
-            concurrency=args.concurrency, budget=budget_of(args), fresh=args.fresh, **common,
+            concurrency=args.concurrency, budget=budget_of(args), fresh=args.fresh, minutes=args.minutes, **common,
         )  # fmt: skip
         steps.stage("sum up")
         data = load(folders, release.folder)

@@ -12,6 +12,7 @@ from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.store import file_digest, seed_of
+from demur.evaluation.caps import Caps
 from demur.evaluation.preflight import see_ready
 from demur.evaluation.run_folder import Task, known_answers
 from demur.evaluation.runner import ALONGSIDE, plan, run
@@ -132,6 +133,7 @@ def ask(
     prices: Path | None = None,
     steps: Progress = QUIET,
     fresh: bool = False,
+    minutes: float | None = None,
 ) -> list[Path]:
     """Run systems over a release, one run folder each under ``out``; what was begun goes on.
 
@@ -165,10 +167,15 @@ def ask(
         steps: told what happens.
         fresh: ask everything again: run folders that are there go aside, and kept replies of models to these questions
             are forgotten, so that they are paid again.
+        minutes: after which no new question is asked; the same call goes on.
 
     Returns:
         The run folders, in the order of ``systems``.
+
+    Raises:
+        BudgetReached: minutes or money are over, and questions are left.
     """
+    caps = Caps(minutes, None if budget is None else budget.money)
     prompts = prompts or Prompts()
     kept = ledger or out / "calls.sqlite"
     judge_context = JudgeContext(kept, concurrency, prices=prices)
@@ -202,7 +209,7 @@ def ask(
         opened.append(Opened.of(system, context, caveat=(notes or {}).get(name, "")))
     return ask_opened(
         opened, tasks, grader, out, about=about, ledger=kept, budget=budget, judge_context=judge_context, steps=steps,
-        fresh=fresh, alongside=max(alongside, concurrency or 0),
+        fresh=fresh, alongside=max(alongside, concurrency or 0), caps=caps,
     )  # fmt: skip
 
 
@@ -257,6 +264,7 @@ def ask_opened(
     steps: Progress = QUIET,
     fresh: bool = False,
     alongside: int = ALONGSIDE,
+    caps: Caps | None = None,
 ) -> list[Path]:
     """Run opened systems over tasks, one run folder each under ``out``: what releases and suites have in common.
 
@@ -274,6 +282,7 @@ def ask_opened(
         steps: told what happens.
         fresh: reuse nothing.
         alongside: asks in flight at once.
+        caps: of time, and of money that services say they cost.
     """
     if getattr(judge, "asks_models", False) or any(isinstance(one.system, ModelSystem) for one in opened):
         from demur.models import Budget
@@ -306,6 +315,7 @@ def ask_opened(
                     note=steps.note,
                     alongside=alongside,
                     fresh=fresh,
+                    caps=caps,
                 )
             )
     finally:

@@ -34,6 +34,7 @@ from demur.core.store import (
     write_records,
 )
 from demur.core.version import __version__
+from demur.evaluation.caps import Caps
 from demur.evaluation.run_folder import (
     Answer,
     Graded,
@@ -98,6 +99,7 @@ async def grade_all(
     known: Mapping[str, Response] | None = None,
     on_answer: Callable[[Task, Response], None] = lambda task, response: None,
     alongside: int = ALONGSIDE,
+    caps: Caps | None = None,
 ) -> list[Graded]:
     """Ask and judge all tasks, in the order given; bounded work in flight.
 
@@ -108,14 +110,21 @@ async def grade_all(
         known: answers had before, by ask id; they are judged, not asked again.
         on_answer: called once for every new answer, as it comes.
         alongside: asks in flight at once.
+        caps: of time and money; checked before each new question.
     """
-    known = known or {}
+    known, caps = known or {}, caps or Caps()
+    for had in known.values():
+        caps.count(had)
     gate = asyncio.Semaphore(alongside)
 
     async def one(task: Task) -> Graded:
         response = known.get(task.ask.id)
         if response is None:
-            response = await answer_of(system, task.ask)
+            await caps.begin()
+            try:
+                response = await answer_of(system, task.ask)
+            finally:
+                caps.end(response)
             on_answer(task, response)
         verdict = await grading.verdict(task.ask, response, task.sample.answers)
         gate.release()
@@ -167,6 +176,7 @@ def run(
     note: Callable[[str], None] = lambda line: None,
     alongside: int = ALONGSIDE,
     fresh: bool = False,
+    caps: Caps | None = None,
 ) -> Path:
     """Run one system over planned tasks into a run folder.
 
@@ -181,6 +191,7 @@ def run(
         note: told, a line each: what was reused and of when, what was asked, why answers failed.
         alongside: asks in flight at once.
         fresh: reuse nothing; what is in ``out`` goes aside.
+        caps: of time and money.
 
     Returns:
         ``out``, holding manifest, contexts, responses, verdicts and rows.
@@ -188,6 +199,7 @@ def run(
     Raises:
         UsageError: ``out`` holds another run.
         StorageError: it cannot be written.
+        BudgetReached: a cap is reached; what was answered is kept.
     """
     taken, skipped = _askable(tasks, system)
     identity = _identity(system, judge, taken, skipped, about)
@@ -215,7 +227,9 @@ def run(
 
         async def work() -> list[Graded]:
             try:
-                return await grade_all(taken, system, judge, known=known, on_answer=on_answer, alongside=alongside)
+                return await grade_all(
+                    taken, system, judge, known=known, on_answer=on_answer, alongside=alongside, caps=caps
+                )
             finally:
                 await system.close()
                 await close_judge(judge)

@@ -1,22 +1,25 @@
 """A gate for CI: is a run good enough, and not worse than a baseline? Decided on intervals, so that it does not flake.
 
 A limit is met where the whole interval lies on its right side, broken where it lies on the wrong one, and undecided
-between: more questions are needed, and it is told how many. A system whose true rate equals its limit is red in at most
-5 % of its runs (the intervals are 95 % ones, and only one of their sides is red); one that is better, in fewer.
+between: more questions are needed, and it is told how many. The whole gate is red by chance in at most `BY_CHANCE` of
+its runs, however much is asked of it: each of m limits is decided on the interval of level 1 - 0.05/m (of which one
+side is red), the comparison with a baseline at 5 % over all its scenarios, of which again one side is red. So a system
+whose true rates all equal their limits, and which is its own baseline, is red in at most one run of twenty.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from demur.core.errors import UsageError
-from demur.core.records import Measure, Scenario
+from demur.core.records import Measure, Sample, Scenario
 from demur.core.stats import z_of
+from demur.judge.measures.intervals import Auto
 from demur.judge.measures.rates import rates_where
 from demur.judge.measures.table import FAILED
 from demur.reports.compare import compare
@@ -28,6 +31,10 @@ RATES = {"accuracy": 0, "deflection": 1, "hallucination": 2}
 SAME = ("release", "corpora", "judge", "judge_code", "prompts", "recipes", "conditions")
 """Of two runs that are compared: what their manifests must agree on."""
 CODES = {"pass": 0, "fail": 1, "cannot tell": 4, "down": 5}
+
+
+BY_CHANCE = 0.05
+"""Of gates on a system that has not changed, at most that share is red."""
 
 
 class Limit(NamedTuple):
@@ -127,12 +134,13 @@ def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list
     return found
 
 
-def decide(limit: Limit, measure: Measure | None) -> Check:
+def decide(limit: Limit, measure: Measure | None, level: float = 0.95) -> Check:
     """Whether a limit is met, by the interval of a rate.
 
     Args:
         limit: the limit.
         measure: of the run; None or without a value where nothing was graded.
+        level: of its interval.
     """
     if measure is None or measure.value is None or measure.low is None or measure.high is None:
         return Check(str(limit), "cannot tell", "nothing of it was graded")
@@ -146,7 +154,7 @@ def decide(limit: Limit, measure: Measure | None) -> Check:
     if good or bad:
         return Check(str(limit), "pass" if good else "fail", seen)
     gap = abs(p - limit.value)
-    z = z_of()
+    z = z_of(level)
     needed = math.ceil(z * z * max(p * (1 - p), 0.01) / gap**2) if gap > 0.002 else None
     more = f"about {needed:,} questions would tell" if needed and needed > measure.n else "the rate lies at the limit"
     return Check(str(limit), "cannot tell", f"{seen}; {more}")
@@ -182,25 +190,40 @@ def gate(
     if not asked and baseline is None:
         raise UsageError("nothing is asked of the run", cure="--max-hallucination gold-removed=0.15, or --baseline RUN")
     data = load([run] if baseline is None else [run, baseline], release)
-    mine = data.runs[0]
+    other = None
+    if baseline is not None:
+        other = data.runs[1]
+        if unlike := differences(data.runs[0], other):
+            raise UsageError(
+                f"the baseline differs in {', '.join(unlike)}", item=str(baseline), cure="run both the same way"
+            )
+    return decided(data.runs[0], asked, other, samples=data.samples, most_failed=most_failed, strict=strict)
+
+
+def decided(
+    mine: Run,
+    asked: Sequence[Limit] = (),
+    baseline: Run | None = None,
+    *,
+    samples: Mapping[str, Sample] | None = None,
+    most_failed: float = 0.1,
+    strict: bool = False,
+) -> Gate:
+    """`gate` of runs that were read, and that are alike."""
     failed = int((mine.rows.result == FAILED).sum())
     advisory = "" if strict or mine.labels else "nobody has labelled answers of this run; --strict decides all the same"
     if failed > most_failed * len(mine.rows):
         return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {_commonest(mine)}")
     checks = []
+    level = Auto(1 - BY_CHANCE / max(1, len(asked)))
     for limit in asked:
-        rates = rates_where(mine.rows, mine.rows.is_in("scenario", [limit.scenario.value]))
-        checks.append(decide(limit, rates[RATES[limit.rate]]))
+        rates = rates_where(mine.rows, mine.rows.is_in("scenario", [limit.scenario.value]), level)
+        checks.append(decide(limit, rates[RATES[limit.rate]], level.level))
     if baseline is not None:
-        other = data.runs[1]
-        if unlike := differences(mine, other):
-            raise UsageError(
-                f"the baseline differs in {', '.join(unlike)}", item=str(baseline), cure="run both the same way"
-            )
-        found = compare(other, mine, data.samples)
+        found = compare(baseline, mine, samples)
         state: State = "fail" if found.worse else "pass" if found.differences else "cannot tell"
         why = found.sentence if found.differences else "no question was asked of both"
-        checks.append(Check(f"not worse than {other.name}", state, why))
+        checks.append(Check(f"not worse than {baseline.name}", state, why))
     return Gate(tuple(checks), advisory)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from report_factory import make_demo
 
 from demur.cli import main
 from demur.core.errors import UsageError
-from demur.core.records import Measure, Scenario
+from demur.core.records import Measure, Row, Scenario
 from demur.core.stats import wilson
-from demur.reports.gate import Limit, decide, gate, limits
+from demur.reports.data import Run
+from demur.reports.gate import BY_CHANCE, Limit, decide, decided, gate, limits
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +74,36 @@ def test_a_system_at_its_limit_is_red_no_more_often_than_is_said():
         states.append(decide(limit, Measure(name="h", value=k / n, n=n, low=low, high=high)).state)
     assert 0.01 < states.count("fail") / len(states) <= 0.05
     assert "questions would tell" in decide(limit, Measure(name="h", value=0.1, n=20, low=0.02, high=0.3)).why
+
+
+def sampled(seed: int, *, rates=(0.7, 0.2), n=60, repeats=2, name="run") -> Run:
+    """A run of a system that answers by lot: right at ``rates[0]`` over *full*, made up at ``rates[1]`` without gold.
+
+    How easy a question is stays the same from run to run; three questions share a cluster.
+    """
+    dice, fixed = np.random.default_rng(seed), np.random.default_rng(0)
+    rows = []
+    for scenario, expected, rate in (("full", "answer", rates[0]), ("gold-removed", "deflect", rates[1])):
+        ease = fixed.beta(4 * rate, 4 * (1 - rate), n)
+        ease += rate - ease.mean()
+        hits = dice.random((n, repeats)) < ease[:, None]
+        for q in range(n):
+            for r in range(repeats):
+                hit, miss = ("correct", "incorrect") if expected == "answer" else ("incorrect", "deflected")
+                rows.append(Row(
+                    ask=f"{scenario}-{q}-{r}", context=f"{scenario}-{q}", sample=f"q{q}", source="docs", cluster=f"c{q // 3}",
+                    scenario=scenario, condition="moderate", recipe=scenario, repeat=r, k_used=0, expected=expected,
+                    status="graded", outcome=hit if hits[q, r] else miss,
+                ))  # fmt: skip
+    return Run(name, Path(name), {}, rows)
+
+
+def test_a_gate_on_an_unchanged_system_is_red_no_more_often_than_it_says():
+    """Fifty runs of one system with sampled answers, two limits at its true rates and itself as the baseline."""
+    asked = [Limit("min", "accuracy", Scenario.FULL, 0.7), Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.2)]
+    gates = [decided(sampled(seed), asked, sampled(1000 + seed, name="main"), strict=True) for seed in range(50)]
+    assert {len(g.checks) for g in gates} == {3}
+    assert sum(g.exit_code == 1 for g in gates) <= BY_CHANCE * len(gates)
+    assert {c.state for g in gates for c in g.checks[:2]} >= {"cannot tell"}
+    worse = [decided(sampled(seed, rates=(0.35, 0.6)), asked, sampled(1000), strict=True) for seed in range(5)]
+    assert [g.exit_code for g in worse] == [1] * 5  # and it is no gate that is never red
