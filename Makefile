@@ -21,20 +21,20 @@ check: setup ## format, lint, types, floors
 	$(RUN)lint-imports
 
 test: setup ## what every push runs: core, and one integration test of every mechanism; under eight minutes on two cores
-	$(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder -m "$(QUICK)" --durations=15
+	$(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "$(QUICK)" --durations=15
 
 soak: setup ## the fuzzers and growth tests in their long form; DEMUR_SOAK_S seconds for each door (30)
 	$(RUN)pytest -n auto -q -m soak
 
 test-all: setup ## the rest: reference grids, long walks, property tests with all their examples, two seconds at each door of the fuzzers
-	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder -m "(slow or reference or hypothesis) and not soak"
+	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "(slow or reference or hypothesis) and not soak"
 	DEMUR_SOAK_S=$${DEMUR_SOAK_S:-2} $(RUN)pytest -n auto -q -m soak tests/fuzz/test_doors.py
 
 test-fast: setup ## the core tier alone, on all cores
-	$(RUN)pytest -n auto -m "$(QUICK) and not integration"
+	$(RUN)pytest -n auto --dist loadfile -m "$(QUICK) and not integration"
 
 coverage: setup ## every test but the fuzzers' long form, with the coverage of each file
-	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not soak" --cov --cov-report=term:skip-covered
+	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "not soak" --cov --cov-report=term:skip-covered
 
 docs: setup ## regenerate the pages that are made from the code
 	$(PY) tools/make_docs.py

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,21 +37,31 @@ settings.register_profile("random", settings.get_profile("demur"), derandomize=F
 settings.load_profile("demur")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Share out the tests among processes (``--dist loadgroup``): slow files first, so that quick ones fill the end.
+DEMO = {"tests/evaluation/test_demo.py", "tests/docs/test_docs.py", "tests/test_front_door.py"}
 
-    Tests of a file stay together, and so do all that need the demo: what is slow to make is made once.
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with integration tests first, so that quick ones fill the end."""
+    slow = {item.path for item in items if item.get_closest_marker("integration")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of a file stay together, and so do all that need the demo: what is slow to make is made once.
+
+    (``--dist loadgroup`` would say it, but xdist 3.8 forgets the groups under pytest 9.2.)
     """
-    if config.getoption("dist", "no") != "loadgroup":
-        return
-    slow: set[str] = set()
-    groups: dict[pytest.Item, str] = {}
-    for item in items:
-        groups[item] = "demo" if "small_demo" in getattr(item, "fixturenames", ()) else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
-        if item.get_closest_marker("integration"):
-            slow.add(groups[item])
-    items.sort(key=lambda item: groups[item] not in slow)
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            return "demo" if file in DEMO else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -67,6 +67,7 @@ def test_sizes_fall_and_everybody_is_counted_once(gates, seed):
     assert all(f.low <= f.high <= sizes[-1] for f in found.forecasts)
 
 
+@pytest.mark.slow
 def test_forecasts_hold_for_a_gate_that_was_kept_back():
     """Six gates of a kind; each time the interval from five should hold what the sixth takes, about 19 times in 20."""
     hits = total = 0
@@ -202,6 +203,7 @@ def test_clusters_find_what_was_planted_and_name_it():
 
 @pytest.mark.integration
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_bertopic_finds_what_was_planted_beside_the_torchvision_that_is_installed():
     if find_spec("bertopic") is None:  # not imported here: what it needs first is demur's to do
         pytest.skip("no bertopic: pip install 'demur[topics]'")

@@ -399,6 +399,7 @@ def test_options_of_a_model_gate():
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
     """Simulated gates and the small model: build, kill, resume, rebuild, diff, verify, explain, convergence."""
     from demur.sample import llm

@@ -60,7 +60,7 @@ def told(stderr, out, reason, cure):
     assert cure in line
 
 
-@pytest.mark.parametrize("most", [1_000, 4_000, 12_000, 20_000])
+@pytest.mark.parametrize("most", [4_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (1_000, 12_000, 20_000))])
 def test_files_that_may_not_grow(plan, tmp_path, most):
     path, whole = plan
     stopped = build(path, tmp_path / "out", most)
@@ -93,7 +93,7 @@ def small_disk():
     return "" if tried.returncode == 0 else f"the kernel allows no file system of one's own: {tried.stderr.strip()}"
 
 
-@pytest.mark.parametrize("free", [0, 150, 264, 312])
+@pytest.mark.parametrize("free", [150, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 264, 312))])
 def test_a_disk_with_so_many_kilobytes_free(plan, tmp_path, free):
     if why := small_disk():
         pytest.skip(why)

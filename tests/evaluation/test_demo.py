@@ -91,6 +91,7 @@ def test_the_release_opens_with_datasets_offline_after_a_move(first, tmp_path):
     assert (int(samples), int(evidence)) == (counts["samples"], counts["documents"])
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(first, tmp_path):
     out, _ = first
     again = tmp_path / "b"

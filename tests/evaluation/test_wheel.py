@@ -53,6 +53,7 @@ def test_help_comes_without_anything_heavy_and_torch_is_absent(stranger):
     assert "demur demo" in run(folder / "venv" / "bin" / "demur", "--help")
 
 
+@pytest.mark.slow
 def test_the_demo_runs_and_brings_the_weights_that_no_dependency_can(stranger):
     python, folder = stranger
     cache = folder / "cache"  # empty: nothing that this machine happens to have

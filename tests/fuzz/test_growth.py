@@ -79,6 +79,7 @@ def every_use() -> list[growth.Use]:
 
 
 @pytest.mark.parametrize("tenth", range(10))
+@pytest.mark.slow
 def test_no_pattern_is_worse_than_linear(tenth: int) -> None:
     slow = []
     for use in every_use()[tenth::10]:

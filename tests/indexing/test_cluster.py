@@ -107,6 +107,7 @@ def test_the_command_leaves_the_same_files_and_finds_the_same(two_nodes, tmp_pat
     assert told["ray"] == told["local"]
 
 
+@pytest.mark.slow
 def test_many_shards_each_encoder_opened_once(two_nodes, tmp_path):
     encoder = noted_stub()
     two_nodes.noted.write_text("")
@@ -119,6 +120,7 @@ def test_many_shards_each_encoder_opened_once(two_nodes, tmp_path):
     assert files(tmp_path / "embedded") == files(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_a_stopped_pass_goes_on_where_it_was(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(100)]
     embed(items[:50], stub(), "text", tmp_path / "ray", shard=16, progress=False)  # three shards and a short one
@@ -130,6 +132,7 @@ def test_a_stopped_pass_goes_on_where_it_was(two_nodes, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["flat", "ivf-sq8"])
+@pytest.mark.slow
 def test_hits_are_those_of_one_machine(two_nodes, tmp_path, kind):
     build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path, kind=kind)
     here = Searcher(tmp_path / "index", StubEncoder())
@@ -142,6 +145,7 @@ def test_hits_are_those_of_one_machine(two_nodes, tmp_path, kind):
         there.search(queries, "lexical", 0)
 
 
+@pytest.mark.slow
 def test_inverted_lists_are_the_same_file(two_nodes, tmp_path):
     vectors = np.random.default_rng(0).standard_normal((200_000, 8)).astype(np.float32)
     for name, build in (("ray", RayEngine(rows=1 << 16).build_ivf), ("local", ivf.build_ivf)):
@@ -153,6 +157,7 @@ def test_inverted_lists_are_the_same_file(two_nodes, tmp_path):
     assert sorted(p.name for p in (tmp_path / "ray").iterdir()) == ["index.faiss", "lists.bin", "vectors.npy"]
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_on_a_node_is_said_as_here(two_nodes, tmp_path):
     class Other(StubEncoder):
         def fingerprint(self):
@@ -169,6 +174,7 @@ def deadly(cluster, *texts):
     cluster.noted.with_name(cluster.noted.name + ".deadly").write_text("\n".join(texts))
 
 
+@pytest.mark.slow
 def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(64)]
     deadly(two_nodes, "text 21", "text 50")
@@ -186,6 +192,7 @@ def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
     assert len(two_nodes.noted.read_text().split()) == 4 * ENDS, "a second run knows every shard, and kills nobody"
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_done(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(48)]
     encoder = deadly_stub()
@@ -203,6 +210,7 @@ def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_d
     assert files(tmp_path / "ray") == files(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_a_node_lost_while_embedding(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(640)]
     ledger, lost = tmp_path / "ray" / "shards.jsonl", []
@@ -231,6 +239,7 @@ def test_a_node_lost_while_embedding(two_nodes, tmp_path):
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 def test_a_node_lost_while_searching(two_nodes, tmp_path):
     build_index(documents(), stub(), tmp_path / "index")
     engine = RayEngine()
