@@ -311,12 +311,13 @@ class ModelClient:
         fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
         faults: dict[str, int] = {}
         counted = attempts = 0
-        deadline = 0.0
+        deadline = first = 0.0
         last: EndpointSlot | None = None
         while True:
             most = price_at_most(request, self.price) if self._budget is not None and self.price is not None else 0.0
-            slot = await fleet.take(last)
+            slot = await self._taken(last)
             started = clock()
+            first = first or monotonic()
             deadline = deadline or started + retry.deadline_s
             cost = 0.0
             reserved: float | None = None
@@ -336,9 +337,12 @@ class ModelClient:
                     raise
                 cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
                 slot.worked()
+                fleet.breaker.heard()
                 return answer
             except TransientError as error:
                 fault = error if isinstance(error, Fault) else Fault(error.message, retry_after=error.retry_after)
+                if fault.kind != "connect":
+                    fleet.breaker.heard()
                 cost = most if fault.paid else 0.0
                 slot.failed(fault, started, clock())
                 last = slot
@@ -347,6 +351,8 @@ class ModelClient:
                 counted += fault.kind != "429"
                 wait = max(retry.wait_s(max(counted, 1), self._random.random()), fault.retry_after or 0.0)
                 if counted >= retry.tries or clock() + wait > deadline or not flight.waiting:
+                    if fault.kind == "connect" and flight.waiting:
+                        fleet.breaker.gave_up(first)
                     raise _given_up(fault, attempts, faults, retry) from error
             except ItemError:
                 raise
@@ -364,6 +370,18 @@ class ModelClient:
                 fleet.give_back(slot)
             if wait:
                 await asyncio.sleep(wait)
+
+    async def _taken(self, last: EndpointSlot | None) -> EndpointSlot:
+        """An endpoint that is free; at once a fault where none of them is there any more."""
+        breaker = self._fleet.breaker
+        if (gone := breaker.refusal()) is not None:
+            raise gone
+        looks = breaker.gone
+        slot = await self._fleet.take(last)
+        if not looks and (gone := breaker.refusal()) is not None:  # found gone while this one waited
+            self._fleet.give_back(slot)
+            raise gone
+        return slot
 
     async def _keep(
         self,

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from demur.core.errors import CallError, PermanentError
 from demur.core.records import Request
+from demur.models.breaker import Breaker
 from demur.models.wire import Fault
 
 log = logging.getLogger("demur.models")
@@ -99,6 +100,7 @@ class Fleet:
 
     def __init__(self, backends: Sequence[Backend], concurrency: int) -> None:
         self.slots = [EndpointSlot(backend, concurrency) for backend in backends]
+        self.breaker = Breaker(", ".join(sorted({backend.name for backend in backends})))
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         """A heap: whoever came first is woken first, and who was woken in vain waits at the same place."""
         self._places = count()

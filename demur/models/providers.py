@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any
 
-from demur.core.errors import CallError, MissingExtra, PermanentError, UsageError
+from demur.core.errors import CallError, ItemError, MissingExtra, PermanentError, UsageError
 from demur.core.records import Request
 from demur.models import wire
 from demur.models.images import ImageUrls
@@ -19,6 +19,8 @@ _HOLDS_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
 """Names of variables whose values are shown nowhere."""
 _KINDS = {"Timeout": "timeout", "Connection": "connect", "RateLimit": "429", "ProviderError": "error"}
 """Part of an SDK's error name -> the fault it stands for, where the error has no HTTP status."""
+_FOR_GOOD = ("Auth", "Permission", "ApiKey", "APIKey", "NotFound", "Unsupported", "NotInstalled", "Import", "Quota")
+"""Parts of the names of errors that every further request would meet."""
 
 
 class AnyLlmBackend:
@@ -95,7 +97,11 @@ class AnyLlmBackend:
             return wire.refusal(400, {}, f"context length: {said}", key_env="", wire_model=self._model)
         if "ContentFilter" in name:
             return wire.refusal(400, {}, f"content filter: {said}", key_env="", wire_model=self._model)
-        return PermanentError(f"{name}: {said}", cure=f"check the key, the model and the provider {self._provider!r}")
+        if any(word in name for word in _FOR_GOOD):
+            return PermanentError(
+                f"{name}: {said}", cure=f"check the key, the model and the provider {self._provider!r}"
+            )
+        return ItemError(f"{name}: {said}")  # whatever a library raises on one item's request or reply
 
     async def close(self) -> None:
         """Close the provider's own client, where it has one that can be closed."""

@@ -33,6 +33,7 @@ from demur.core.errors import DemurError, ItemError, PermanentError, UsageError
 from demur.core.records import Ask, ImageRef, Response
 from demur.core.store import digest
 from demur.models import Retry
+from demur.models.breaker import Breaker
 from demur.models.ping import unreachable
 from demur.models.wire import Fault, retry_after
 from demur.scenarios.systems.http_mapping import RagMapping, as_text, filled, from_environment
@@ -77,6 +78,7 @@ class HttpSystem:
         self._read_image = context.read_image
         self._session: aiohttp.ClientSession | None = None
         self._warm = False
+        self._breaker = Breaker(self.id)
         self._retry = Retry(tries=int(given.get("retries", 3)) + 1, timeout_s=float(given.get("timeout", 120)))
 
     def skip_reason(self, ask: Ask) -> str:
@@ -128,10 +130,19 @@ class HttpSystem:
 
     async def _tried(self, ask: Ask) -> Response:
         start = time.perf_counter()
+        first = time.monotonic()
         for attempt in range(1, self._retry.tries + 1):
+            if gone := self._breaker.refusal():
+                return self._failed(str(gone), time.perf_counter() - start)
             try:
-                return (await self.once(ask))[1]
+                reply = (await self.once(ask))[1]
+                self._breaker.heard()
+                return reply
             except Fault as fault:
+                if fault.kind != "connect":
+                    self._breaker.heard()
+                elif attempt == self._retry.tries:
+                    self._breaker.gave_up(first)
                 if attempt == self._retry.tries:
                     tries = f" ({attempt} tries)" if attempt > 1 else ""
                     return self._failed(f"{fault}{tries}", time.perf_counter() - start)
@@ -239,6 +250,8 @@ class HttpSystem:
                 allow_redirects=False, **sent,
             ) as response:  # fmt: skip
                 return await self._read(response, start)
+        except aiohttp.ServerTimeoutError as error:  # nobody took the connection
+            raise Fault(f"no service answers there ({error})", kind="connect") from None
         except TimeoutError:
             raise Fault(f"no reply within {self._retry.timeout_s:g} s", kind="timeout") from None
         except aiohttp.ClientConnectorError as error:
