@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.records import ImageRef
-from demur.core.strict_json import parsed_json
+from demur.core.strict_json import parsed_json as parsed_json  # where files are read, so is JSON
 from demur.core.system import LOCKS, hold
 
 R = TypeVar("R", bound=BaseModel)
