@@ -52,6 +52,17 @@ class MMAQA(Suite[Item, Score]):
         Option("seed", "of the folds of cross-validated thresholds", 0, least=0),
     )
 
+    build_options = (
+        Option("pool", "answerable questions: SOURCE=FOLDER or a release; the sample corpus when left out", ""),
+        Option("pairs", "most pairs that are made", 300, least=1),
+        Option("rewriter", "model that rewrites questions; without one only what needs no model is made", ""),
+        Option("verifier", "model that sees each twin before it goes on", ""),
+        Option("panel", "two models, joined by a comma, whose consensus accepts a twin", ""),
+        Option("ocr", "no: read no words off images (those of the sample corpus are known)", "yes", ("yes", "no")),
+        Option("plan", "yes: ask nobody, write plan.json with what the calls would cost", "no", ("no", "yes")),
+        Option("budget", "US dollars that the models may cost; 0 for no bound", 0.0, least=0),
+    )
+
     def __init__(self, conditions: str = "") -> None:
         self.conditions = chosen(conditions)
 
@@ -151,3 +162,10 @@ class MMAQA(Suite[Item, Score]):
         for name, drawing in figures(scores, loaded.items).items():
             write_atomic(made.with_name(f"{made.stem}-{name}.svg"), drawing)
         return made
+
+    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
+        """A set from the sample corpus, a source's folder or a release; see `demur.suites.mm_aqa.build`."""
+        from demur.suites.mm_aqa.build import build
+
+        self.check_options(options, self.build_options)
+        return build(Path(out), seed=seed, **options)

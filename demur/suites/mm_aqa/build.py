@@ -1,0 +1,412 @@
+"""Making a set: each answerable question with a twin that lost its answer, checked, balanced, and explained.
+
+    pool -> classify -> select -> transform -> structure -> self-verification -> consensus of two -> items
+                           ^ up to 3 alternatives ^            refined and tried again, up to 5 times; or to people
+
+Every decision is one line of ``decisions.jsonl``: a build that was killed goes on where it was, and ends in the same
+bytes. What two models disagree on lies in ``queue/`` for people (``demur annotate --out DIR/queue``); build again, and
+what they called unanswerable is taken. Source: sections 4 and C to F.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.core.errors import DemurError, UsageError
+from demur.core.images import rgb
+from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Request, TextPart
+from demur.core.store import (
+    JsonlLog,
+    Problems,
+    canonical,
+    digest,
+    image_ref,
+    read_json,
+    read_jsonl,
+    seed_of,
+    write_atomic,
+    write_json,
+)
+from demur.reports.tables import Cell, Column, Table, write_tables
+from demur.suites.mm_aqa.conditions import text
+from demur.suites.mm_aqa.items import CATEGORIES, Item, category_of
+from demur.suites.mm_aqa.ocr import Reader
+from demur.suites.mm_aqa.pool import Answerable, Pool, open_pool
+from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency
+from demur.suites.mm_aqa.selecting import Features, select, uses
+from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, fallback, transform
+from demur.suites.mm_aqa.transforms.tables import grids
+from demur.suites.mm_aqa.transforms.temporal_drift import years
+from demur.suites.mm_aqa.transforms.tokens import numeric
+from demur.suites.mm_aqa.verifying import consensus, passes, read_vote, structural
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from demur.models import Estimate
+
+ALTERNATIVES, RETRIES = 3, 5
+HARDER = 0.25
+"""How much stronger each retry is."""
+REWRITE_TOKENS, VOTE_TOKENS = 200, 200
+LABELS = ("unanswerable", "answerable")
+
+
+@dataclass
+class Models:
+    """Whoever is asked while a set is made; "" where nobody is.
+
+    Attributes:
+        rewriter: rewrites questions, writes notes, and judges how much a question needs its image.
+        verifier: sees each twin alone before it goes on.
+        panel: the two of the consensus, or none.
+        ledger: where replies are kept: nothing is paid for twice.
+    """
+
+    rewriter: str = ""
+    verifier: str = ""
+    panel: tuple[str, ...] = ()
+    ledger: Path | None = None
+    budget: float | None = None
+
+    def ask(self, model: str, prompt: str, pictures: tuple[tuple[ImageRef, bytes], ...], item: str, most: int) -> str:
+        """One reply; "" where the call failed for this item."""
+        from demur.models import Budget, complete_sync
+
+        by_hash = {ref.sha256: data for ref, data in pictures}
+        request = asked(model, prompt, [ref for ref, _ in pictures], item, most)
+        budget = None if self.budget is None else Budget(self.budget).recorded_in(self.ledger or Path("calls.sqlite"))
+        [reply] = complete_sync(
+            model, [request], ledger=self.ledger, read_image=lambda ref: by_hash[ref.sha256], budget=budget
+        )
+        return reply.text
+
+
+def asked(model: str, prompt: str, refs: list[ImageRef], item: str, most: int) -> Request:
+    """A call with images before its words, at temperature 0."""
+    from demur.models import model_id
+
+    parts = (*(ImagePart(image=ref) for ref in refs), TextPart(text=prompt))
+    return Request(
+        model=model_id(model),
+        messages=(Message(role="user", parts=parts),),
+        temperature=0.0,
+        max_tokens=most,
+        item=item,
+    )
+
+
+def filled(name: str, **words: str) -> str:
+    """A prompt of this suite with its blanks filled; what is filled in cannot break it."""
+    from string import Template
+
+    return Template(text(name)).safe_substitute(words)
+
+
+def build(
+    out: Path, *, seed: int = 0, pool: str = "", pairs: int = 300, rewriter: str = "", verifier: str = "",
+    panel: str = "", ocr: str = "yes", plan: str = "no", budget: float = 0.0,
+) -> Path:  # fmt: skip
+    """Make a set of items in ``out``; see `demur.suites.mm_aqa.suite.MMAQA.build_options`.
+
+    Raises:
+        UsageError: the pool holds nothing usable, ``panel`` names other than two models, or ``out`` holds another set.
+    """
+    two = tuple(m.strip() for m in panel.split(",") if m.strip())
+    if len(two) not in (0, 2):
+        raise UsageError(f"the panel names {len(two)} models", cure="name two, joined by a comma, or none")
+    opened = open_pool(pool, seed, work=out)
+    chosen = opened.questions[:pairs]
+    models = Models(rewriter, verifier, two, out / "calls.sqlite", budget or None)
+    if plan == "yes":
+        write_json(out / "plan.json", planned(chosen, models).model_dump(mode="json"))
+        return out / "plan.json"
+    recipe = {"pool": pool, "pairs": pairs, "seed": seed, "rewriter": rewriter, "verifier": verifier, "panel": panel,
+              "ocr": ocr, "questions": digest([[a.id, a.question] for a in chosen], 16)}  # fmt: skip
+    _same(out, recipe)
+    made = _Work(out, seed, chosen, models, Reader(out / "words.jsonl", ocr=ocr == "yes"))
+    decisions = made.decide()
+    _finish(out, recipe, opened, decisions)
+    return out
+
+
+def _same(out: Path, recipe: Mapping[str, Any]) -> None:
+    path = out / "recipe.json"
+    if path.is_file() and read_json(path) != recipe:
+        raise UsageError("holds a set that was begun with other options", item=str(out), cure="choose another --out")
+    write_json(path, dict(recipe))
+
+
+def planned(chosen: list[Answerable], models: Models) -> Estimate:
+    """What a build would cost: one call of each stage for each pair; alternatives and retries may add to it."""
+    from demur.models import estimate_calls
+
+    total: Estimate | None = None
+    stages = [("dependency", models.rewriter, "dependency.v1.md", 20), ("rewrite", models.rewriter, "rewrite.v1.md",
+              REWRITE_TOKENS), ("self-verification", models.verifier, "verify.v1.md", VOTE_TOKENS)]  # fmt: skip
+    stages += [(f"consensus {n}", m, "verify.v1.md", VOTE_TOKENS) for n, m in enumerate(models.panel, start=1)]
+    for stage, model, prompt, most in stages:
+        if not model:
+            continue
+        requests = []
+        for a in chosen:
+            refs = [image_ref(p.data, f"{a.id}/{n}") for n, p in enumerate(a.pictures())]
+            refs = [] if stage == "rewrite" else refs
+            words = filled(prompt, question=a.question, answer=a.answers.shown, task="")
+            requests.append(asked(model, words, refs, a.id, most))
+        one = estimate_calls(stage, model, requests, ledger=models.ledger)
+        total = one if total is None else total + one
+    if total is None:
+        raise UsageError("no model is named, so nothing is to be paid", cure="leave --plan out")
+    return total
+
+
+class _Work:
+    """The making of one set, pair by pair."""
+
+    def __init__(self, out: Path, seed: int, chosen: list[Answerable], models: Models, reader: Reader) -> None:
+        self.out, self.seed, self.chosen, self.models, self.reader = out, seed, chosen, models, reader
+        self.others: dict[str, tuple[tuple[str, str], ...]] = {
+            subset: tuple((a.question, a.answers.shown) for a in chosen if a.subset == subset)
+            for subset in ("images", "documents")
+        }
+
+    def decide(self) -> list[dict[str, Any]]:
+        """One decision a pair; those that are filed already are read."""
+        path = self.out / "decisions.jsonl"
+        known = {row["pair"]: row for _, row in read_jsonl(path, Problems())} if path.is_file() else {}
+        found: list[dict[str, Any]] = []
+        with JsonlLog(path) as log:
+            for a in self.chosen:
+                row = known.get(a.id)
+                if row is None:
+                    used, made = uses([r["transform"] for r in found if r["transform"]])
+                    try:
+                        row = self._pair(a, used, made)
+                    except DemurError as error:
+                        if error.exit_code == 3:  # no money left: what is decided stands
+                            raise
+                        row = _row(a, (), "failed", told=[str(error)])
+                    log.append(row)
+                found.append(row)
+        return found
+
+    def _pair(self, a: Answerable, used: Counter[str], made: Counter[str]) -> dict[str, Any]:
+        pictures = a.pictures()
+        images = tuple(rgb(p.data, a.id) for p in pictures)
+        for image, p in zip(images, pictures, strict=True):
+            if p.words is not None:
+                self.reader.know(image, p.words)
+        refs = tuple(self._keep(p.data) for p in pictures)
+        features, told = self._features(a, images, tuple(zip(refs, (p.data for p in pictures), strict=True)))
+        order = select(features, used, made)
+        told = [*told, *order.told]
+        names = [c.name for c in order.order]
+        scores = {c.name: c.score for c in order.order}
+        attempts: list[dict[str, Any]] = []
+        for turn in range(1 + RETRIES):
+            start = turn % max(len(names), 1)  # refined: the next ones in the ranking, and stronger
+            candidate = self._candidate(a, images, [*names[start:], *names[:start]], turn, attempts)
+            if candidate is None:
+                break
+            name, given, twin = candidate
+            kept = tuple((ref, data) for ref, data in (self._png(i) for i in twin.images))
+            said = [self._vote(m, twin.question, kept, a.id) for m in self.models.panel]
+            status = consensus(said[0], said[1]) if said else "accepted"
+            attempts[-1] |= {"panel": [v._asdict() for v in said], "consensus": status if said else "not asked"}
+            if status == "rejected":
+                continue
+            images_of = tuple(self._keep(data) for _, data in kept)
+            params = {**twin.measured, "seed": given.seed, "strength": given.strength,
+                      "score": round(scores.get(name, 0.0), 3)}  # fmt: skip
+            return _row(a, refs, status, name, twin.question, images_of, params, told, attempts)
+        return _row(a, refs, "rejected", told=told, attempts=attempts)
+
+    def _candidate(
+        self, a: Answerable, images: tuple[Image, ...], names: list[str], turn: int, attempts: list[dict[str, Any]]
+    ) -> tuple[str, Given, Made] | None:
+        """The first of three alternatives that can be made, is sound and passes self-verification."""
+        chain: list[tuple[str, Any]] = [(n, transform(n).apply) for n in names[:ALTERNATIVES]]
+        if a.subset == "documents":
+            chain += [("blur-figure-region", fallback.blur), ("remove-visual-element", fallback.mask)]
+        for name, apply in chain:
+            seed = seed_of(self.seed, a.id, name, turn) % 2**31
+            given = Given(
+                a.question, images, a.answers, seed=seed, strength=1 + HARDER * turn, words=self.reader,
+                rewrite=self._rewriter(a) if self.models.rewriter else None, others=self.others[a.subset],
+            )  # fmt: skip
+            row: dict[str, Any] = {"transform": name, "turn": turn}
+            attempts.append(row)
+            try:
+                twin: Made = apply(given)
+            except Infeasible as error:
+                row["why"] = error.message
+                continue
+            if why := structural(given, twin):
+                row["why"] = f"structure: {why}"
+                continue
+            if self.models.verifier:
+                vote = self._vote(self.models.verifier, twin.question, tuple(map(self._png, twin.images)), a.id)
+                row["self"] = vote._asdict()
+                if not passes(vote):
+                    row["why"] = f"self-verification: {vote.says} {vote.confidence}".strip()
+                    continue
+            return name, given, twin
+        return None
+
+    def _features(
+        self, a: Answerable, images: tuple[Image, ...], pictures: tuple[tuple[ImageRef, bytes], ...]
+    ) -> tuple[Features, list[str]]:
+        common: dict[str, Any] = {
+            "images": len(images), "dated": bool(years(a.question)), "has_model": bool(self.models.rewriter),
+            "complexity": min(1.0, len(a.question.split()) / 40), "others": len(self.others[a.subset]) - 1,
+        }  # fmt: skip
+        if a.subset == "images":
+            judged = dependency_by_rules(a.question, len(images))
+            if self.models.rewriter:
+                reply = self.models.ask(
+                    self.models.rewriter, filled("dependency.v1.md", question=a.question), pictures, a.id, 20
+                )
+                if level := read_dependency(reply):
+                    judged = Judged(level, "model", reply.strip()[:100])
+            told = [f"{judged.dependency} by {judged.by}: {judged.why}"]
+            return Features("images", dependency=judged.dependency, **common), told
+        words = [self.reader(image) for image in images]
+        several = kinds(a.question)
+        return Features(
+            "documents", kind=question_kind(a.question), kinds=several, tables=sum(len(grids(w)) for w in words),
+            numbers=sum(numeric(w) for page in words for w in page), visual=float("visual" in several),
+            quantitative=a.answers.kind == "number" or any(c.isdigit() for c in a.answers.shown), **common,
+        ), []  # fmt: skip
+
+    def _rewriter(self, a: Answerable) -> Any:
+        def rewrite(prompt: str, words: dict[str, str]) -> str:
+            own = text(prompt)
+            whole = own if "$question" in own else text("rewrite.v1.md").replace("$task", own)
+            from string import Template
+
+            return self.models.ask(
+                self.models.rewriter, Template(whole).safe_substitute(words), (), a.id, REWRITE_TOKENS
+            )
+
+        return rewrite
+
+    def _vote(self, model: str, question: str, pictures: tuple[tuple[ImageRef, bytes], ...], item: str) -> Any:
+        return read_vote(self.models.ask(model, filled("verify.v1.md", question=question), pictures, item, VOTE_TOKENS))
+
+    def _png(self, image: Image) -> tuple[ImageRef, bytes]:
+        data = io.BytesIO()
+        image.save(data, "PNG")
+        return image_ref(data.getvalue(), "memory"), data.getvalue()
+
+    def _keep(self, data: bytes) -> ImageRef:
+        ref = image_ref(data, "memory")
+        place = f"images/{ref.sha256[:24]}.{ref.media_type.partition('/')[2]}"
+        if not (self.out / place).is_file():
+            write_atomic(self.out / place, data)
+        return ref.model_copy(update={"uri": place})
+
+
+def _row(
+    a: Answerable, refs: tuple[ImageRef, ...], status: str, transform: str = "", question: str = "",
+    images: tuple[ImageRef, ...] = (), params: Mapping[str, Any] | None = None, told: list[str] | None = None,
+    attempts: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "pair": a.id, "subset": a.subset, "status": status, "transform": transform, "source_question": a.question,
+        "question": question, "answers": a.answers.model_dump(mode="json"),
+        "source_images": [r.model_dump(mode="json") for r in refs],
+        "images": [r.model_dump(mode="json") for r in images],
+        "params": dict(params or {}), "told": told or [], "attempts": attempts or [], "topic": a.topic,
+        "licence": a.licence,
+    }  # fmt: skip
+
+
+def _finish(out: Path, recipe: Mapping[str, Any], pool: Pool, decisions: list[dict[str, Any]]) -> None:
+    """Items, queue, tables of what was rejected, manifest."""
+    human = _humans(out, [row for row in decisions if row["status"] == "human"])
+    items: list[Item] = []
+    for row in decisions:
+        if not row["source_images"]:
+            continue
+        shared = {"pair": row["pair"], "subset": row["subset"], "topic": row["topic"], "licence": row["licence"],
+                  "answers": AnswerSpec.model_validate(row["answers"])}  # fmt: skip
+        sources = tuple(ImageRef.model_validate(r) for r in row["source_images"])
+        items.append(Item(id=row["pair"], question=row["source_question"], images=sources, **shared))
+        said = human.get(row["pair"], "") if row["status"] == "human" else ""
+        if row["status"] == "accepted" or said == "unanswerable":
+            explanation = (*row["told"], *([f"people: {said}"] if said else []))
+            images = tuple(ImageRef.model_validate(r) for r in row["images"])
+            items.append(
+                Item(
+                    id=f"{row['pair']}~{row['transform']}", question=row["question"], images=images,
+                    transform=row["transform"], params=row["params"], explanation=explanation, **shared,
+                )
+            )  # fmt: skip
+    write_atomic(out / "items.jsonl", "".join(canonical(i.model_dump(mode="json")) + "\n" for i in items))
+    write_tables([rejections(decisions, human)], out)
+    counts = Counter(str(row["status"]) for row in decisions)
+    write_json(
+        out / "manifest.json",
+        {"suite": "mm_aqa", **recipe, "items": len(items), "decisions": dict(counts), "left_out": dict(pool.left_out)},
+    )
+
+
+def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Table:
+    """Attempts by category: what self-verification and the panel turned away (appendix F)."""
+    rows: list[tuple[Cell, ...]] = []
+    attempts = [(category_of(t["transform"]), t) for row in decisions for t in row["attempts"]]
+    for category in CATEGORIES:
+        mine = [t for c, t in attempts if c == category.name]
+        infeasible = sum("why" in t and "self" not in t for t in mine)
+        by_self = sum("self" in t and "why" in t for t in mine)
+        panel = Counter(t.get("consensus", "") for t in mine)
+        judged = panel["accepted"] + panel["rejected"] + panel["human"]
+        share = 100 * panel["rejected"] / judged if judged else None
+        rows.append((category.name, len(mine), infeasible, by_self, judged, panel["rejected"], share, panel["human"]))
+    columns = (
+        Column("Category", align="left"), Column("Attempts"), Column("not feasible"), Column("by self-verification"),
+        Column("judged by two"), Column("rejected"), Column("rejected (%)"), Column("to people"),
+    )  # fmt: skip
+    gone = Counter(row["status"] for row in decisions)
+    notes = (
+        f"{gone['rejected']} of {len(decisions)} pairs have no twin, {gone['failed']} failed; {gone['human']} went to "
+        f"people, who called {sum(v == 'unanswerable' for v in human.values())} unanswerable.",
+    )
+    return Table("mm-aqa-rejections", "Attempts and rejections by category.", columns, tuple(rows), notes=notes)
+
+
+def _humans(out: Path, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The queue, written once; pair -> what people said of it."""
+    from demur.judge.annotation.task import Item as Shown
+    from demur.judge.annotation.task import Label, Task, final_labels, write_task
+
+    folder = out / "queue"
+    if not rows:
+        return {}
+    if not (folder / "task.json").is_file():
+        items = []
+        for row in rows:
+            names = []
+            for n, ref in enumerate(row["images"]):
+                names.append(f"{digest([row['pair'], n], 12)}{Path(ref['uri']).suffix}")
+                write_atomic(folder / "images" / names[-1], (out / ref["uri"]).read_bytes())
+            said = tuple((f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
+                         for n, v in enumerate(row["attempts"][-1]["panel"], start=1))  # fmt: skip
+            items.append(
+                Shown(
+                    id=digest(["mm_aqa", row["pair"]], 12), shown=(("question", row["question"]),),
+                    images=tuple(names), hidden=said,
+                    about={"pair": row["pair"], "category": category_of(row["transform"])},
+                )
+            )  # fmt: skip
+        labels = tuple(Label(name=name) for name in LABELS)
+        task = Task(name="mm_aqa", labels=labels, rubric=text("rubric.v1.md"), balance=("category",), repeats=0.0)
+        write_task(folder, task, items)
+    pairs = {digest(["mm_aqa", row["pair"]], 12): row["pair"] for row in rows}
+    return {pairs[id]: label for id, label in final_labels(folder).items() if id in pairs}

@@ -1,0 +1,142 @@
+"""Which transformation an item gets: features, penalties, thresholds, the least used category first; every choice told.
+
+    score = fit of the category and of the features, 0 to 1
+    hard violation   -95 %   an image transformation where the picture decorates, drift without a date, no table ...
+    soft violation   -30 %   can be done, and is not what suits this question best
+
+Those above 0.4 are eligible; above 0.25 if none is. Among them the category that was used least comes first, then the
+score. Source: appendices C and E.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, Subset, category_of
+from demur.suites.mm_aqa.routing import Dependency, Kind
+from demur.suites.mm_aqa.transforms import transform
+
+HARD, SOFT, ELIGIBLE, RELAXED = 0.95, 0.30, 0.4, 0.25
+PREFERRED: dict[str, tuple[Kind, ...]] = {
+    "evidence removal": ("extractive", "comparative"),
+    "evidence corruption": ("aggregation", "counting"),
+    "inferential impossibility": ("temporal",),
+    "semantic contradiction": ("descriptive", "visual"),
+}
+
+
+@dataclass(frozen=True)
+class Features:
+    """What an item is like; each a share, a count or a yes."""
+
+    subset: Subset
+    dependency: Dependency | None = None
+    kind: Kind | None = None
+    kinds: tuple[Kind, ...] = ()
+    images: int = 0
+    tables: int = 0
+    figures: int = 0
+    numbers: int = 0
+    quantitative: bool = False
+    visual: float = 0.0
+    complexity: float = 0.0
+    """Words of the question over 40, at most 1."""
+    dated: bool = False
+    has_model: bool = False
+    others: int = 0
+
+
+class Choice(NamedTuple):
+    """A transformation with its score, and why."""
+
+    name: str
+    score: float
+    why: tuple[str, ...]
+
+
+def rate(name: str, f: Features) -> Choice:
+    """The score of one transformation for an item."""
+    needs, changes = transform(name).NEEDS, transform(name).CHANGES
+    category = category_of(name)
+    fit = 0.75
+    why: list[str] = []
+    if name in ("blur-figure-region", "remove-visual-element") and f.visual:
+        fit, why = fit + 0.15, [*why, "the question is about something seen"]
+    if name in ("remove-numeric-token", "corrupt-numeric-token") and f.quantitative:
+        fit, why = fit + 0.15, [*why, "a number is asked for"]
+    if name in ("column-merge", "distractor-rows") and f.tables:
+        fit, why = fit + 0.1, [*why, f"{f.tables} table(s)"]
+    if name == "hide-evidence-page" and f.images > 1:
+        fit, why = fit + 0.1, [*why, f"{f.images} evidence pages"]
+    if changes == "question":
+        fit += 0.05 * f.complexity
+    hard = [
+        says for broken, says in (
+            (not f.images and changes == "image", "no image"),
+            ("model" in needs and not f.has_model, "no model to rewrite"),
+            ("others" in needs and not (f.others or f.has_model), "no other question to borrow"),
+            ("table" in needs and not f.tables, "no table"),
+            ("numbers" in needs and not f.numbers, "no number on the pages"),
+            ("pages" in needs and f.images < 2, "one page"),
+            ("dates" in needs and not f.dated, "no date in the question"),
+            (
+                f.subset == "images" and changes == "image" and f.dependency is not None and not f.dependency.on_image,
+                f"the picture is {f.dependency}",
+            ),
+        ) if broken
+    ]  # fmt: skip
+    soft = []
+    if f.subset == "images" and changes == "question" and f.dependency is not None and f.dependency.on_image:
+        soft.append(f"the picture is {f.dependency}, the question would change")
+    if f.subset == "documents" and category in PREFERRED and f.kind not in PREFERRED[category]:
+        also = [k for k in f.kinds if k in PREFERRED[category]]
+        if not also:
+            soft.append(f"{category} suits {' and '.join(PREFERRED[category])} questions, this is {f.kind}")
+    score = min(fit, 1.0) * (1 - HARD) ** bool(hard) * (1 - SOFT) ** len(soft)
+    return Choice(name, score, (*why, *(f"hard: {h}" for h in hard), *(f"soft: {s}" for s in soft)))
+
+
+class Selected(NamedTuple):
+    """Transformations to try in their order, and the whole reasoning in lines."""
+
+    order: tuple[Choice, ...]
+    told: tuple[str, ...]
+
+
+def select(
+    f: Features, used: Mapping[str, int], made: Mapping[str, int] | None = None, tie: Sequence[str] = ()
+) -> Selected:
+    """Rank the transformations of an item's subset.
+
+    Args:
+        f: its features.
+        used: category -> how often it was used so far.
+        made: transformation -> how often; spreads use within a category.
+        tie: names in the order in which equals are taken.
+    """
+    made = made or {}
+    names = [n for n in CATALOGUE if dict(CATEGORIES)[category_of(n)] == f.subset]
+    rated = [rate(n, f) for n in names]
+    least = ELIGIBLE if any(c.score > ELIGIBLE for c in rated) else RELAXED
+    eligible = [c for c in rated if c.score > least]
+    place = {n: i for i, n in enumerate(tie or names)}
+    order = sorted(
+        eligible,
+        key=lambda c: (used.get(category_of(c.name), 0), made.get(c.name, 0), -c.score, place.get(c.name, 0)),
+    )
+    told = [f"dependency {f.dependency}" if f.dependency else f"kind {f.kind}"]
+    told.append(f"{len(eligible)} of {len(rated)} eligible above {least}")
+    if order:
+        top = order[0]
+        many = used.get(category_of(top.name), 0)
+        told.append(f"{top.name} first: {category_of(top.name)} used {many} times, score {top.score:.2f}")
+        told += list(top.why)
+    return Selected(tuple(order), tuple(told))
+
+
+def uses(transforms: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
+    """(by category, by transformation) of what was made so far."""
+    return Counter(category_of(t) for t in transforms), Counter(transforms)

@@ -1,0 +1,109 @@
+"""The 22 transformations, one file each: a question and its images in, the same without its answer out.
+
+Each file has ``NEEDS`` (what must be there), ``CHANGES`` (``image`` or ``question``) and ``apply(given) -> Made``.
+Equal seeds give equal bytes. What a transformation guarantees is measured on its result and filed in `Made.measured`.
+Where it cannot do that to this item it raises `Infeasible`, and the selector takes the next. A stranger's own is named
+``module:NAME``, a module or object with these three.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from demur.core import plugins
+from demur.core.errors import DataError
+from demur.core.records import AnswerSpec
+from demur.suites.mm_aqa.items import CATALOGUE
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Need = Literal["image", "pages", "page", "numbers", "table", "dates", "model", "answer", "others"]
+"""image: a picture. page, pages: one evidence page, or two. numbers, table: read off a page. dates: in the question.
+model: whoever rewrites. answer: the right one. others: other questions of the set."""
+
+
+class Infeasible(DataError):
+    """This transformation cannot be done to this item; says why."""
+
+
+class Word(NamedTuple):
+    """A word of a page and where it stands, in pixels (x0, y0, x1, y1)."""
+
+    text: str
+    box: tuple[int, int, int, int]
+
+
+@dataclass
+class Given:
+    """What a transformation is given.
+
+    Attributes:
+        question: as it stands.
+        images: RGB.
+        answers: what is right.
+        seed: of whatever is drawn.
+        strength: 1 as in the paper; retries raise it.
+        words: reads the words off an image.
+        rewrite: asks a model for another question, by the name of a prompt; None where no model is given.
+        others: (question, answer) of other items, to borrow from.
+        limit: longest a rewritten question may be, over its length.
+    """
+
+    question: str
+    images: tuple[Image, ...]
+    answers: AnswerSpec
+    seed: int = 0
+    strength: float = 1.0
+    words: Callable[[Image], list[Word]] = lambda image: []
+    rewrite: Callable[[str, dict[str, str]], str] | None = None
+    others: tuple[tuple[str, str], ...] = ()
+    limit: float = 1.2
+    random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The right answer's forms; of a choice its text."""
+        if self.answers.kind == "choice":
+            right = {form[0] for form in self.answers.accepted}
+            return tuple(text for label, text in self.answers.choices if label in right)
+        return tuple(part for form in self.answers.accepted for part in form)
+
+
+class Made(NamedTuple):
+    """What a transformation made: question and images, and what was measured on them."""
+
+    question: str
+    images: tuple[Image, ...]
+    measured: dict[str, Any]
+
+
+class Transform(Protocol):
+    """A module of this folder, or whatever has these three."""
+
+    NEEDS: frozenset[Need]
+    CHANGES: Literal["image", "question"]
+
+    def apply(self, given: Given) -> Made:
+        """The item without its answer; raises `Infeasible`."""
+        ...
+
+
+def transform(name: str) -> Transform:
+    """The transformation of a name.
+
+    Raises:
+        UnknownPart: there is none; lists those that exist.
+    """
+    if name in CATALOGUE:
+        found: Any = import_module(f"{__name__}.{name.replace('-', '_')}")
+        return found  # type: ignore[no-any-return]
+    made, _ = plugins.find("transforms", name)
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,17 @@
+"""M13: a premise is added that contradicts what is given.
+
+Written by a model, past the three gates of `rewriting`.
+"""
+
+from __future__ import annotations
+
+from demur.suites.mm_aqa.transforms import Given, Made, Need
+from demur.suites.mm_aqa.transforms.rewriting import rewritten
+
+NEEDS: frozenset[Need] = frozenset({"model"})
+CHANGES = "question"
+
+
+def apply(given: Given) -> Made:
+    """The question, rewritten."""
+    return rewritten(given, "rewrite-contradictory-premise.v1.md")

@@ -1,0 +1,17 @@
+"""M8: the question needs something to compare with that the picture does not hold.
+
+Written by a model, past the three gates of `rewriting`.
+"""
+
+from __future__ import annotations
+
+from demur.suites.mm_aqa.transforms import Given, Made, Need
+from demur.suites.mm_aqa.transforms.rewriting import rewritten
+
+NEEDS: frozenset[Need] = frozenset({"model"})
+CHANGES = "question"
+
+
+def apply(given: Given) -> Made:
+    """The question, rewritten."""
+    return rewritten(given, "rewrite-missing-context.v1.md")

@@ -1,0 +1,284 @@
+"""MM-AQA's transformations on real pictures and drawn pages, and the making of a set from pool to items."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import demur
+from demur.core.errors import UsageError
+from demur.core.records import AnswerSpec
+from demur.judge.annotation.task import put_labels, read_task
+from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
+from demur.suites.mm_aqa.ocr import Reader
+from demur.suites.mm_aqa.pool import sample_corpus
+from demur.suites.mm_aqa.routing import Dependency
+from demur.suites.mm_aqa.selecting import Features, rate, select
+from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, fallback, transform
+from demur.suites.mm_aqa.transforms.drawing import changed, coverage
+from demur.suites.mm_aqa.transforms.rewriting import gates
+from demur.suites.mm_aqa.transforms.tables import grids
+from demur.suites.mm_aqa.transforms.temporal_drift import years
+from demur.suites.mm_aqa.transforms.tokens import other_value
+from demur.suites.mm_aqa.verifying import Vote, consensus, passes, read_vote, structural
+from tests.suites.mm_aqa_models import REWRITTEN
+
+_DIGITS = str.maketrans("", "", "0123456789,")
+MODELS = "tests.suites.mm_aqa_models"
+IMAGES = [n for n in CATALOGUE if dict(CATEGORIES)[category_of(n)] == "images"]
+DOCUMENTS = [n for n in CATALOGUE if dict(CATEGORIES)[category_of(n)] == "documents"]
+OTHERS = (
+    ("Of what do the rings of the planet consist?", "ice"),
+    ("Which species of fish is shown here?", "cod"),
+    ("In 2023, what was the top export of Chad?", "oil"),
+    ("What is the capital of Togo?", "Lome"),
+)
+
+
+@cache
+def example(subset: str, topic: str = "") -> Given:
+    one = next(a for a in sample_corpus(0) if a.subset == subset and topic in (a.topic, ""))
+    pictures = one.pictures()
+    images = tuple(Image.open(io.BytesIO(p.data)).convert("RGB") for p in pictures)
+    words = {id(i): p.words or [] for i, p in zip(images, pictures, strict=True)}
+    return Given(one.question, images, one.answers, seed=3, words=lambda i: words.get(id(i), []), others=OTHERS)
+
+
+def made(name: str, given: Given, seed: int = 3, strength: float = 1.0) -> Made:
+    fresh = Given(given.question, given.images, given.answers, seed, strength, given.words, given.rewrite, given.others)
+    return transform(name).apply(fresh)
+
+
+def test_all_22_are_there_and_say_what_they_need():
+    assert len(CATALOGUE) == 22
+    assert [n for n, (number, _) in CATALOGUE.items() if number == "D9"] == ["temporal-drift"]
+    for name in CATALOGUE:
+        assert transform(name).CHANGES in ("image", "question")
+        assert transform(name).NEEDS
+
+
+@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("topic", ["photos", "flags", "maps"])
+def test_image_transformations_keep_their_guarantees(name, topic):
+    given = example("images", topic)
+    if "model" in transform(name).NEEDS:
+        with pytest.raises(Infeasible):
+            made(name, given)
+        given = Given(given.question, given.images, given.answers, rewrite=lambda prompt, words: REWRITTEN, limit=3)
+    one, again, other = (made(name, given, seed) for seed in (3, 3, 4))
+    assert structural(given, one) == ""
+    assert one.question == again.question
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(one.images, again.images, strict=True))
+    measured, before, after = one.measured, given.images[0], one.images[0]
+    assert other.images[0].size == before.size
+    if name == "multi-mask":
+        black = (np.asarray(after) == 0).all(axis=-1).mean()
+        assert measured["coverage"] >= 0.70
+        assert black >= 0.70
+        assert measured["rectangles"][0] >= 20
+    elif name == "aggressive-crop":
+        assert (np.asarray(after) == 127).all(axis=-1).mean() == pytest.approx(0.5, abs=0.02)
+    elif name == "adaptive-darkness":
+        assert measured["brightest"] <= 17
+        assert measured["stops"] == 3.91
+        assert np.asarray(after).max() > 0
+    elif name == "blur-edge-mask":
+        assert measured["blurred"] == pytest.approx(0.85, abs=0.01)
+        assert measured["sharpness_left"] < 0.5
+    elif name == "partial-occlusion":
+        assert measured["bars"] == 9
+        assert 0.4 < measured["coverage"] < 1
+    elif name == "overlay-label-mask":
+        assert measured["alpha"] == 0.6
+        assert np.asarray(after).std() < np.asarray(before).std()
+    else:
+        assert one.question != given.question
+        assert one.images == given.images
+
+
+@pytest.mark.parametrize("name", [n for n in DOCUMENTS if n != "temporal-drift"])
+def test_document_transformations_keep_their_guarantees(name):
+    given = example("documents", "airports")
+    one, again = made(name, given), made(name, given)
+    assert structural(given, one) == ""
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(one.images, again.images, strict=True))
+    m = one.measured
+    if name == "remove-numeric-token":
+        assert m["numbers_removed"] >= 0.95
+        assert m["words_removed"] >= 0.59
+    elif name == "corrupt-numeric-token":
+        assert all(0.2 - 1e-4 <= abs(c) <= 0.5 + 1e-4 for c in m["changes"])
+    elif name == "hide-evidence-page":
+        assert (len(m["hidden"]), len(m["cut"])) == (1, 1)
+        assert np.asarray(one.images[m["hidden"][0] - 1]).min() == 255
+        half = one.images[m["cut"][0] - 1]
+        box = (0, 0, half.width, half.height // 2)
+        if m["lost_half"][str(m["cut"][0])] == "lower":
+            box = (0, half.height // 2, half.width, half.height)
+        assert np.asarray(half.crop(box)).min() == 255
+    elif name == "remove-visual-element":
+        assert m["coverage"] >= 0.35
+    elif name == "distractor-rows":
+        assert m["rows_added"] >= 2
+    elif name == "column-merge":
+        assert any("Airports" in merged for merged in m["merged"])
+    elif name == "blur-figure-region":
+        assert "figure" in m["region"]
+        assert m["sharpness_left"] < 0.6
+    elif name == "contradictory-caption":
+        assert one.question.startswith(given.question)
+        assert " Note: " in one.question
+
+
+def test_fallbacks_can_always_be_done():
+    given = example("documents", "airports")
+    assert fallback.mask(given).measured["coverage"] >= 0.80
+    assert fallback.blur(given).measured["sharpness_left"] < 0.3
+
+
+def test_time_drifts_beyond_the_pages():
+    given = Given("In FY2015, and in 2016, what was it?", (), AnswerSpec(accepted=(("1",),)), seed=1)
+    one = transform("temporal-drift").apply(given)
+    first, second = years(one.question)
+    assert first > 2016
+    assert second - first == 1
+    assert "FY" in one.question
+    with pytest.raises(Infeasible, match="no year"):
+        transform("temporal-drift").apply(Given("What is it?", (), given.answers))
+
+
+@pytest.mark.parametrize("text", ["59,700", "12.5%", "$1,234.50", "(42)", "2023", "7"])
+def test_numbers_change_by_20_to_50_percent_in_their_own_manner(text):
+    for seed in range(20):
+        found = other_value(text, random.Random(seed))
+        assert found is not None
+        assert 0.2 - 1e-9 <= abs(found[1]) <= 0.5 + 1e-9
+        assert found[0] != text
+        assert found[0].translate(_DIGITS) == text.translate(_DIGITS)
+    assert other_value("1", random.Random(0)) is None
+    assert other_value("word", random.Random(0)) is None
+
+
+def test_gates_of_rewritten_questions():
+    q = "What is the name of the landmark in this photo?"
+    assert gates(q, "In which year was the tower on this stamp printed?", 1.2).refused == ""
+    assert gates(q, q, 1.2).refused.startswith("meaning")
+    assert gates(q, q.replace("landmark", "very very long landmark that stands here"), 1.2).refused.startswith("length")
+    assert gates(q, "landmark photo tower stamp", 1.2).refused.startswith("grammar")
+    assert gates(q, "What is the the colour of this stamp?", 1.2).refused.startswith("grammar")
+    assert gates(q, "What stands on the stamp?", 1.2, similar=0.99).refused.startswith("meaning")
+
+
+def test_tables_are_found_by_their_columns():
+    rows = [("Country", "Sites", "Capital"), ("Chad", "2", "N'Djamena"), ("Mali", "4", "Bamako"), ("Togo", "1", "Lome")]
+    words = [Word(c, (60 + 200 * x, 80 + 30 * y, 60 + 200 * x + 9 * len(c), 94 + 30 * y))
+             for y, row in enumerate(rows) for x, c in enumerate(row)]  # fmt: skip
+    [grid] = grids(words)
+    assert [[c.text for c in row] for row in grid.rows] == [list(r) for r in rows]
+    assert grids([Word("a", (0, 0, 9, 9))]) == []
+
+
+def test_selection_penalises_balances_and_tells_why():
+    f = Features("images", dependency=Dependency.EXCLUSIVE, images=1, has_model=True, others=3)
+    assert rate("multi-mask", f).score > rate("missing-context", f).score > 0.4
+    flat = Features("images", dependency=Dependency.DECORATIVE, images=1, has_model=True, others=3)
+    assert rate("multi-mask", flat).score < 0.25
+    assert rate("multi-mask", flat).why == ("hard: the picture is decorative",)
+    used = {"missing visual information": 3, "occlusion ambiguity": 1, "semantic unanswerability": 2,
+            "adversarial ambiguity": 2}  # fmt: skip
+    first = select(f, used)
+    assert category_of(first.order[0].name) == "occlusion ambiguity"
+    assert any("used 1 times" in line for line in first.told)
+    no_dates = Features("documents", kind="extractive", images=2, numbers=9, tables=1)
+    assert rate("temporal-drift", no_dates).score < 0.25
+    assert rate("remove-visual-element", no_dates).score > rate("contradictory-caption", no_dates).score
+
+
+def test_votes():
+    assert read_vote("**VERDICT:** UNANSWERABLE\nCONFIDENCE: HIGH\nJUSTIFICATION: dark").says == "unanswerable"
+    assert read_vote("it is answerable").says == "unread"
+    assert read_vote("VERDICT: ANSWERABLE\nVERDICT: UNANSWERABLE").says == "unread"
+    yes, no, unread = Vote("answerable", "high", "seen"), Vote("unanswerable"), Vote("unread")
+    assert [passes(v) for v in (yes, yes._replace(confidence="medium"), yes._replace(confidence="low"), no, unread)] == [
+        False, False, True, True, False,
+    ]  # fmt: skip
+    assert consensus(no, no) == "accepted"
+    assert consensus(yes, yes) == "rejected"
+    assert consensus(yes._replace(justification=""), yes._replace(justification="")) == "human"
+    assert consensus(yes, no) == consensus(no, unread) == "human"
+
+
+@pytest.mark.slow
+def test_words_are_read_off_a_page_and_kept(tmp_path):
+    pytest.importorskip("rapidocr", reason="no OCR: pip install 'demur[mm-aqa]'")
+    given = example("documents", "airports")
+    page = given.images[1].crop((0, 120, 850, 300))
+    reader = Reader(tmp_path / "words.jsonl")
+    read = reader(page)
+    told = {w.text for w in given.words(given.images[1]) if 125 < w.box[1] < 290}
+    assert len({w.text for w in read} & told) >= 0.8 * len(told)
+    assert Reader(tmp_path / "words.jsonl", ocr=False)(page) == read
+
+
+def items(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+
+
+def test_a_set_is_built_killed_built_on_and_checked(tmp_path, monkeypatch):
+    suite = demur.suite("mm_aqa")
+    whole = suite.build(tmp_path / "whole", pairs=6, ocr="no")
+    loaded = suite.open(whole)
+    assert sum(i.answerable for i in loaded.items) == 6
+    assert sum(not i.answerable for i in loaded.items) == 6
+    assert len({category_of(i.transform) for i in loaded.items if i.transform}) >= 5
+    assert all(i.explanation for i in loaded.items if i.transform)
+    # killed: half of the decisions and a torn line are there
+    lines = (whole / "decisions.jsonl").read_text().splitlines(keepends=True)
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / "decisions.jsonl").write_text("".join(lines[:3]) + lines[3][:50])
+    (half / "images").symlink_to(whole / "images")
+    suite.build(half, pairs=6, ocr="no")
+    assert (half / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
+    with pytest.raises(UsageError, match="other options"):
+        suite.build(whole, pairs=9)
+
+
+def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp_path):
+    suite = demur.suite("mm_aqa")
+    options = {
+        "pairs": 6, "ocr": "no", "rewriter": f"python:{MODELS}:rewriter", "verifier": f"python:{MODELS}:doubtful",
+        "panel": f"python:{MODELS}:strict,python:{MODELS}:doubtful",
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="1 models"):
+        suite.build(tmp_path / "s", **options | {"panel": "python:a:b"})
+    out = suite.build(tmp_path / "s", **options)
+    decisions = [json.loads(line) for line in (out / "decisions.jsonl").read_text().splitlines()]
+    human = [d for d in decisions if d["status"] == "human"]
+    assert human
+    assert all(d["question"] == REWRITTEN for d in human)
+    assert sum("~" in i["id"] for i in items(out)) == len(decisions) - len(human)
+    assert "to people" in (out / "mm-aqa-rejections.txt").read_text()
+    _, queue = read_task(out / "queue")
+    put_labels(out / "queue", "ann", {item.id: ("unanswerable", "") for item in queue})
+    suite.build(out, **options)
+    assert sum("~" in i["id"] for i in items(out)) == len(decisions)
+    plan = json.loads(suite.build(tmp_path / "p", **options | {"plan": "yes"}).read_text())
+    assert [line["calls"] for line in plan["lines"]][-1] == 6
+
+
+def test_what_both_call_answerable_is_tried_again_harder_and_then_left_out(tmp_path):
+    both = f"python:{MODELS}:lenient,python:{MODELS}:lenient"
+    out = demur.suite("mm_aqa").build(tmp_path / "s", pairs=2, ocr="no", panel=both)
+    for row in map(json.loads, (out / "decisions.jsonl").read_text().splitlines()):
+        turns = [t["turn"] for t in row["attempts"] if t.get("consensus") == "rejected"]
+        assert (row["status"], turns) == ("rejected", list(range(6)))
+    assert changed(Image.new("RGB", (4, 4)), Image.new("RGB", (4, 4), "white")) == 1
+    assert coverage((10, 10), [(0, 0, 5, 10), (0, 0, 5, 10)]) == 0.5
