@@ -61,7 +61,7 @@ def pool(folder):
 SOURCES = {**mini.BUILDERS, "generic": generic, "pool": pool, "atlas": lambda folder: None}
 
 
-LONG = {"atlas", "vb", "datasets"}
+LONG = {"atlas", "vb", "datasets", "mm_aqa"}
 """Whole data sets: not in the core tier."""
 
 
@@ -203,7 +203,8 @@ async def test_judges(name, tmp_path):
 @pytest.mark.parametrize("name", core(names("suites")))
 def test_suites(name, tmp_path):
     suite = demur.suite(name)
-    check_suite(suite, suite.build(tmp_path / "items"), **({"resamples": 20} if name == "vb" else {}))
+    small = {"pairs": 4, "ocr": "no"} if name == "mm_aqa" else {}
+    check_suite(suite, suite.build(tmp_path / "items", **small), **({"resamples": 20} if name == "vb" else {}))
 
 
 # --- what breaks a contract is told ---

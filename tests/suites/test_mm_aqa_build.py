@@ -231,6 +231,7 @@ def items(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.integration
 def test_a_set_is_built_killed_built_on_and_checked(tmp_path, monkeypatch):
     suite = demur.suite("mm_aqa")
     whole = suite.build(tmp_path / "whole", pairs=6, ocr="no")
@@ -251,6 +252,7 @@ def test_a_set_is_built_killed_built_on_and_checked(tmp_path, monkeypatch):
         suite.build(whole, pairs=9)
 
 
+@pytest.mark.integration
 def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp_path):
     suite = demur.suite("mm_aqa")
     options = {
@@ -274,6 +276,7 @@ def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp
     assert [line["calls"] for line in plan["lines"]][-1] == 6
 
 
+@pytest.mark.integration
 def test_what_both_call_answerable_is_tried_again_harder_and_then_left_out(tmp_path):
     both = f"python:{MODELS}:lenient,python:{MODELS}:lenient"
     out = demur.suite("mm_aqa").build(tmp_path / "s", pairs=2, ocr="no", panel=both)
