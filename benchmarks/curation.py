@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from gate_bounds import Naive, costs_of
 from paper_pool import MODELS, Shape, Tables, paper_pool
 
 from demur.core.records import Evidence, Role
@@ -34,9 +35,8 @@ from demur.curation.build import curate
 from demur.curation.context import gates_of
 from demur.curation.decisions import DecisionLine
 from demur.curation.estimate import estimate_build
-from demur.curation.gates.costs import Naive, costs_of
 from demur.curation.gates.funnel import Decision, Gate, GateQuery, Rules, SampleState, Stage
-from demur.curation.gates.order import Priced, SuccessCounter
+from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, last_answers
 from demur.curation.gates.scheduler import MAX_IN_FLIGHT, ask_states
@@ -119,9 +119,9 @@ class Fixed(SuccessCounter):
         super().__init__()
         self.orders = orders
 
-    def price(self, gate: Priced, stage: str, group: str) -> tuple[float, float, str]:
+    def price(self, gate: str, cost: float, stage: str, group: str) -> tuple[float, float, str]:
         """Its place."""
-        return 1.0 + self.orders[stage, group].index(gate.name), 1.0, gate.name
+        return 1.0 + self.orders[stage, group].index(gate), 1.0, gate
 
 
 def play(pool: Pool, way: Way, rules: Rules, seconds: float) -> Played:

@@ -19,8 +19,7 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 
 from demur.indexing import bm25
-from demur.indexing.bm25 import BM25, build_bm25
-from demur.indexing.lexical import words
+from demur.indexing.bm25 import BM25, build_bm25, words
 
 
 def passages(n: int, seed: int = 0) -> list[str]:

@@ -25,63 +25,38 @@ class Verb(NamedTuple):
     example: str
 
 
-VERBS = (
-    Verb("demo", "the whole job on the built-in sample, in two minutes", "demur demo --out demo-out"),
-    Verb(
-        "sources",
-        "datasets in their native formats: list, show, check a folder",
-        "demur sources check webqa /data/webqa",
-    ),
-    Verb(
-        "pool", "join sources into one pool of samples", "demur pool build webqa=/data/webqa mrag=/data/mrag --out pool"
-    ),
-    Verb("index", "documents to an index: build, info, search", "demur index build kb.jsonl --out index"),
-    Verb("mine", "distractors for every sample from an index", "demur mine pool --index index --out mined"),
-    Verb("build", "a recipe to a release, resumable; --plan tells calls and money", "demur build recipe.yaml --plan"),
-    Verb("rebuild", "a release with more gates; asks only what is new", "demur rebuild OLD --add-gate model:openai/o3"),
-    Verb("explain", "what happened to one sample, kept or dropped, and why", "demur explain demo-out/release SAMPLE"),
-    Verb("convergence", "what is left as gates are added; what the next would take", "demur convergence recipe.yaml"),
-    Verb("release", "show, verify, diff or push a release folder", "demur release verify demo-out/release"),
-    Verb(
-        "run",
-        "ask systems in four scenarios, judge what they say",
-        "demur run demo-out/release --system reader --out runs",
-    ),
-    Verb(
-        "sweep",
-        "vary distractors, strictness, modality, position",
-        "demur sweep demo-out/release --system reader --distractors 0:10",
-    ),
-    Verb(
-        "asks",
-        "write what is asked, for a system that demur does not run",
-        "demur asks demo-out/release -o asks.jsonl --images pictures",
-    ),
-    Verb(
-        "corpus",
-        "the release's documents for your own index: whole, and without the gold",
-        "demur corpus export demo-out/release --out corpora",
-    ),
-    Verb(
-        "from-docs",
-        "your documents and questions to a small release",
-        "demur from-docs handbook questions.csv -o mine",
-    ),
-    Verb("rag", "your RAG service: try its mapping; where it fails, and why", "demur rag probe rag.yaml"),
-    Verb("report", "one HTML file from runs; tables and figures for a paper", "demur report demo-out -o report.html"),
-    Verb("annotate", "a local page where people label responses", "demur annotate demo-out/runs/reader --as maria"),
-    Verb("agree", "how far labellers and judges agree; rates as labels correct them", "demur agree annotation"),
-    Verb("compare", "is the second run better or worse than the first", "demur compare runs/a runs/b --fail-if-worse"),
-    Verb(
-        "gate",
-        "pass or fail a run in CI, decided on intervals",
-        "demur gate runs/mine --max-hallucination gold-removed=0.15 --strict",
-    ),
-    Verb("score", "the metrics of the sources' own authors", "demur score demo-out --metric viquae-f1"),
-    Verb("judge", "grade answers that are there already; attack a judge", "demur judge file rows.jsonl --judge rules"),
-    Verb("suite", "benchmarks that are not the four scenarios: VB", "demur suite score vb sheet.csv --mode paper"),
-    Verb("audit", "check published tables for arithmetic", "demur audit table8.csv table4.csv"),
-    Verb("calls", "ask a model; inspect the ledger of paid replies", "demur calls stats calls.sqlite"),
+_TABLE = """
+the whole job on the built-in sample, in two minutes | demo --out demo-out
+datasets in their native formats: list, show, check a folder | sources check webqa /data/webqa
+join sources into one pool of samples | pool build webqa=/data/webqa mrag=/data/mrag --out pool
+documents to an index: build, info, search | index build kb.jsonl --out index
+distractors for every sample from an index | mine pool --index index --out mined
+a recipe to a release, resumable; --plan tells calls and money | build recipe.yaml --plan
+a release with more gates; asks only what is new | rebuild OLD --add-gate model:openai/o3
+what happened to one sample, kept or dropped, and why | explain demo-out/release SAMPLE
+what is left as gates are added; what the next would take | convergence recipe.yaml
+show, verify, diff or push a release folder | release verify demo-out/release
+ask systems in four scenarios, judge what they say | run demo-out/release --system reader --out runs
+vary distractors, strictness, modality, position | sweep demo-out/release --system reader --distractors 0:10
+write what is asked, for a system that demur does not run | asks demo-out/release -o asks.jsonl --images pictures
+the release's documents for your own index: whole, and without the gold | corpus export demo-out/release --out corpora
+your documents and questions to a small release | from-docs handbook questions.csv -o mine
+your RAG service: try its mapping; where it fails, and why | rag probe rag.yaml
+one HTML file from runs; tables and figures for a paper | report demo-out -o report.html
+a local page where people label responses | annotate demo-out/runs/reader --as maria
+how far labellers and judges agree; rates as labels correct them | agree annotation
+is the second run better or worse than the first | compare runs/a runs/b --fail-if-worse
+pass or fail a run in CI, decided on intervals | gate runs/mine --max-hallucination gold-removed=0.15 --strict
+the metrics of the sources' own authors | score demo-out --metric viquae-f1
+grade answers that are there already; attack a judge | judge file rows.jsonl --judge rules
+benchmarks that are not the four scenarios: VB | suite score vb sheet.csv --mode paper
+check published tables for arithmetic | audit table8.csv table4.csv
+ask a model; inspect the ledger of paid replies | calls stats calls.sqlite
+"""
+"""A line a verb: what it does, and an example, which begins with its name."""
+VERBS = tuple(
+    Verb(example.split()[0], does, f"demur {example}")
+    for does, example in (line.split(" | ") for line in _TABLE.strip().splitlines())
 )
 
 

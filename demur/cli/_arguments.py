@@ -53,11 +53,13 @@ def in_flight(parser: argparse.ArgumentParser) -> None:
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Where to work; the files and hits that come out do not depend on it."""
-    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where to work (default: local)")
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="this process, or a Ray cluster (default: local)"
+    )
     parser.add_argument(
         "--ray-address",
         metavar="HOST:PORT",
-        help="of a Ray cluster; auto: one that runs here (default: $RAY_ADDRESS, or a new one)",
+        help="address of the Ray cluster; auto: the one on this machine (default: $RAY_ADDRESS, or a new one)",
     )
 
 

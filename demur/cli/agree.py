@@ -13,7 +13,6 @@ from demur.cli._shown import harmless
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE",
         help="labelling folders, run folders, .jsonl or .csv files of item, label, annotator; files of verdicts",

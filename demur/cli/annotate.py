@@ -15,7 +15,6 @@ _FOLDER = Path("annotation")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="JOB")
     page = job(verbs, "page", "a local page to label in, by keyboard; 'demur annotate RUN' is the same")
     page.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders; none: go on with --out")
@@ -66,7 +65,6 @@ def arranged(words: Sequence[str]) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do the job."""
     return {"page": _page, "export": _export, "import": _import, "draw": _draw, "take": _take}[args.verb](args)
 
 

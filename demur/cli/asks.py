@@ -18,7 +18,6 @@ EXAMPLES = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.epilog = EXAMPLES
     what_is_asked(parser)
     parser.add_argument(
@@ -31,7 +30,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the questions; answer them elsewhere, and score them with ``answers:FILE``."""
     import json
 
     from demur.evaluation.asks import write_asks

@@ -22,7 +22,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read all tables, audit them together, print the findings; 1 when there is a defect."""
     from demur.core.store import Problems
     from demur.judge.audit import audit, read_lines
     from demur.suites import audit_tables

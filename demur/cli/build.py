@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import budget_of, in_flight, money
-from demur.cli._shown import add_row, harmless, words
+from demur.cli._shown import aligned, harmless, print_funnel, words
 from demur.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.add_argument("recipe", type=Path, help="recipe.yaml (docs/recipe.md explains every key)")
     common(parser)
     parser.add_argument(
@@ -53,7 +52,6 @@ def common(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan, or build and print the funnel."""
     from demur.core.progress import TerminalProgress
     from demur.curation.build import curate
     from demur.curation.estimate import estimate_build
@@ -102,18 +100,11 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(result, sort_keys=True) + "\n")
         return
     from rich.console import Console
-    from rich.table import Table
 
     from demur.release.evidence import telling
 
     console = Console()
-    table = Table(title="Funnel", title_justify="left")
-    for head in ("stage", "entered", "kept", "left because"):
-        table.add_column(head, justify="right" if head in ("entered", "kept") else "left")
-    for step in built.funnel:
-        why = "; ".join(f"{reason} ({n:,})" for reason, n in sorted(step.dropped.items()))
-        add_row(table, step.stage, f"{step.entered:,}", f"{step.kept:,}", why)
-    console.print(table)
+    print_funnel(built.funnel)
     console.print(
         f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate "
         f"asked is wrong' (this build: {one['rule']})", highlight=False,
@@ -171,11 +162,8 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
         "total", "", "", "", *(f"{plan.total(c):,}" for c in ("naive", "at_most", "expected", "had", "tokens")),
         money(plan.dollars("money_expected")), money(plan.dollars("money_at_most")),
     ])  # fmt: skip
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     lines = [f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to gates:"]
-    for row in (head, *rows):
-        cells = [c.ljust(w) if i in (0, 1, 3) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(cells).rstrip())
+    lines += aligned([head, *rows], left=(0, 1, 3))
     how = f"by {plan.verdicts:,} verdicts, 95 %" if plan.basis == "learnt" else "interval, see the note"
     cost = "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
     lines.append(f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})")

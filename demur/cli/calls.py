@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import budget_of, job, money
-from demur.cli._shown import harmless
+from demur.cli._shown import aligned, harmless
 
 if TYPE_CHECKING:
     from demur.core.records import Request
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the verb's five jobs."""
     parser.epilog = "\n".join(
         [
             "examples:",
@@ -146,14 +145,7 @@ def _table(stats: Sequence[Stats]) -> str:
         ]
         for s in stats
     ]
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i in (0, len(head) - 1) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (head, *rows)
-    )
+    return "\n".join(aligned([head, *rows], left=(0, len(head) - 1)))
 
 
 def _stats(args: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the verb."""
     parser.add_argument("first", type=Path, metavar="A", help="the run to compare with")
     parser.add_argument("second", type=Path, metavar="B", help="the run that may be better or worse")
     parser.add_argument(

@@ -13,7 +13,6 @@ from demur.core.text import plain
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.add_argument(
         "recipe", type=Path, metavar="RECIPE_OR_FOLDER",
         help="recipe.yaml, or a build folder (of 'demur build' or 'demur rebuild'), which goes by its own recipe; "
@@ -35,7 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask what is missing, print rounds, survival and forecast."""
     from demur.core.progress import TerminalProgress
     from demur.curation.convergence import measure_convergence
     from demur.curation.estimate import estimate_convergence

@@ -11,7 +11,6 @@ from demur.cli._arguments import job
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The job and its arguments."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     export = job(
         jobs, "export", "write corpora to test a RAG system with its own index over: full, gold-removed, empty",
@@ -39,7 +38,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write them, and say what is in them."""
     from demur.curation.corpora import export_corpora
 
     note = export_corpora(args.release, args.out, pool=args.pool, form=args.form, folds=args.folds, mix=args.mix)

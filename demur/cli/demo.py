@@ -9,7 +9,6 @@ from pathlib import Path
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same bytes (default: %(default)s)")
     parser.add_argument("--per-topic", type=int, metavar="N", help="questions drawn of each topic (fewer: faster)")

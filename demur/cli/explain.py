@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from demur.cli._shown import add_row, words
+from demur.cli._shown import show_table, words
 from demur.core.text import plain
 
 UNASKABLE = "cannot be asked"
@@ -16,14 +16,12 @@ UNASKABLE = "cannot be asked"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.add_argument("release", type=Path, help="release folder; with its build folder beside it, more is known")
     parser.add_argument("sample", help="id of a sample, kept or dropped")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tell the whole story of one sample."""
     from demur.curation.explain import explain
 
     story = explain(args.release, args.sample)
@@ -31,7 +29,6 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(story.model_dump(mode="json"), ensure_ascii=False) + "\n")
         return 0
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     console.print(words(story.sample), style="bold", highlight=False)
@@ -40,24 +37,23 @@ def run(args: argparse.Namespace) -> int:
     decision = "kept" if story.kept else f"dropped: {story.why}" + (f" ({story.stage})" if story.stage else "")
     console.print(words(decision), style="bold", highlight=False)
     if story.parametric or story.solvable:
-        table = Table(title="Gates", title_justify="left")
-        for head in ("stage", "gate", "label", "answer"):
-            table.add_column(head)
-        for stage, labels in (("parametric", story.parametric), ("solvable", story.solvable)):
-            for gate, label in labels.items():
-                add_row(table, stage, gate, label, story.answers.get(f"{stage}/{gate}", ""))
-        console.print(table)
+        gates = [
+            (stage, gate, label, story.answers.get(f"{stage}/{gate}", ""))
+            for stage, labels in (("parametric", story.parametric), ("solvable", story.solvable))
+            for gate, label in labels.items()
+        ]
+        heads: tuple[str, ...] = ("stage", "gate", "label", "answer")
+        show_table("Gates", heads, gates, left=heads)
     if story.distractors:
-        table = Table(title="Distractors", title_justify="left")
-        for head in ("id", "found by", "labels", "decision"):
-            table.add_column(head)
+        rows = []
         unasked: Counter[str] = Counter()  # said once, not beside every distractor
         for d in story.distractors:
             found = ", ".join(filter(None, (d["origin"], d["mode"], "" if d["rank"] is None else f"rank {d['rank']}")))
             verdicts = {gate: label for gate, label in d["labels"].items() if not label.startswith(UNASKABLE)}
             unasked.update(f"{g} {v}" for g, v in d["labels"].items() if g not in verdicts)
-            add_row(table, d["id"], found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d["decision"])
-        console.print(table)
+            rows.append((d["id"], found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d["decision"]))
+        heads = ("id", "found by", "labels", "decision")
+        show_table("Distractors", heads, rows, left=heads)
         for why, n in unasked.items():
             console.print(words(f"{why} ({n} of {len(story.distractors)} distractors)"), highlight=False)
     for line in story.notes:

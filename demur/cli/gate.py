@@ -11,7 +11,6 @@ from demur.cli._shown import harmless
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the verb."""
     parser.epilog = (
         "example:\n  $ demur gate runs/mine --max-hallucination gold-removed=0.15 --min-accuracy full=0.6 --strict\n\n"
         "exit code: 0 pass (or advisory), 1 fail, 2 usage, 4 cannot tell with so few questions, 5 the system is down"
@@ -40,7 +39,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Decide, and say why."""
     from demur.core.store import write_atomic
     from demur.reports.gate import gate, limits
 

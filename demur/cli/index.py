@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from demur.cli._arguments import add_engine, job, open_engine, positive
-from demur.cli._shown import add_row, brief, harmless, words
+from demur.cli._shown import harmless, show_table, words
+from demur.core.text import brief
 
 EPILOG = """examples:
   $ demur index build atlas --out index
@@ -39,14 +40,15 @@ the text. Without --mode: fused for a text, image-to-image for an image, image-t
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.epilog = EPILOG
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|info|search")
     raw = argparse.RawDescriptionHelpFormatter
     build = job(verbs, "build", "documents to an index folder", epilog=BUILD, formatter_class=raw)
     build.add_argument("corpora", nargs="+", metavar="CORPUS", help="what to read, see below")
     build.add_argument("--out", type=Path, required=True, help="the index folder")
-    build.add_argument("--encoder", default="offline", help="see below (default: %(default)s)")
+    build.add_argument(
+        "--encoder", default="offline", help="what embeds texts and images, see below (default: %(default)s)"
+    )
     build.add_argument("--text-encoder", help="another encoder for passages (default: the same)")
     build.add_argument("--image-root", type=Path, help="folder that relative image paths start from "
                        "(default: that of the source or pool, else the current one)")  # fmt: skip
@@ -54,15 +56,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--chunk", metavar="SIZE:OVERLAP", help="cut texts into passages, in tokens (VLM-DeflectionBench: 250:32)"
     )
     build.add_argument(
-        "--tokenizer", metavar="NAME", help="what counts them: bert-uncased (ships; Contriever's), a tokenizer.json "
-        "or a model of the hub (default: words)")  # fmt: skip
+        "--tokenizer", metavar="NAME", help="what counts the tokens of --chunk: bert-uncased (Contriever's), a "
+        "tokenizer.json or the name of a model on the hub (default: words are counted)")  # fmt: skip
     build.add_argument("--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (the default)")
     build.add_argument(
-        "--queries", type=positive, default=10_000, metavar="N", help="queries that auto expects (default: 10,000)"
+        "--queries",
+        type=positive,
+        default=10_000,
+        metavar="N",
+        help="queries that --kind auto reckons with (default: 10,000)",
     )
     build.add_argument("--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
-                       help="how BM25 scores (default: lucene); rank-bm25 is that package "
-                       "itself, for small corpora")  # fmt: skip
+                       help="how BM25 scores (default: lucene); okapi has the scores of rank-bm25, "
+                       "which is another name of it")  # fmt: skip
     build.add_argument("--workers", type=positive, help="threads that decode images (default: one a processor)")
     add_engine(build)
     build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")
@@ -80,14 +86,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         "image-to-image, text-to-image, text-to-title, or FIRST/text-to-text")  # fmt: skip
     search.add_argument("-k", type=positive, default=10, help="hits (default: %(default)s)")
     search.add_argument("--pages", type=positive, default=10, help="pages opened by FIRST/... (default: %(default)s)")
-    search.add_argument("--encoder", help="(default: the one that the manifest names)")
-    search.add_argument("--text-encoder", help="(default: the one that the manifest names)")
+    search.add_argument("--encoder", help="the encoder that made the index (default: the one that its manifest names)")
+    search.add_argument("--text-encoder", help="the one that made its passages (default: as the manifest says)")
     add_engine(search)
     search.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build, show or ask."""
     return {"build": _build, "info": _info, "search": _search}[args.what](args)
 
 
@@ -154,7 +159,6 @@ def _info(args: argparse.Namespace) -> int:
 
 def _print(folder: Path, manifest: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     size = sum(entry["bytes"] for entry in manifest["files"].values())
@@ -166,13 +170,12 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
         sys.stdout.write(harmless(line) + "\n")
     counts = "  ".join(f"{n:,} {name}" for name, n in manifest["counts"].items())
     sys.stdout.write(harmless(f"  {counts}\n"))
-    table = Table()
-    for column in ("part", "kind", "rows", "why"):
-        table.add_column(column)
-    for name, part in manifest["parts"].items():
-        why = part.get("why") or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}"
-        add_row(table, name, part["kind"], f"{part['count']:,}", why)
-    console.print(table)
+    rows = [
+        (name, part["kind"], f"{part['count']:,}", part.get("why")
+         or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}")
+        for name, part in manifest["parts"].items()
+    ]  # fmt: skip
+    show_table("", ("part", "kind", "rows", "why"), rows, left=("part", "kind", "rows", "why"))
 
 
 def _search(args: argparse.Namespace) -> int:
@@ -198,13 +201,7 @@ def _search(args: argparse.Namespace) -> int:
             json.dumps({"mode": mode, "index": searcher.id, "hits": shown}, ensure_ascii=False, indent=1) + "\n"
         )
         return 0
-    from rich.console import Console
-    from rich.table import Table
-
-    listed = Table(title=f"{mode}, {len(found)} hits", title_justify="left")
-    for column in ("rank", "score", "id", "title", "text"):
-        listed.add_column(column, justify="right" if column in ("rank", "score") else "left", overflow="ellipsis")
-    for hit, document in found:
-        add_row(listed, hit.rank, f"{hit.score:.4f}", hit.document, document.title, brief(document.text or "", 120))
-    Console().print(listed)
+    rows = [(hit.rank, f"{hit.score:.4f}", hit.document, d.title, brief(d.text or "", 120)) for hit, d in found]
+    heads = ("rank", "score", "id", "title", "text")
+    show_table(f"{mode}, {len(found)} hits", heads, rows, left=heads[2:])
     return 0

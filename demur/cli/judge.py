@@ -12,7 +12,6 @@ from demur.cli._arguments import budget_of, in_flight, job, positive
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Jobs."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     file = job(jobs, "file", "grade rows of a JSONL file: id, question, answers, response")
     file.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="also: answer_type, choices (letter -> text)")
@@ -73,7 +72,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do the job."""
     if args.job in ("compare", "correct"):
         return {"compare": _compare, "correct": _correct}[args.job](args)
     from demur.core.progress import TerminalProgress
@@ -90,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
 def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     from collections import Counter
 
-    from demur.cli._shown import brief, harmless
+    from demur.cli._shown import harmless
+    from demur.core.text import brief
     from demur.evaluation.rejudge import judge_file
 
     verdicts = judge_file(
@@ -201,7 +200,8 @@ def _correct(args: argparse.Namespace) -> int:
 
 
 def _attack(args: argparse.Namespace, judge: Any, steps: Any) -> int:
-    from demur.cli._shown import brief, harmless
+    from demur.cli._shown import harmless
+    from demur.core.text import brief
     from demur.evaluation.rejudge import attack
     from demur.reports.tables import Column, Table
 
@@ -229,10 +229,11 @@ def _attack(args: argparse.Namespace, judge: Any, steps: Any) -> int:
 
 
 def _bench(args: argparse.Namespace, judge: Any, steps: Any) -> int:
-    from demur.cli._shown import brief, harmless
+    from demur.cli._shown import harmless
+    from demur.core.text import brief
     from demur.evaluation.rejudge import grade_items
     from demur.judge.bench import Share, asked, bench, by_rule, load, shipped, to_json
-    from demur.reports.tables import Column, Table
+    from demur.reports.tables import Table, titled
 
     items = load(args.on or shipped())
     verdicts = grade_items(judge, asked(items), lambda n: steps.count("answers graded", n, 0))
@@ -259,14 +260,11 @@ def _bench(args: argparse.Namespace, judge: Any, steps: Any) -> int:
         "precision and recall with Wilson's 95 %; what is left ungraded counts as missed. kappa: of what is graded."
     ]
     notes += [f"kappa of two people on {r.part}: {r.people:.2f}" for r in rows if r.people is not None]
-    titles = (
-        Column("Part", align="left"), Column("n"), Column("Label", align="left"), Column("Share, or precision"),
-        Column("Recall"), Column("Kappa"),
-    )  # fmt: skip
+    titles = titled("<Part", "n", "<Label", "Share, or precision", "Recall", "Kappa")
     sys.stdout.write(
         Table("bench", f"{judge.id} against people.", titles, tuple(lines), notes=tuple(notes)).render("terminal")
     )
-    names = (Column("Says", align="left"), Column("Rule", align="left"), Column("Right"))
+    names = titled("<Says", "<Rule", "Right")
     every = tuple((r.outcome, r.kind, told(r.share)) for r in rules)
     sys.stdout.write(Table("rules", "Precision of each rule.", names, every).render("terminal"))
     if args.wrong:

@@ -30,7 +30,6 @@ SHARED = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.epilog = EPILOG
     parser.add_argument("samples", help="a pool folder, NAME=FOLDER (a source and its folder), or atlas")
     parser.add_argument("--index", type=Path, required=True, help="an index folder ('demur index build')")
@@ -39,9 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="option of the source of NAME=FOLDER; may be given several times")  # fmt: skip
-    parser.add_argument("--text", type=int, metavar="N", help="text distractors each (default: 8)")
-    parser.add_argument("--lexical", type=int, metavar="N", help="more of them, by words (default: 0)")
-    parser.add_argument("--visual", type=int, metavar="N", help="image distractors each (default: 4)")
+    parser.add_argument("--text", type=int, metavar="N", help="text distractors per sample, by vectors (default: 8)")
+    parser.add_argument("--lexical", type=int, metavar="N", help="text distractors per sample, by BM25 (default: 0)")
+    parser.add_argument("--visual", type=int, metavar="N", help="image distractors per sample (default: 4)")
     parser.add_argument("--pages", default="", metavar="N[,SOURCE=N]",
                         help="pages opened for an image (default: 10; VLM-DeflectionBench: 10,evqa=5)")  # fmt: skip
     parser.add_argument("--modes", help="modes to choose from, with commas (default: all that find pages or passages)")
@@ -51,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--answer-pages", choices=("keep", "drop"),
                         help="pictures of a page whose passages hold the answer (default: drop)")  # fmt: skip
     parser.add_argument("--same-image", choices=("look", "bytes"),
-                        help="what makes two pictures the same (default: look)")  # fmt: skip
+                        help="pictures are the same that look alike, or have equal bytes (default: look)")  # fmt: skip
     parser.add_argument("--diversity", type=float, metavar="LAMBDA",
                         help="pick by maximal marginal relevance: 1 is the plain order, 0.5 usual")  # fmt: skip
     parser.add_argument("--rows", choices=("triplet", "n-tuple", "labeled-pair", "labeled-list"),
@@ -73,9 +72,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     choice.add_argument(
         "--relative-margin", type=float, metavar="M", help="score at most (1 - M) of gold's; NV-Retriever: 0.05"
     )
-    choice.add_argument("--sampling", choices=("top", "random"), help="(default: top)")
-    choice.add_argument("--cross-encoder", metavar="MODEL", help="leave out what it scores like gold evidence")
-    parser.add_argument("--seed", type=int, default=0, help="for random sampling (default: 0)")
+    choice.add_argument(
+        "--sampling", choices=("top", "random"), help="take the best candidates, or draw among them (default: top)"
+    )
+    choice.add_argument("--cross-encoder", metavar="MODEL", help="leave out passages that it scores like gold evidence")
+    parser.add_argument("--seed", type=int, default=0, help="of --sampling random (default: 0)")
     parser.add_argument("--probes", type=positive, metavar="N",
                         help="inverted lists searched for each question, where the index has any (default: as many as "
                         "finding 99 %% of the exact neighbours takes, by 512 questions or more)")  # fmt: skip
@@ -84,7 +85,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Mine, write, and say what came of it."""
     from demur.core.progress import TerminalProgress
     from demur.curation.mining.folder import Samples, mine_folder, pages_of
     from demur.curation.mining.options import mining_options

@@ -21,7 +21,6 @@ EXAMPLES = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|show")
     build = job(verbs, "build", "join sources into one pool: prefixed ids, images beside them, duplicates")
@@ -48,7 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build or show."""
     from demur.core.store import read_json
     from demur.curation.pool import Pool, PoolCounts
 

@@ -10,7 +10,6 @@ from demur.cli.build import common, print_built, print_estimate
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.add_argument("old", type=Path, help="the release folder, with its build folder beside it")
     parser.add_argument(
         "--add-gate", action="append", required=True, metavar="GATE",
@@ -22,7 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry the verdicts over, then build."""
     from demur.core.progress import TerminalProgress
     from demur.curation.build import curate
     from demur.curation.estimate import estimate_build

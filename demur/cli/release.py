@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import job
-from demur.cli._shown import add_row, brief, words
+from demur.cli._shown import print_funnel, show_table, words
 from demur.core.errors import ReleaseError
-from demur.core.text import plain
+from demur.core.text import brief, plain
 
 if TYPE_CHECKING:
     from demur.release import Release
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="show|verify|diff|push")
     for name, does in (
         ("show", "what a release holds: counts, funnel, models, licences"),
@@ -38,7 +37,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show, verify, compare or send."""
     from demur.release import Release
 
     release = Release.open(args.folder)
@@ -84,7 +82,6 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
         sys.stdout.write(json.dumps(found.model_dump(mode="json"), ensure_ascii=False) + "\n")
         return 0
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     console.print(
@@ -103,12 +100,9 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
     if lost or came:
         console.print(f"  of samples in both: {lost:,} distractors left, {came:,} came", highlight=False)
     for head, table_of in (("source", found.by_source), ("topic", found.by_topic)):
-        table = Table(title=f"By {head}", title_justify="left")
-        for column in (head, "left", "came", "changed", "same"):
-            table.add_column(column, justify="left" if column == head else "right")
-        for key, counts in table_of.items():
-            add_row(table, key or "(none)", *(f"{counts.get(c, 0):,}" for c in ("left", "came", "changed", "same")))
-        console.print(table)
+        kinds = ("left", "came", "changed", "same")
+        rows = ((key or "(none)", *(f"{n.get(c, 0):,}" for c in kinds)) for key, n in table_of.items())
+        show_table(f"By {head}", (head, *kinds), rows, left=(head,))
     for key, pair in {**{f"recipe {k}": v for k, v in found.recipe.items()}, **found.made}.items():
         sys.stdout.write(f"{plain(key)}: {_change(*pair)}\n")
     return 0
@@ -171,7 +165,6 @@ def _show(release: Release, *, as_json: bool) -> int:
         sys.stdout.write(json.dumps(result, indent=1) + "\n")
         return 0
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     manifest = release.manifest
@@ -181,26 +174,16 @@ def _show(release: Release, *, as_json: bool) -> int:
     for key, value in manifest["counts"].items():
         if isinstance(value, int):
             sys.stdout.write(f"  {value:>7,}  {plain(key).replace('_', ' ')}\n")
-    table = Table(title="Funnel", title_justify="left")
-    for head in ("stage", "entered", "kept", "left because"):
-        table.add_column(head, justify="right" if head in ("entered", "kept") else "left")
-    for step in release.steps:
-        why = "; ".join(f"{reason} ({n})" for reason, n in sorted(step.dropped.items()))
-        add_row(table, step.stage, step.entered, step.kept, why)
-    console.print(table)
+    print_funnel(release.steps)
     heads, tried = recall_lines(release.recall, intervals=False)  # the card has them
     columns_of_evidence, rows = evidence_table(evidence)
     for title, columns, lines in (
         ("Retrieval modes by recall of gold", heads, tried),
         ("Evidence", columns_of_evidence, rows),
     ):
-        table = Table(title=title, title_justify="left")
-        for column in columns:
-            table.add_column(column.replace("recall@", "@"), overflow="fold")
-        for line in lines:
-            add_row(table, *line)
         if lines:
-            console.print(table)
+            heads = [column.replace("recall@", "@") for column in columns]
+            show_table(title, heads, lines, left=heads)
     for source, result in sorted((manifest.get("sources") or {}).items()):
         for licence in result.get("licences", ()) if isinstance(result, dict) else ():
             sys.stdout.write(f"  licence of {plain(str(source))}: {plain(str(licence))}\n")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the verb."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
     parser.add_argument(
         "--release", type=Path, metavar="DIR", help="the release (default: the one beside the first run)"

@@ -22,7 +22,6 @@ EXAMPLES = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="list|show|check|unpack")
     listing = job(verbs, "list", "every source adapter that is installed")
@@ -50,7 +49,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List, show, check or unpack."""
     return {"list": _list, "show": _show, "check": _check, "unpack": _unpack}[args.what](args)
 
 

@@ -8,13 +8,11 @@ from demur.cli._asking import arguments, conditions_of, go, named_recipes, scena
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments."""
     arguments(parser)
     scenarios(parser)
     sweeps(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """One resumable plan of everything asked for, with shared answers."""
     recipes = list(dict.fromkeys((*named_recipes(args), *swept_recipes(args))))
     return go(args, recipes, conditions_of(args), sweeps=True)

@@ -1,4 +1,4 @@
-"""Parts by name: encoders, systems, judges, sources, transforms, indexes, suites.
+"""Parts by name: encoders, systems, judges, sources, indexes, suites.
 
 A part is named by text that parses back: ``NAME`` or ``NAME:ARGUMENT`` for a registered part,
 ``module:Attribute`` for one that is not packaged. demur's own parts are registered through the same
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from demur.core.errors import UnknownPart, UsageError
 
-Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "transforms", "suites"]
+Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites"]
 
 
 @cache

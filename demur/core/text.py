@@ -16,6 +16,12 @@ def plain(text: str) -> str:
     return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")).split())
 
 
+def brief(value: object, most: int = 60) -> str:
+    """A value as text on one line, cut to so many characters."""
+    text = plain(str(value))
+    return text if len(text) <= most else text[: most - 1] + "\u2026"
+
+
 def stream_safe(text: str) -> str:
     """At most thirty combining marks in a row (Unicode, UAX 15, section 13): normalising sorts them, in squared time.
 

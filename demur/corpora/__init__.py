@@ -91,16 +91,17 @@ def _by_ending(path: Path) -> str:
     )
 
 
-def make(problems: Problems, place: str, **fields: Any) -> Document | None:
-    """A document of these fields, or None with a problem at ``place``."""
+def make(problems: Problems, place: str, **fields: Any) -> Iterator[Document]:
+    """The document of these fields, or none and a problem at ``place``."""
     if not fields.get("id"):
         problems.add(place, "there is no id")
-        return None
+        return
     try:
-        return Document(**fields)
+        document = Document(**fields)
     except ValidationError as error:
-        problems.add(f"{place} ({fields.get('id') or 'no id'})", why_invalid(error))
-        return None
+        problems.add(f"{place} ({fields['id']})", why_invalid(error))
+        return
+    yield document
 
 
 def image_at(file: Path) -> ImageRef:

@@ -40,6 +40,4 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         title, text = beir_content(row)
         if image is None and text is None:
             text = ""  # an empty passage: it keeps its row, and is named with the others when they are indexed
-        document = make(problems, place, id=id, title=title, text=text, image=image, source=folder.name)
-        if document is not None:
-            yield document
+        yield from make(problems, place, id=id, title=title, text=text, image=image, source=folder.name)

@@ -81,12 +81,10 @@ def documents(
         if not found:
             problems.add(below, "holds no text (pictures of pages need their text recognised); leave it out")
         for behind, title, text in found:
-            document = make(
+            yield from make(
                 problems, below, id=f"{below}{behind}", title=title or file.stem, text=text,
                 page=below if behind else "", source=root.name, licence=licence, attributes={"format": ending},
             )  # fmt: skip
-            if document is not None:
-                yield document
     if passed.total() == len(files):
         endings = ", ".join(sorted({*PARTS, *TABLES}))
         raise UsageError(f"no document among {len(files):,} files", item=str(root), cure=f"what is read: {endings}")

@@ -16,9 +16,7 @@ OPTIONS: dict[str, str] = {}
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
     """Passages in the order of the file (``.gz`` too)."""
     for place, row in csv_rows(Path(path), problems, delimiter="\t", required=("id", "text", "title")):
-        document = make(
+        yield from make(
             problems, place, id=row["id"], title=row["title"], text=row["text"], page=row["title"], source="dpr",
             licence="CC-BY-NC-4.0",
         )  # fmt: skip
-        if document is not None:
-            yield document

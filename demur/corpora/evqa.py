@@ -46,13 +46,11 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         for number, name, text in sections:
             if not text.strip():
                 continue
-            document = make(
+            yield from make(
                 problems, place, id=section_id(url, number), title=name, text=text, page=url, source="evqa",
                 licence="CC-BY-SA",
                 attributes={"page_title": title, "summary": lead[:SUMMARY], "section": str(number)},
             )  # fmt: skip
-            if document is not None:
-                yield document
         yield from _pictures(place, url, title, page, pictures, which, problems)
 
 
@@ -67,11 +65,11 @@ def _pictures(
         except (DataError, StorageError) as error:
             problems.add(f"{place} ({picture})", error.message)
             continue
-        document = make(
+        made = make(
             problems, place, id=picture_id(url, number), title=caption, image=image, page=url, source="evqa",
             attributes={"page_title": title},
         )  # fmt: skip
-        if document is not None:
+        for document in made:
             yield document
             if which == "first":
                 return

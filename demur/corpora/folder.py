@@ -44,11 +44,9 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
             problems.add(_shown(id), error.message)
             continue
         title = captions.get(id) or file.stem.replace("_", " ").replace("-", " ")
-        document = make(
+        yield from make(
             problems, id, id=id, title=title, image=image, source=root.name, licence=options.get("licence", "")
         )
-        if document is not None:
-            yield document
     if passed:
         most = ", ".join(f"{count:,} {what}" for what, count in passed.most_common(5))
         log.warning("%s: %d files were passed over: %s", path, passed.total(), most)

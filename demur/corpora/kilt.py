@@ -37,12 +37,10 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         lead = next((text for kind, text in paragraphs if kind == "prose"), "")
         text = "\n".join(text for _, text in paragraphs)
         attributes = {"summary": lead, "wikidata_id": kilt_qid(row)}
-        document = make(
+        yield from make(
             problems, place, id=id, title=title or id, text=text, page=id, image=image, source="kilt",
             licence="CC-BY-SA", attributes={key: value for key, value in attributes.items() if value},
         )  # fmt: skip
-        if document is not None:
-            yield document
 
 
 def _image(pictures: CommonsFiles, name: str) -> ImageRef | None:

@@ -16,11 +16,9 @@ drawing, makes no difference.
 from __future__ import annotations
 
 import base64
-import io
 import math
 import re
 import unicodedata
-import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -30,8 +28,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from demur.core.errors import DataError, StorageError
+from demur.core.images import opened
 from demur.core.records import ImageRef
-from demur.core.store import IMAGE_HEADER, MAX_PIXELS, Problems, canonical, read_image, read_jsonl, readable_formats
+from demur.core.store import Problems, canonical, read_image, read_jsonl
 from demur.core.text import stream_safe
 
 if TYPE_CHECKING:
@@ -145,29 +144,18 @@ def look(data: bytes) -> Look:
     """What an encoded image looks like; transparency is laid on white and an EXIF turn is undone.
 
     Raises:
-        DataError: it cannot be read, or has more than `MAX_PIXELS` pixels.
+        DataError: as for `demur.core.images.opened`.
     """
     from PIL import Image, ImageOps
 
-    try:
-        with IMAGE_HEADER, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            opened = Image.open(io.BytesIO(data), formats=readable_formats())
-        with opened:
-            if opened.width * opened.height > MAX_PIXELS:
-                raise DataError(
-                    f"the image has {opened.width}x{opened.height} pixels, more than {MAX_PIXELS:,}",
-                    cure="scale it down first",
-                )
-            turned = ImageOps.exif_transpose(opened)
-            if turned.mode not in ("RGB", "L", "CMYK"):
-                rgba = turned.convert("RGBA")
-                turned = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
-            colour = turned.convert("RGB")
-            inner = _within_frame(colour)
-            return Look(tuple(_view(image) for image in ([colour] if inner is None else [colour, inner])))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"the image cannot be read: {error}", cure="fetch it again") from error
+    with opened(data, "") as (packed, _):
+        turned = ImageOps.exif_transpose(packed)
+        if turned.mode not in ("RGB", "L", "CMYK"):
+            rgba = turned.convert("RGBA")
+            turned = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+        colour = turned.convert("RGB")
+        inner = _within_frame(colour)
+        return Look(tuple(_view(image) for image in ([colour] if inner is None else [colour, inner])))
 
 
 def _view(colour: Image.Image) -> View:

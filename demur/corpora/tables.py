@@ -52,8 +52,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
     rows = _dataset_rows(path, options) if reader == "datasets" else table_rows(file, problems, reader)
     for place, number, row in rows:
         if as_written and {"id", "title", "source"} <= row.keys() <= Document.model_fields.keys():
-            document = make(problems, place, **row)
-            if document is not None:
+            for document in make(problems, place, **row):
                 yield anchored(document, root) if "root" in options else document
             continue
         columns = _columns(row, options)
@@ -67,9 +66,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         except (DataError, StorageError) as error:
             problems.add(place, str(error))
             continue
-        document = make(problems, place, **fields)
-        if document is not None:
-            yield document
+        yield from make(problems, place, **fields)
     if first:
         _check(found, first, options, path)
 

@@ -42,12 +42,10 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
                 image = _picture(Path(options["images"]), qid)
             except DataError as error:
                 problems.add(f"{place} ({qid})", str(error))
-        document = make(
+        yield from make(
             problems, place, id=qid, title=article.title, text=article.text, page=qid, image=image, source="wiki6m",
             licence="CC-BY-SA", attributes={"summary": article.summary} if article.summary else {},
         )  # fmt: skip
-        if document is not None:
-            yield document
     if repeated:
         log.warning("%s: %d later rows of entities that came before were passed over", path, repeated)
 

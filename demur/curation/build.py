@@ -19,15 +19,14 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from demur.answers import holds
 from demur.core.errors import ReleaseError, UsageError
-from demur.core.progress import QUIET, Progress
 from demur.core.records import Sample
 from demur.core.store import locked, seed_of, write_records
 from demur.curation.bases import index_bases
-from demur.curation.context import BuildContext, ask_gates, gates_of, open_context, set_aside
+from demur.curation.context import BuildContext, Work, ask_gates, gates_of, open_context, set_aside
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import all_drops, decision_line, funnel
 from demur.curation.gates.askable import all_can_be_asked
@@ -42,13 +41,9 @@ from demur.curation.recipe import BuildRecipe
 from demur.curation.stage_two import mine_pool
 from demur.curation.topics import drifts
 from demur.evaluation.runner import commonest
-from demur.indexing.encoders import Encoder
 from demur.models.run import run_sync
 from demur.release import FunnelStep, Release, freeze, verify
 from demur.retrieval.recall import Choice
-
-if TYPE_CHECKING:
-    from demur.models import Budget
 
 
 class Built(NamedTuple):
@@ -77,33 +72,22 @@ def curate(
     recipe: BuildRecipe,
     out: Path,
     *,
-    base: Path = Path(),
-    skip_bad: bool = False,
-    steps: Progress = QUIET,
-    encoder: Encoder | None = None,
-    models: Mapping[str, Mapping[str, Any]] | None = None,
     exhaustive: bool = False,
     learn: bool = True,
     hurry: bool = False,
-    budget: Budget | None = None,
-    prices: Path | None = None,
-    concurrency: int | None = None,
     fresh: bool = False,
+    **work: Unpack[Work],
 ) -> Built:
     """Build the release of a recipe into ``out/release``; working files go to ``out/build`` and ``out/index``.
 
     Args:
         out: folder; a build that was stopped there goes on.
-        encoder: opened already; by the recipe's name when None.
-        models: gate name -> options to add to its spec (the address of a server that was started just now).
         exhaustive: ask every gate everything; the release is the same.
         learn: let answers decide which gate is asked first; False: always the cheapest.
         hurry: keep every endpoint busy, for some more calls (`demur.curation.gates.scheduler.ask_states`).
-        budget: stops the build, resumable, before its money is passed; what earlier commands spent on the same folder
-            counts. What is spent is counted in ``build/calls.sqlite``, also without a budget.
-        concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
         fresh: ask everything again, and pay for it again: verdicts and replies that are there go aside, to
             ``build/.earlier``. Pool and index stay, as they follow from their files.
+        work: see `Work`.
 
     Raises:
         BadInput: problems of the sources, all at once.
@@ -113,17 +97,14 @@ def curate(
         ReleaseError: the frozen folder did not pass its own verification (a defect of demur).
     """
 
-    async def work() -> Built:
-        async with open_context(
-            recipe, out, base=base, skip_bad=skip_bad, steps=steps, encoder=encoder, models=models, budget=budget,
-            prices=prices, concurrency=concurrency,
-        ) as ctx:  # fmt: skip
+    async def build() -> Built:
+        async with open_context(recipe, out, **work) as ctx:
             return await _build(ctx, exhaustive=exhaustive, learn=learn, hurry=hurry)
 
     with locked(out / "build" / "lock", "building there"):
         if fresh:
             set_aside(out / "build")
-        return run_sync(work())
+        return run_sync(build())
 
 
 async def _build(ctx: BuildContext, *, exhaustive: bool, learn: bool, hurry: bool) -> Built:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
@@ -59,6 +59,28 @@ class BuildContext(NamedTuple):
         return read_image(ref, self.pool.root)
 
 
+class Work(TypedDict, total=False):
+    """How work on a build folder is done, whatever it is: what `curate`, `measure_convergence` and this room share."""
+
+    base: Path
+    """Folder that the recipe's relative paths start from; the current one when left out."""
+    skip_bad: bool
+    """Leave bad records out and count them."""
+    steps: Progress
+    """Told what happens."""
+    encoder: Encoder | None
+    """Opened already; by the recipe's name when None."""
+    models: Mapping[str, Mapping[str, Any]] | None
+    """Gate name -> options to add to its spec (the address of a server that was started just now)."""
+    budget: Budget | None
+    """Stops the work, resumable, before its money is passed; what earlier commands spent on the same folder counts.
+    What is spent is counted in ``build/calls.sqlite``, also without a budget."""
+    prices: Path | None
+    """Price table that overlays the shipped one."""
+    concurrency: int | None
+    """Calls at once, of each endpoint and function; None for 8, and 1 of a plain function."""
+
+
 @asynccontextmanager
 async def open_context(
     recipe: BuildRecipe,
@@ -73,7 +95,7 @@ async def open_context(
     prices: Path | None = None,
     concurrency: int | None = None,
 ) -> AsyncIterator[BuildContext]:
-    """Read the sources and open judge, encoder, gates and monitors; arguments as of `demur.curation.build.curate`."""
+    """Read the sources and open judge, encoder, gates and monitors; arguments as of `Work`."""
     steps.stage("read the sources")
     folder = out / "build"
     note(recipe, out, base=base, skip_bad=skip_bad)

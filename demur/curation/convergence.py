@@ -27,16 +27,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 from pydantic import Field
 
 from demur.core.errors import UsageError
-from demur.core.progress import QUIET, Progress
 from demur.core.records import Record
 from demur.core.stats import wilson
 from demur.core.store import Problems, locked, read_records, write_json, write_records
-from demur.curation.context import ask_gates, gates_of, open_context, set_aside
+from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import DecisionLine
 from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
@@ -45,11 +44,7 @@ from demur.curation.gates.rules import Label, Parametric, unknown_without_eviden
 from demur.curation.gates.runner import last_answers
 from demur.curation.made_by import same_recipe
 from demur.curation.recipe import BuildRecipe
-from demur.indexing.encoders import Encoder
 from demur.models.run import run_sync
-
-if TYPE_CHECKING:
-    from demur.models import Budget
 
 Table = Mapping[str, Mapping[str, Label]]
 """Sample -> gate or monitor -> label without evidence."""
@@ -335,16 +330,10 @@ def measure_convergence(
     recipe: BuildRecipe,
     out: Path,
     *,
-    base: Path = Path(),
-    skip_bad: bool = False,
     order: Sequence[str] | None = None,
     threshold: float = 0.02,
-    steps: Progress = QUIET,
-    encoder: Encoder | None = None,
-    concurrency: int | None = None,
-    budget: Budget | None = None,
-    prices: Path | None = None,
     fresh: bool = False,
+    **work: Unpack[Work],
 ) -> Convergence:
     """Write ``out/convergence.json`` and ``out/first_knew.jsonl``; verdicts of a build in ``out`` are used again.
 
@@ -352,23 +341,19 @@ def measure_convergence(
         recipe: the recipe; without ``monitors`` the gates are watched themselves.
         order: in which gates are added; weakest first when None.
         threshold: see `converge`.
-        encoder: opened already; by the recipe's name when None.
-        budget: stops it, resumable, before its money is passed; what builds spent on the same folder counts.
         fresh: ask everything again, and pay for it again, as `demur.curation.build.curate` does.
+        work: see `demur.curation.context.Work`.
 
     Raises:
         BudgetReached: the budget leaves no room for another call.
         UsageError: ``order`` is not one of the gates, ``out`` was built by another recipe, or another build is at work
             there.
     """
-    same_recipe(recipe, out, base=base)
+    same_recipe(recipe, out, base=work.get("base", Path()))
 
-    async def work() -> Convergence:
-        async with open_context(
-            recipe, out, base=base, skip_bad=skip_bad, steps=steps, encoder=encoder, concurrency=concurrency,
-            budget=budget, prices=prices,
-        ) as ctx:  # fmt: skip
-            steps.stage("ask everybody everything without evidence")
+    async def measure() -> Convergence:
+        async with open_context(recipe, out, **work) as ctx:
+            ctx.steps.stage("ask everybody everything without evidence")
             gates = [n for n, spec in recipe.specs().items() if Stage.PARAMETRIC in spec.stages]
             watched = [m.name or m.system for m in recipe.monitors]
             asked = [Gate(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
@@ -392,7 +377,7 @@ def measure_convergence(
     with locked(out / "build" / "lock", "building there"):
         if fresh:
             set_aside(out / "build")
-        return run_sync(work())
+        return run_sync(measure())
 
 
 def _whole(

@@ -5,7 +5,7 @@
     okapi   ln((N - df + 0.5) / (df + 0.5)), and where    float64; x (k1 + 1); equal to
             that is negative 0.25 x the mean of all idf   ``rank_bm25.BM25Okapi``
 
-``rank-bm25`` itself serves small corpora (`demur.indexing.bm25_reference`). The two methods rank differently: in okapi
+The two methods rank differently: in okapi
 a word found in more than half of the passages weighs a quarter of the mean idf, more than a word of middling frequency
 does; and query words count as often as they are repeated in both.
 
@@ -18,14 +18,18 @@ compiled kernel is used for large indexes.
 from __future__ import annotations
 
 import json
+import re
 import tempfile
+import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +38,8 @@ from demur.core.errors import IndexFileError, UsageError
 from demur.core.memory import give_back
 from demur.core.store import storage_errors
 from demur.core.system import allocate
+from demur.core.text import stream_safe
 from demur.indexing.exact import MARGIN, Found
-from demur.indexing.lexical import first_among, words
-
-if TYPE_CHECKING:
-    from demur.indexing.bm25_reference import RankBM25
 
 Method = Literal["lucene", "okapi"]
 NUMBA_FROM = 20_000
@@ -47,15 +48,45 @@ SPOOL = 1 << 19
 """Postings sorted at once while building."""
 
 
+_PLAIN = re.compile(r"\w+", re.ASCII)
+
+
+def words(text: str) -> list[str]:
+    """Words of a text, in the form that is compared: NFKC, case folded; nothing is stemmed or stopped.
+
+    A word is a letter, digit or underscore and what follows of these and of combining marks, without which vowels of
+    Indic scripts and points of Arabic and Hebrew would cut words. The dot that folding leaves over the Turkish capital
+    i goes.
+
+    >>> words("The Eiffel Tower, 330\u00a0m; हिन्दी, İstanbul, Straße")
+    ['the', 'eiffel', 'tower', '330', 'm', 'हिन्दी', 'istanbul', 'strasse']
+    """
+    if text.isascii():
+        return _PLAIN.findall(text.lower())
+    folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold().replace("i\u0307", "i")
+    return _word().findall(unicodedata.normalize("NFKC", folded))
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    r"""``\w`` followed by any number of ``\w`` and combining marks, for which `re` has no class.
+
+    The look ahead spares most words the search through all marks, which takes longer than all the rest.
+    """
+    planes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # those that hold marks
+    marks = "".join(chr(code) for code in planes if unicodedata.category(chr(code))[0] == "M")
+    return re.compile(rf"\w+(?:(?=[^\0-\u02ff])[{marks}]+\w*)*")
+
+
 def idf_lucene(df: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """Inverse document frequency as Lucene has it (Kamphuis et al. 2020, table 1); never negative."""
     return np.log1p((n - df + 0.5) / (df + 0.5))
 
 
-def idf_okapi(df: NDArray[np.float64], n: int, epsilon: float = 0.25) -> NDArray[np.float64]:
-    """Inverse document frequency as rank-bm25's BM25Okapi has it: negative values are lifted to epsilon x the mean."""
+def idf_okapi(df: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Inverse document frequency as in rank-bm25's BM25Okapi: negative values are lifted to a quarter of the mean."""
     idf = np.log(n - df + 0.5) - np.log(df + 0.5)
-    return np.where(idf < 0, epsilon * idf.mean(), idf) if len(idf) else idf
+    return np.where(idf < 0, 0.25 * idf.mean(), idf) if len(idf) else idf
 
 
 def build_bm25(
@@ -195,12 +226,13 @@ class BM25:
             )
 
     @classmethod
-    def open(cls, folder: Path, part: dict[str, Any]) -> BM25 | RankBM25:
+    def open(cls, folder: Path, part: dict[str, Any]) -> BM25:
         """The door that `demur.core.plugins` finds."""
         if part["method"] == "rank-bm25":
-            from demur.indexing.bm25_reference import RankBM25
-
-            return RankBM25(folder, part)
+            raise IndexFileError(
+                "its words were laid down for the package rank-bm25, which demur no longer searches with", item=folder,
+                cure="build it again: --lexical okapi has the same scores",
+            )  # fmt: skip
         return cls(folder, part)
 
     def _backend(self) -> str:
@@ -224,7 +256,7 @@ class BM25:
         """
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
-        found = Found(np.full((len(texts), k), -np.inf, np.float32), np.full((len(texts), k), -1, np.int64))
+        found = Found.nothing(len(texts), k)
         queries = [self._ids(text) for text in texts]
         asked = [place for place, ids in enumerate(queries) if ids]
         take = min(self.count, k + MARGIN)
@@ -237,16 +269,24 @@ class BM25:
             if take < self.count and mine[-1] > 0 and mine[min(k, take) - 1] == mine[-1]:
                 mine = np.asarray(self._engine.get_scores_from_ids(queries[place]))
                 near = np.arange(self.count, dtype=np.int64)
-            hit = mine > 0
-            order = np.lexsort((near[hit], -mine[hit]))[:k]
-            found.scores[place, : len(order)] = mine[hit][order]
-            found.rows[place, : len(order)] = near[hit][order]
+            _put(found, place, near, mine)
         return found
 
     def search_subset(self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int) -> Found:
         """The first k for each query among its own candidate rows; those that share no word with it stay out."""
-        return first_among(self.scores, texts, candidates, k)
+        found = Found.nothing(len(texts), k)
+        for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
+            rows = np.unique(rows)
+            _put(found, place, rows, self.scores(text)[rows])
+        return found
 
     def _ids(self, text: str) -> list[int]:
         known = self._engine.vocab_dict
         return [known[word] for word in words(text) if word in known]
+
+
+def _put(found: Found, place: int, rows: NDArray[np.int64], scores: NDArray[np.floating[Any]]) -> None:
+    """Write the first rows that score above 0 into a query's place."""
+    hit = scores > 0
+    order = np.lexsort((rows[hit], -scores[hit]))[: found.rows.shape[1]]
+    found.scores[place, : len(order)], found.rows[place, : len(order)] = scores[hit][order], rows[hit][order]

@@ -28,7 +28,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +41,15 @@ from demur.core.store import Problems, digest, file_digest, locked, read_json, s
 from demur.core.text import plain
 from demur.core.version import __version__
 from demur.indexing.bm25 import Method, build_bm25
-from demur.indexing.bm25_reference import build_rank_bm25
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.ivf import KINDS, Kind
 from demur.indexing.local import LocalEngine
-from demur.indexing.parts import DENSE_PARTS, Engine, build_dense, copy_vectors, keep_vectors, passage_text
+from demur.indexing.parts import DENSE_PARTS, build_dense, copy_vectors, keep_vectors, passage_text
 from demur.indexing.tables import BLOCK, Progress, Table, numbers, read_documents, save, write_pages
+
+if TYPE_CHECKING:
+    from demur.indexing.ray import RayEngine
 
 LINES = "documents/documents.jsonl"
 
@@ -66,7 +68,7 @@ def build_index(
     skip_bad: bool = False,
     problems: Problems | None = None,
     progress: bool | Progress = False,
-    engine: Engine | None = None,
+    engine: RayEngine | None = None,
     corpus: str = "",
     cut: str = "",
     owner: str = "",
@@ -85,15 +87,14 @@ def build_index(
         kind: of the dense indexes, see `demur.indexing.indexes`; ``auto`` chooses for each part by size, free memory
             and ``queries``, and the manifest says why.
         queries: how many queries ``auto`` should reckon with.
-        lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25``: by that package itself, for small corpora.
+        lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25`` is another name of okapi.
         skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or
             that cannot be embedded (an unreadable image, a NaN vector); else all that are known are named in one error,
             those of the reader and of the texts before anything is embedded.
         problems: bad rows that the reader of ``documents`` puts aside; settled together with those found here.
         progress: show bars on standard error, lines where that is no terminal; or a function called now and then with
             (what, done, in all or 0).
-        engine: where embedding and indexing are done; this machine when None (`demur.indexing.local.LocalEngine`), or
-            a cluster (`demur.indexing.ray.RayEngine`).
+        engine: the cluster where embedding and indexing are done, into the same files; this machine when None.
         cut: how the documents were cut into passages (`demur.indexing.chunk.Chunker.told`), for the manifest.
         owner: for whom the index is made; "" is the user. One that is made for somebody is for that one to replace:
             a finished folder of the same documents by the same encoders is left as it is, whatever its other options
@@ -112,13 +113,13 @@ def build_index(
         raise UsageError("this is a file, not a folder", item=out, cure="choose another --out")
     if out.exists() and any(out.iterdir()) and not _is_index(out):
         raise UsageError("the folder is not empty and not an index", item=out, cure="choose another --out")
+    lexical = "okapi" if lexical == "rank-bm25" else lexical
     encoders = {space: encoder for space in encoder.dims}
     if text_encoder is not None:
         encoders["text"] = text_encoder
     makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}
     options = {"kind": kind, "lexical": lexical} | ({"queries": queries} if kind == "auto" else {})
     complaints = problems if problems is not None else Problems()
-    engine = engine or LocalEngine()
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
         _put_in_place(work, out)
@@ -162,7 +163,7 @@ def build_index(
         pages = write_pages(work, table)
         give_back()
         rows = {"texts": texts, "images": images, "pages": numbers(work / "every.npy", range(len(pages)))}
-        parts: dict[str, Any] = {}
+        at_work, parts = engine or LocalEngine(), dict[str, Any]()
         left_out: set[str] = set()
         for part in DENSE_PARTS:
             folder = work / "parts" / part.name
@@ -181,7 +182,7 @@ def build_index(
                 queries,
                 workers,
                 progress,
-                engine,
+                at_work,
             )
             give_back()
             parts[part.name] = entry
@@ -238,13 +239,11 @@ def _unlike(out: Path, content: str, table: Table, encoders: Mapping[str, Encode
     return f"it is of other documents ({there:,}; the source gives {len(table.shelf):,}, cut as the recipe says)"
 
 
-def _build_lexical(
-    shelf: Documents, rows: NDArray[np.int64], folder: Path, method: Method | Literal["rank-bm25"]
-) -> dict[str, Any]:
+def _build_lexical(shelf: Documents, rows: NDArray[np.int64], folder: Path, method: Method) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
     fields = (shelf.raw(row) for start in range(0, len(rows), BLOCK) for row in rows[start : start + BLOCK].tolist())
     texts = (passage_text(str(f["title"]), str(f["text"])) for f in fields)
-    made = build_rank_bm25(texts, folder) if method == "rank-bm25" else build_bm25(texts, folder, method=method)
+    made = build_bm25(texts, folder, method=method)
     save(folder / "rows.npy", rows)
     return made | {"space": "", "over": "texts"}
 

@@ -21,7 +21,7 @@ from demur.indexing.worker import Worker, WorkerEndedError, ended_its_process
 
 
 class LocalEngine:
-    """This machine, as `demur.indexing.parts.Engine`."""
+    """This machine; `demur.indexing.ray.RayEngine` leaves the same files."""
 
     build_ivf = staticmethod(build_ivf)
 

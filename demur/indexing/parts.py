@@ -12,10 +12,10 @@ Made for those spaces that the encoder serves:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,28 +29,10 @@ from demur.indexing.embed import LOCK, Item
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.ivf import Kind
 from demur.indexing.tables import BLOCK, Progress, save, without
-from demur.indexing.vectors import Embedded
 
-
-class Engine(Protocol):
-    """Where the heavy work is done. Every engine leaves the same files."""
-
-    def embed(
-        self,
-        items: Sequence[Item],
-        encoder: Encoder,
-        space: str,
-        out: Path,
-        *,
-        workers: int,
-        progress: bool | Callable[[int, int], None],
-    ) -> Embedded:
-        """As `demur.indexing.embed.embed`."""
-        ...
-
-    def build_ivf(self, kind: Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
-        """As `demur.indexing.ivf.build_ivf`; ``vectors`` lie mapped in ``vectors.npy`` beside ``path``."""
-        ...
+if TYPE_CHECKING:
+    from demur.indexing.local import LocalEngine
+    from demur.indexing.ray import RayEngine
 
 
 class Part(NamedTuple):
@@ -188,7 +170,7 @@ def build_dense(
     queries: int,
     workers: int,
     progress: bool | Progress,
-    engine: Engine,
+    engine: LocalEngine | RayEngine,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Embed and index one part; returns its entry for the manifest, and (id, why) of what could not be embedded."""
     save(folder / "rows.npy", rows)

@@ -202,12 +202,10 @@ class RayEngine:
         return entry
 
     def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
-        """A part of an index folder whose search is done on the cluster (a stranger's kind, and rank-bm25: here)."""
+        """A part of an index folder whose search is done on the cluster (a stranger's kind: here)."""
         kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
         opened = {Dense: _RayDense, BM25: _RayLexical}.get(kind)
-        if opened is None or entry.get("method") == "rank-bm25":  # small by its nature
-            return kind.open(folder, entry)
-        return opened(self, folder, entry)
+        return kind.open(folder, entry) if opened is None else opened(self, folder, entry)
 
     def search(self, folder: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int) -> Found:
         """The first k of each query: every actor takes a run of rows of a flat index, of queries of another.

@@ -8,21 +8,19 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from itertools import groupby, islice, repeat
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.core.docstore import Documents, DocumentsWriter
-from demur.core.progress import counting as shown
+from demur.core.progress import counting
 from demur.core.records import Document
 from demur.core.store import storage_errors
-
-T = TypeVar("T")
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, items done, and items in all (0 when unknown)."""
@@ -47,8 +45,8 @@ class Table(NamedTuple):
 
 def read_documents(documents: Iterable[Document], folder: Path, progress: bool | Progress) -> Table:
     """Write the table of documents, read once and in order; bad ones keep their row and are named in ``bad``."""
-    with _counted(documents, "documents", progress) as counted, DocumentsWriter(folder) as writer:
-        for document in counted:
+    with DocumentsWriter(folder) as writer:
+        for document in _counted(documents, progress):
             writer.add(document)
         repeated = set(writer.close())
     shelf = Documents(folder)
@@ -58,33 +56,16 @@ def read_documents(documents: Iterable[Document], folder: Path, progress: bool |
     return Table(shelf, writer.sha256, sorted(bad))
 
 
-@contextmanager
-def _counted(documents: Iterable[Document], what: str, progress: bool | Progress) -> Iterator[Iterable[Document]]:
-    """The same documents, counted by a bar or told to a function."""
-    if not progress:
-        yield documents
-        return
-    if callable(progress):
-        yield _told(documents, what, 0, progress)
-        return
-    with shown(f"reading {what}") as count:
-
-        def each() -> Iterator[Document]:
-            for document in documents:
-                yield document
-                count.advance()
-
-        yield each()
-
-
-def _told(items: Iterable[T], what: str, total: int, tell: Progress) -> Iterator[T]:
-    """The same items; every hundredth is told, and the last."""
-    number = 0
-    for number, item in enumerate(items, 1):  # told once more after the last
-        yield item
-        if number % 100 == 0:
-            tell(what, number, total)
-    tell(what, number, total)
+def _counted(documents: Iterable[Document], progress: bool | Progress) -> Iterator[Document]:
+    """The same documents, counted by a bar or told to a function: every hundredth, and the last."""
+    tell = partial(progress, "documents") if callable(progress) else progress
+    with counting("reading documents", progress=tell) as count:
+        number = 0
+        for number, document in enumerate(documents, 1):
+            yield document
+            if number % 100 == 0:
+                count.advance(100)
+        count.advance(number % 100)
 
 
 def save(path: Path, values: NDArray[Any]) -> None:

@@ -13,17 +13,14 @@ run that was never stopped. When items were added at the end, the shards before 
 
 from __future__ import annotations
 
-import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, overload
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from demur.core.errors import IndexFileError
 from demur.core.store import canonical, digest, file_digest, read_json, storage_errors, write_atomic, write_json
@@ -34,48 +31,6 @@ FORMAT = 1
 """Of the folder; another number is refused."""
 HEADER = 128
 """Bytes before the rows in ``vectors.npy``; fixed, so that the row count can be written when it is known."""
-
-
-class Ids(Sequence[str]):
-    """The ids of a folder in row order, read from the mapped file on demand (8 bytes of memory per id)."""
-
-    def __init__(self, path: Path, count: int) -> None:
-        self._path, self._count = path, count
-
-    @cached_property
-    def _lines(self) -> tuple[bytes | mmap.mmap, NDArray[np.int64]]:
-        with storage_errors(self._path), self._path.open("rb") as handle:
-            size = os.fstat(handle.fileno()).st_size
-            data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        ends = [np.zeros(1, np.int64)]
-        for start in range(0, len(data), 1 << 24):
-            block = np.frombuffer(data[start : start + (1 << 24)], np.uint8)
-            ends.append(np.flatnonzero(block == ord("\n")) + start + 1)
-        offsets = np.concatenate(ends)
-        if len(offsets) != self._count + 1:
-            raise IndexFileError(
-                f"it has {len(offsets) - 1} ids, its manifest says {self._count}", item=self._path, cure="embed again"
-            )
-        return data, offsets
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._count))]
-        row = range(self._count)[index]
-        data, offsets = self._lines
-        return str(loose_json(data[offsets[row] : offsets[row + 1]]))
-
-    def __iter__(self) -> Iterator[str]:
-        with storage_errors(self._path), self._path.open("rb") as handle:
-            for line in handle:
-                yield str(loose_json(line))
 
 
 @dataclass(frozen=True)
@@ -92,7 +47,6 @@ class Embedded:
     role: Role
     failed: int
     """Items without a row; `errors` tells each."""
-    ids: Ids
     vectors: np.memmap[Any, np.dtype[np.float32]] = field(repr=False)
     """(n, d) float32, mapped read-only."""
 
@@ -138,9 +92,14 @@ class Embedded:
             manifest["space"],
             manifest["role"],
             manifest["failed"],
-            Ids(path / "ids.jsonl", manifest["count"]),
             vectors,
         )
+
+    @property
+    def ids(self) -> list[str]:
+        """The id of every row, in their order."""
+        with storage_errors(self.path), (self.path / "ids.jsonl").open("rb") as handle:
+            return [str(loose_json(line)) for line in handle]
 
     def errors(self) -> Iterator[tuple[str, str]]:
         """(id, why) of every item that has no row, in the order of the items."""

@@ -26,7 +26,7 @@ from demur.judge.measures.corrected import CLASSES, LEAST, Corrected, Population
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT
 from demur.reports.cells import SCENARIOS, Headline, headline
 from demur.reports.data import HUMAN, LABELS, ReportData, Run, is_run
-from demur.reports.tables import Column, Table
+from demur.reports.tables import Column, Table, titled
 
 _CODES = {"correct": CORRECT, "incorrect": INCORRECT, "deflected": DEFLECTED}
 
@@ -107,10 +107,9 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
 def agreement_tables(found: Agreed) -> list[Table]:
     """Figures, base rates with self-consistency, and a confusion matrix per pair of labellers."""
     figures = tuple((name, m.value, m.low, m.high, m.n) for name, m in found.figures.items())
-    columns: tuple[Column, ...] = (
-        Column("Figure", align="left"), Column("Value", decimals=3), Column("from", decimals=3),
-        Column("to", decimals=3), Column("n"),
-    )  # fmt: skip
+    columns: tuple[Column, ...] = titled(
+        "<Figure", Column("Value", decimals=3), Column("from", decimals=3), Column("to", decimals=3), "n"
+    )
     notes = ["Intervals: 95 %, items resampled. raw: share of equal pairs of labels."]
     if len(found.raters) > 2:
         notes.append("cohen: the plain mean over pairs of labellers.")
@@ -126,16 +125,14 @@ def agreement_tables(found: Agreed) -> list[Table]:
         for rater in found.raters
     ]  # fmt: skip
     shares = tuple(Column(label, interval=True) for label in found.labels)
-    columns = (
-        Column("Labeller", align="left"), *shares, Column("n"), Column("Same again", interval=True), Column("repeats")
-    )  # fmt: skip
+    columns = titled("<Labeller", *shares, "n", Column("Same again", interval=True), "repeats")
     tables.append(Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates)))
     for pair in found.confusion[:10]:
         rows: tuple[tuple[Any, ...], ...] = tuple(
             (label, *(int(cell) for cell in line), int(line.sum()))
             for label, line in zip(found.labels, pair.table, strict=True)
         )
-        columns = (Column("", align="left"), *(Column(label) for label in found.labels), Column("all"))
+        columns = titled("<", *(Column(label) for label in found.labels), "all")
         caption = f"Items by label: {pair.first} (rows) against {pair.second} (columns)"
         tables.append(Table(f"confusion-{pair.first}-{pair.second}", caption, columns, rows))
     return tables
@@ -305,10 +302,14 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
         head = (cell.scenario.value, cell.run)
         rows.append((*head, "as judged", *(found.naive[n] for n in names), None, cell.answers))
         rows.append(("", "", "corrected", *(found.rates[n] for n in names), found.labelled, found.answers))
-    columns = (
-        Column("Scenario", align="left"), Column("System", align="left"), Column("Rates", align="left"),
-        *(Column(name.capitalize(), interval=True) for name in names), Column("labels"), Column("answers"),
-    )  # fmt: skip
+    columns = titled(
+        "<Scenario",
+        "<System",
+        "<Rates",
+        *(Column(name.capitalize(), interval=True) for name in names),
+        "labels",
+        "answers",
+    )
     caption = "Rates as labels correct them, in per cent"
     if not rows:
         return [
@@ -344,11 +345,17 @@ def _differences(cells: Sequence[CorrectedCell]) -> Table:
                         scenario.value, f"{other} - {one}", d.measure, 100 * d.naive,
                         100 * d.difference, 100 * d.low, 100 * d.high, d.pairs, d.both,
                     ))  # fmt: skip
-    columns = (
-        Column("Scenario", align="left"), Column("Difference", align="left"), Column("Rate", align="left"),
-        Column("as judged", signed=True), Column("corrected", signed=True), Column("from", signed=True),
-        Column("to", signed=True), Column("questions"), Column("labelled both"),
-    )  # fmt: skip
+    columns = titled(
+        "<Scenario",
+        "<Difference",
+        "<Rate",
+        Column("as judged", signed=True),
+        Column("corrected", signed=True),
+        Column("from", signed=True),
+        Column("to", signed=True),
+        "questions",
+        "labelled both",
+    )
     return Table("corrected_differences", "Paired differences, in points of per cent", columns, tuple(rows))
 
 

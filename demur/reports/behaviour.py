@@ -11,7 +11,7 @@ from demur.reports.cells import SCENARIOS, Headline
 from demur.reports.data import ReportData
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.svg import Panel
-from demur.reports.tables import Column, Count, Table, counted
+from demur.reports.tables import Column, Count, Table, counted, titled
 
 MOST_POINTS = 200
 """Points of a risk-coverage curve that are drawn; longer curves are thinned evenly."""
@@ -19,15 +19,15 @@ MOST_POINTS = 200
 
 def behaviour_table(data: ReportData, head: Headline) -> Table:
     """One line a system over the headline rows of all scenarios: right, balanced, over- and under-deflection."""
-    columns = (
-        Column("System", align="left"),
+    columns = titled(
+        "<System",
         Column("Right behaviour", interval=True),
-        Column("Balanced"),
+        "Balanced",
         Column("Answers when it can", interval=True),
         Column("Over-deflects", interval=True),
         Column("Deflects when it must", interval=True),
         Column("Under-deflects", interval=True),
-        Column("n"),
+        "n",
     )
     rows: list[tuple[Any, ...]] = []
     gaps = []
@@ -94,13 +94,8 @@ def risk_panels(data: ReportData, head: Headline) -> list[Panel]:
 
 def risk_table(data: ReportData, head: Headline) -> Table:
     """Area under each risk-coverage curve and its excess over a perfect ranking; lower is better."""
-    columns = (
-        Column("System", align="left"),
-        Column("Scenario", align="left"),
-        Column("AURC", decimals=3),
-        Column("Excess", decimals=3),
-        Column("n"),
-        Column("No confidence"),
+    columns = titled(
+        "<System", "<Scenario", Column("AURC", decimals=3), Column("Excess", decimals=3), "n", "No confidence"
     )
     rows = tuple(
         (name, scenario.value, one.area, one.excess, counted(one.n, one.repeats), one.without_confidence)

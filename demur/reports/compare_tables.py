@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
 from demur.core.records import Measure
+from demur.core.text import brief
 from demur.judge.measures.power import paired
 from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
-from demur.reports.tables import Column, Table, plain, tidy, to_rich
+from demur.reports.tables import Column, Table, console_for, plain, print_table, tidy, titled
 
 
 def needed(difference: Difference, seen: float) -> int | None:
@@ -24,17 +24,17 @@ def _enough(main: Sequence[Difference], seen: float) -> str:
 
 def table(found: Comparison, seen: float = SEEN) -> Table:
     """Paired differences per scenario and measure, with their verdicts, and how many pairs ``seen`` would take."""
-    columns = (
-        Column("Scenario", align="left"),
-        Column("Measure", align="left"),
-        Column("n"),
+    columns = titled(
+        "<Scenario",
+        "<Measure",
+        "n",
         Column(found.first),
         Column(found.second),
         Column("Difference", interval=True, signed=True),
-        Column("Lost"),
-        Column("Gained"),
-        Column("p (Holm)"),
-        Column("Verdict", align="left"),
+        "Lost",
+        "Gained",
+        "p (Holm)",
+        "<Verdict",
     )
     caption = f"{found.second} against {found.first}, paired, in per cent"
     if not found.differences:
@@ -71,15 +71,7 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
 
 def slices_table(found: Comparison, most: int = 10) -> Table:
     """The parts that lost most right behaviour."""
-    columns = (
-        Column("Part", align="left"),
-        Column("Scenario", align="left"),
-        Column("n"),
-        Column(found.first),
-        Column(found.second),
-        Column("Lost"),
-        Column("Gained"),
-    )
+    columns = titled("<Part", "<Scenario", "n", Column(found.first), Column(found.second), "Lost", "Gained")
     worst = [s for s in found.slices if s.gained < s.lost][:most]
     rows = tuple((s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst)
     caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
@@ -101,28 +93,21 @@ def changed_table(found: Comparison, items: Sequence[Changed], name: str, captio
         (
             i.scenario,
             i.sample,
-            _cut(i.question, 60),
-            _cut(i.accepted, 30),
-            f"{i.before}: {_cut(i.said_before, 40)}",
-            f"{i.after}: {_cut(i.said_after, 40)}",
+            brief(i.question, 60),
+            brief(i.accepted, 30),
+            f"{i.before}: {brief(i.said_before, 40)}",
+            f"{i.after}: {brief(i.said_after, 40)}",
         )
         for i in items
     )
     return Table(name, caption, columns, rows)
 
 
-def _cut(text: str, room: int) -> str:
-    flat = plain(text)
-    return flat if len(flat) <= room else flat[: room - 1] + "…"
-
-
 def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, file: TextIO | None = None) -> None:
     """Print the verdict, the differences and the items that changed, to standard output unless told otherwise."""
-    from rich.console import Console
     from rich.text import Text
 
-    stream = file or sys.stdout
-    console = Console(file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False)
+    console = console_for(file)
     parts = [table(found, seen)]
     if found.differences:
         parts.append(slices_table(found))
@@ -131,13 +116,7 @@ def print_comparison(found: Comparison, *, items: int = 10, seen: float = SEEN, 
             caption = f"{name.capitalize()} by {found.second}: {min(items, len(gone))} of {all_} items"
             parts.append(changed_table(found, gone[:items], name, caption))
     for one in parts:
-        if one.missing:
-            console.print(Text(f"{plain(one.caption)}: not filled; it takes {plain(one.missing)}"))
-        else:
-            console.print(to_rich(one) if one.rows else Text(plain(one.caption), style="bold"))
-        for note in one.notes:
-            console.print(Text("  " + plain(note), style="dim"))
-        console.print()
+        print_table(console, one)
     if found.differences:
         console.print(Text(plain(found.sentence), style="bold"))
 

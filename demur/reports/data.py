@@ -7,18 +7,21 @@ columns, never as a record each; what is shown one by one is bounded by `MOST_IT
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ValidationError
 
 from demur.core.errors import DataError, UsageError
-from demur.core.records import ContextSet, Drop, Outcome, Row, Sample, Verdict
+from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
 from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
 from demur.judge.measures.table import Table, table
+
+if TYPE_CHECKING:
+    from demur.release import Release
 
 ROWS = "rows.parquet"
 MOST_ITEMS = 50_000
@@ -28,31 +31,6 @@ _REPEATED = (
     "recipe", "expected", "status", "outcome", "reason", "error",
 )  # fmt: skip
 """Columns whose texts occur again and again: kept as numbers into their distinct texts."""
-
-
-class ReleaseView(Protocol):
-    """The part of `demur.release.Release` that reports read."""
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """Name, version, seeds, hashes."""
-
-    @property
-    def funnel(self) -> Sequence[Mapping[str, Any]]:
-        """Stages in order: ``{"stage", "entered", "kept", "dropped": {reason: n}}``."""
-
-    @property
-    def recall(self) -> Sequence[Mapping[str, Any]]:
-        """Retrieval modes by recall; empty when none was measured."""
-
-    def samples(self) -> Iterator[Sample]:
-        """The released samples."""
-
-    def image(self, sha256: str) -> bytes:
-        """The bytes of an image of the release."""
-
-    def drops(self) -> Iterator[Drop]:
-        """What left, and why."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +91,7 @@ class ReportData:
     """The whole input of a report."""
 
     runs: tuple[Run, ...]
-    release: ReleaseView | None = None
+    release: Release | None = None
     samples: Mapping[str, Sample] = field(default_factory=dict)
     """Sample id -> sample, of the release; empty without one."""
     shown: frozenset[str] | None = None

@@ -18,6 +18,7 @@ from string import Template
 
 from demur.core.errors import UsageError
 from demur.core.store import write_atomic
+from demur.core.text import brief
 from demur.judge.measures.behaviour import behaviour
 from demur.reports import agree, compare, compare_tables, paper_figures, paper_tables
 from demur.reports import behaviour as right
@@ -25,7 +26,7 @@ from demur.reports.browse import payload
 from demur.reports.cells import SCENARIOS, Headline, headline, position_cells, sweep_cells
 from demur.reports.data import ReportData, load
 from demur.reports.figures import funnel, heat
-from demur.reports.markup import csp_hash, json_html, more, packed, panels_html, section, short, table_html, text
+from demur.reports.markup import csp_hash, json_html, more, packed, panels_html, section, table_html, text
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.svg import OUTCOMES, Panel
 from demur.reports.tables import Table, plain
@@ -413,14 +414,14 @@ def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
         link = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{text(item.question)}</a>'
         link = link if shown_ is None or item.sample in shown_ else text(item.question)
         answers = [
-            f"{text(word)}<br>{text(short(answer))}"
+            f"{text(word)}<br>{text(brief(answer, 70))}"
             for word, answer in ((item.before, item.said_before), (item.after, item.said_after))
         ]
         asked = (
             f'<div class="asked"><span data-sample="{text(item.sample)}"></span>'
             f"<span>{link}<br><small>{text(item.sample)}</small></span></div>"
         )
-        cells = (asked, text(short(item.accepted)), text(item.scenario), *answers)
+        cells = (asked, text(brief(item.accepted, 70)), text(item.scenario), *answers)
         wide = (True, len(item.accepted) > 28, False, True, True)
         rows.append(
             "<tr>"

@@ -26,7 +26,7 @@ from demur.core.store import Problems, read_jsonl
 from demur.judge.measures.agreement import Rating, agreed
 from demur.judge.measures.rates import share_of
 from demur.reports.data import ReportData, Run, judged_rows, load, verdict_names, verdicts_file
-from demur.reports.tables import Column, Table
+from demur.reports.tables import Column, Table, titled
 
 PEOPLE = "people"
 LEAST_LABELS = 20
@@ -232,10 +232,9 @@ def tables(found: Compared) -> list[Table]:
         for other in everybody[i + 1 :]:
             pair = agreed(r for r in ratings if r.rater in (one, other)).figures
             rows.append((one, other, pair["raw"], pair["cohen"].value, pair["raw"].n))
-    columns: tuple[Column, ...] = (
-        Column("Judge", align="left"), Column("and", align="left"), Column("Agreement", interval=True),
-        Column("Cohen kappa", decimals=2), Column("n"),
-    )  # fmt: skip
+    columns: tuple[Column, ...] = titled(
+        "<Judge", "<and", Column("Agreement", interval=True), Column("Cohen kappa", decimals=2), "n"
+    )
     made = [Table("judges", "Agreement of judges on the same answers", columns, tuple(rows))]
     if len(everybody) > 2:
         whole = agreed(ratings).figures
@@ -250,10 +249,15 @@ def tables(found: Compared) -> list[Table]:
         if repeated is not None:
             ends = [None if v is None else 100 * v for v in (repeated.value, repeated.low, repeated.high)]
             lines.append((judge, "repeat variance", *ends, repeated.n, None))
-    columns = (
-        Column("Judge", align="left"), Column("Bias", align="left"), Column("points", signed=True),
-        Column("from", signed=True), Column("to", signed=True), Column("n"), Column("against n"),
-    )  # fmt: skip
+    columns = titled(
+        "<Judge",
+        "<Bias",
+        Column("points", signed=True),
+        Column("from", signed=True),
+        Column("to", signed=True),
+        "n",
+        "against n",
+    )
     ungraded = ", ".join(f"{name} {n:,}" for name, n in found.ungraded.items())
     notes = [
         f"Leniency against {found.reference}; positive: the judge calls longer answers, answers that come to the point "

@@ -57,12 +57,6 @@ def table_html(table: Table) -> str:
     return "".join(out)
 
 
-def short(answer: str, room: int = 70) -> str:
-    """Text on one line, cut to so many characters."""
-    flat = plain(answer)
-    return flat if len(flat) <= room else flat[: room - 1] + "…"
-
-
 def _class(column: Column, inner: str = "") -> str:
     """Left-aligned cells, and among them those long enough to wrap."""
     names = ["l"] if column.align == "left" else []

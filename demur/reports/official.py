@@ -16,7 +16,7 @@ from demur.judge.official.infoseek import final
 from demur.judge.official.mmlongbench import mmlongbench
 from demur.judge.official.simpleqa import simpleqa
 from demur.reports.data import ReportData, Run
-from demur.reports.tables import Cell, Column, Count, Table, counted
+from demur.reports.tables import Cell, Column, Count, Table, counted, titled
 
 
 def rule_of(sample: Sample, chosen: str) -> str:
@@ -56,16 +56,16 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
         )
     if without:
         notes.append(f"No official metric is known for: {', '.join(sorted(without))}.")
-    columns = (
-        Column("System", align="left"),
-        Column("Source", align="left"),
-        Column("Metric", align="left"),
-        Column("Context", align="left"),
-        Column("Condition", align="left"),
+    columns = titled(
+        "<System",
+        "<Source",
+        "<Metric",
+        "<Context",
+        "<Condition",
         Column("Score", decimals=2),
-        Column("n"),
-        Column("Undefined"),
-        Column("Failed"),
+        "n",
+        "Undefined",
+        "Failed",
     )
     missing = "" if rows else "needs a run on a release whose sources have official metrics, or --metric NAME"
     return Table(
@@ -113,18 +113,18 @@ def labels_table(data: ReportData) -> Table:
                 accuracy, given, f1, _ = mmlongbench(seen)
             gone = (absent[(*key, Status.UNGRADED)], absent[(*key, Status.FAILED)])
             rows.append((run.name, *key, accuracy, three.not_attempted, given, f1, three.n, *gone))
-    columns = (
-        Column("System", align="left"),
-        Column("Metric", align="left"),
-        Column("Context", align="left"),
-        Column("Condition", align="left"),
+    columns = titled(
+        "<System",
+        "<Metric",
+        "<Context",
+        "<Condition",
         Column("Accuracy", decimals=3),
         Column("Not attempted", decimals=3),
         Column("Given attempted", decimals=3),
         Column("F1", decimals=3),
-        Column("n"),
-        Column("Ungraded"),
-        Column("Failed"),
+        "n",
+        "Ungraded",
+        "Failed",
     )
     notes = (
         "By the verdicts of this run's judge; n: graded answers. Given attempted: right among those answered. F1: its "

@@ -25,7 +25,7 @@ from demur.reports.figures import (
 )
 from demur.reports.paper_tables import RATES, absences, tables, three
 from demur.reports.svg import OUTCOMES, Panel, standalone
-from demur.reports.tables import Column, Table, write_tables
+from demur.reports.tables import Column, Table, titled, write_tables
 
 IDEAL = {
     Scenario.PARAMETRIC: "question and image alone: should deflect",
@@ -240,12 +240,12 @@ def figure_table(data: ReportData, name: str) -> Table:
     head = headline(data.runs)
     if name in ("figure3", "positions"):
         swept = name == "figure3"
-        columns = (
-            Column("System", align="left"),
+        columns = titled(
+            "<System",
             Column("Distractors" if swept else "Before the gold"),
             *(Column(r, interval=True) for r in RATES),
-            Column("n"),
-            Column("Too few"),
+            "n",
+            "Too few",
         )
         found = sweep_cells(data, head) if swept else position_cells(data, head)
         rows = [
@@ -273,8 +273,7 @@ def figure_table(data: ReportData, name: str) -> Table:
         starts4 = [i for i, row in enumerate(rows4) if i and row[0] != rows4[i - 1][0]]
         return Table(
             "figure4", "Topics before and after curation, in per cent",
-            (Column("Topics", align="left"), Column("Topic", align="left"), Column("Pool"), Column("Release"),
-             Column("Change", signed=True)),
+            titled("<Topics", "<Topic", "Pool", "Release", Column("Change", signed=True)),
             rows4, frozenset(starts4), missing="" if rows4 else MISSING_FIGURES[name],
         )  # fmt: skip
     rounds = gate_rounds(data)
@@ -288,8 +287,7 @@ def figure_table(data: ReportData, name: str) -> Table:
         rows5.append(tuple(line))
     return Table(
         "figure5", "Parametric rates of the monitors and the pool's size as gates are added",
-        (Column("Gates", align="left"), Column("Stage I"), Column("Kept"),
-         *(Column(r, m) for m in monitors for r in RATES)),
+        titled("<Gates", "Stage I", "Kept", *(Column(r, m) for m in monitors for r in RATES)),
         tuple(rows5), missing="" if rows5 else MISSING_FIGURES[name],
     )  # fmt: skip
 

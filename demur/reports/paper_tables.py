@@ -28,7 +28,7 @@ from demur.reports.cells import (
     strictness_cells,
 )
 from demur.reports.data import ReportData, Run
-from demur.reports.tables import Column, Table, counted
+from demur.reports.tables import Column, Table, counted, titled
 from demur.scenarios.conditions import STRICTNESS
 
 RATES = ("Acc", "Defl", "Hall")
@@ -66,14 +66,7 @@ def _modality(text: bool, image: bool) -> str:
 
 def table2(data: ReportData) -> Table:
     """Per source: samples kept, pool, share retained, modality of the query and of the evidence."""
-    columns = (
-        Column("Source", align="left"),
-        Column("Samples"),
-        Column("Pool"),
-        Column("Retained"),
-        Column("Query", align="left"),
-        Column("Context", align="left"),
-    )
+    columns = titled("<Source", "Samples", "Pool", "Retained", "<Query", "<Context")
     caption = "Samples per source, and the share of each source's pool that was retained"
     if not data.samples or data.release is None:
         return Table("table2", caption, columns, missing="a release: give one with --release")
@@ -116,7 +109,7 @@ def _pool_of_funnel(data: ReportData) -> int | None:
 
 def table3(data: ReportData) -> Table:
     """Global statistics of the release."""
-    columns = (Column("Statistic", align="left"), Column("Value"))
+    columns = titled("<Statistic", "Value")
     caption = "Global statistics of the release"
     samples = list(data.samples.values())
     if not samples:
@@ -171,12 +164,12 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     """Modality of gold x modality of distractors, Realistic, with n; one set of samples per modality of gold."""
     grid = grid_cells(data, head)
     names = {"both": "MM", "image": "Visual", "text": "Textual"}
-    columns = (
-        Column("System", align="left"),
+    columns = titled(
+        "<System",
         Column("Positive", "Context", align="left"),
         Column("Negative", "Context", align="left"),
         *(Column(r, interval=interval) for r in RATES),
-        Column("n"),
+        "n",
     )
     caption = f"Modality of gold and distractors, Realistic scenario (prompt {head.condition})"
     if not grid.cells:
@@ -212,11 +205,7 @@ def _strictness(data: ReportData, head: Headline, name: str, scenarios: Sequence
     cells = strictness_cells(data, head)
     shown = [s for s in scenarios if any(k[2] is s for k in cells)]
     caption = f"Prompt strictness: {' and '.join(s.value.capitalize() for s in scenarios)} scenarios"
-    columns = (
-        Column("System", align="left"),
-        Column("Severity", align="left"),
-        *_rate_columns(shown or scenarios, interval=interval, n=True),
-    )
+    columns = titled("<System", "<Severity", *_rate_columns(shown or scenarios, interval=interval, n=True))
     if not shown:
         return Table(name, caption, columns, missing="runs at several levels: demur sweep RELEASE --strictness all")
     rows: list[tuple[Any, ...]] = []
@@ -257,7 +246,7 @@ def table9(data: ReportData, head: Headline, *, interval: bool = False) -> Table
 
 def table7(data: ReportData) -> Table:
     """Agreement of the judge with people (``labels.jsonl`` in a run), with Cohen's kappa from the table of labels."""
-    columns = (Column("System", align="left"), Column("Agreement"), Column("Cohen kappa", decimals=2), Column("n"))
+    columns = titled("<System", "Agreement", Column("Cohen kappa", decimals=2), "n")
     caption = "Agreement of the judge with human labels"
     rows: list[tuple[Any, ...]] = []
     unknown = 0

@@ -8,7 +8,7 @@ from typing import Any
 from demur.core.records import Measure
 from demur.judge.measures.rates import rates
 from demur.reports.data import ReportData
-from demur.reports.tables import Cell, Column, Table
+from demur.reports.tables import Cell, Column, Table, titled
 
 
 def caveats(data: ReportData) -> list[str]:
@@ -65,13 +65,7 @@ def caveats(data: ReportData) -> list[str]:
 
 def funnel_table(data: ReportData) -> Table:
     """Stages of curation with the reasons of what they dropped."""
-    columns = (
-        Column("Stage", align="left"),
-        Column("Entered"),
-        Column("Kept"),
-        Column("Dropped"),
-        Column("Why", align="left"),
-    )
+    columns = titled("<Stage", "Entered", "Kept", "Dropped", "<Why")
     caption = "Curation funnel"
     if data.release is None or not data.release.funnel:
         return Table("funnel", caption, columns, missing="a release: give one with --release")

@@ -10,16 +10,18 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO, TypeAlias
 
 from demur.core.records import Measure
 from demur.core.store import write_atomic
 from demur.core.text import plain as plain
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
 
@@ -57,6 +59,14 @@ class Column:
     """Rates are shown in per cent (0-100); False shows the value itself."""
     signed: bool = False
     """Numbers are differences: they are shown with their sign."""
+
+
+def titled(*columns: str | Column) -> tuple[Column, ...]:
+    """Columns by their titles: ``n`` of numbers, on the right; ``<System`` of text, on the left; others as they are."""
+    return tuple(
+        c if isinstance(c, Column) else Column(c.removeprefix("<"), align="left" if c.startswith("<") else "right")
+        for c in columns
+    )
 
 
 @dataclass(frozen=True)
@@ -240,6 +250,27 @@ def to_terminal(table: Table, *, width: int = 120) -> str:
         for note in table.notes:
             console.print(Text("  " + plain(note)))
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def console_for(file: TextIO | None = None) -> Console:
+    """A terminal, or a file of 140 columns; standard output when None. Colour is used on a terminal alone."""
+    from rich.console import Console
+
+    stream = file or sys.stdout
+    return Console(file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """A table with its notes, and a blank line behind it."""
+    from rich.text import Text
+
+    if table.missing:
+        console.print(Text(f"{plain(table.caption)}: not filled; it takes {plain(table.missing)}"))
+    else:
+        console.print(to_rich(table) if table.rows else Text(plain(table.caption), style="bold"))
+    for note in table.notes:
+        console.print(Text("  " + plain(note), style="dim"))
+    console.print()
 
 
 # --- Markdown ------------------------------------------------------------------------------------

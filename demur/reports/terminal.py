@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TextIO
@@ -14,7 +13,7 @@ from demur.reports.data import ReportData
 from demur.reports.paper_figures import figure_table
 from demur.reports.paper_tables import absences
 from demur.reports.release import caveats, funnel_table
-from demur.reports.tables import Column, Table, plain, to_records, to_rich
+from demur.reports.tables import Column, Table, console_for, plain, print_table, titled, to_records
 
 
 def results_table(data: ReportData, head: Headline) -> Table:
@@ -33,16 +32,16 @@ def results_table(data: ReportData, head: Headline) -> Table:
                 continue
             named = (scenario.value, scenario.should) if len(rows) == start else ("", "")
             rows.append((*named, data.starred(run), *one, one.counted, one.accuracy.ungraded, one.accuracy.failed))
-    columns = (
-        Column("Scenario", align="left"),
-        Column("Should", align="left"),
-        Column("System", align="left"),
+    columns = titled(
+        "<Scenario",
+        "<Should",
+        "<System",
         Column("Accuracy", interval=True),
         Column("Deflection", interval=True),
         Column("Hallucination", interval=True),
-        Column("n"),
-        Column("Ungraded"),
-        Column("Failed"),
+        "n",
+        "Ungraded",
+        "Failed",
     )
     fewer = fewer_shown(data, head)
     notes = (
@@ -66,7 +65,7 @@ def times_table(times: Mapping[str, float]) -> Table:
     """Seconds per stage, in the order given, with their sum."""
     rows = [(stage, float(seconds)) for stage, seconds in times.items()]
     total = (("total", float(sum(times.values()))),)
-    columns = (Column("Stage", align="left"), Column("Seconds"))
+    columns = titled("<Stage", "Seconds")
     return Table("times", "Stage times", columns, (*rows, *total), frozenset({len(rows)}))
 
 
@@ -154,11 +153,9 @@ def print_data(
         sweeps: the tables of the runs' sweeps as well.
         file: where to; standard output when None. Colour is used on a terminal only, and never under NO_COLOR.
     """
-    from rich.console import Console
     from rich.text import Text
 
-    stream = file or sys.stdout
-    console = Console(file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False)
+    console = console_for(file)
     head = headline(data.runs)
     tables = [results_table(data, head), *filter(None, [query_table(data, head)])]
     tables += sweep_tables(data) if sweeps else []
@@ -167,9 +164,6 @@ def print_data(
     if times:
         tables.append(times_table(times))
     for table in tables:
-        console.print(to_rich(table))
-        for note in table.notes:
-            console.print(Text("  " + plain(note), style="dim"))
-        console.print()
+        print_table(console, table)
     for line in caveats(data):
         console.print(Text("! " + plain(line), style="yellow"))

@@ -27,7 +27,7 @@ from functools import cached_property, partial
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,40 +36,14 @@ from demur.core import plugins
 from demur.core.docstore import Documents, mapped
 from demur.core.errors import IndexFileError, UnknownPart, UsageError
 from demur.core.records import Hit
-from demur.indexing.encoders import fingerprint_of
+from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.folder import checked_manifest
 from demur.retrieval.fuse import DEPTH, reciprocal_ranks, reciprocal_scores
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-
-class QueryEncoder(Protocol):
-    """What searching needs of an encoder; every `demur.indexing` encoder is one."""
-
-    name: str
-    similarity: Any
-    dims: Any
-
-    def fingerprint(self) -> str:
-        """Hex hash: equal means comparable vectors."""
-        ...
-
-    def texts(self, texts: Sequence[str], space: str = ..., *, role: Any = ...) -> NDArray[np.float32]:
-        """(n, d) float32."""
-        ...
-
-    def images(self, images: Sequence[Image], space: str = ...) -> NDArray[np.float32]:
-        """(n, d) float32."""
-        ...
-
-
-class Engine(Protocol):
-    """Where parts are searched; every engine finds the same hits (`demur.indexing.ray.RayEngine`)."""
-
-    def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
-        """What `demur.core.plugins` would open: something with ``search`` and ``search_subset``."""
-        ...
+    from demur.indexing.ray import RayEngine
 
 
 @dataclass(frozen=True)
@@ -206,11 +180,11 @@ class Searcher:
     def __init__(
         self,
         folder: Path,
-        encoder: QueryEncoder,
+        encoder: Encoder,
         *,
-        text_encoder: QueryEncoder | None = None,
+        text_encoder: Encoder | None = None,
         verify: bool = False,
-        engine: Engine | None = None,
+        engine: RayEngine | None = None,
         prefix: str = "",
         stored: str = "",
     ) -> None:
@@ -218,7 +192,7 @@ class Searcher:
         self._engine = engine
         self.manifest: dict[str, Any] = checked_manifest(folder, verify=verify)
         self.id: str = self.manifest["id"]
-        self._encoders: dict[str, QueryEncoder] = {space: encoder for space in encoder.dims}
+        self._encoders: dict[str, Encoder] = {space: encoder for space in encoder.dims}
         if text_encoder is not None:
             self._encoders["text"] = text_encoder
         for space, entry in self.manifest["encoders"].items():

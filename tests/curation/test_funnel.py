@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
+from benchmarks.gate_bounds import Naive, costs_of
 from demur.core.errors import UsageError
-from demur.curation.gates.costs import GateRates, Naive, costs_of, expected, naive_calls
+from demur.curation.gates.costs import GateRates, expected, naive_calls
 from demur.curation.gates.funnel import HELD, MINING, Decision, Gate, GateQuery, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label, misleads, solvable_with_gold, unknown_without_evidence
@@ -111,9 +112,9 @@ class AnyOrder(SuccessCounter):
         super().__init__()
         self.dice = dice
 
-    def price(self, gate, stage, group):
+    def price(self, gate, cost, stage, group):
         """Whatever."""
-        return self.dice.random(), gate.cost, gate.name
+        return self.dice.random(), cost, gate
 
 
 def live(state: SampleState, truth, pick=lambda names: names[0], within=1.0) -> int:

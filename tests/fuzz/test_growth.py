@@ -25,7 +25,7 @@ from demur.answers.yes_no import polarities
 from demur.core.records import AnswerSpec, Ask, Response, Scenario
 from demur.core.text import plain
 from demur.corpora.near import same_text
-from demur.indexing import lexical
+from demur.indexing import bm25
 from demur.indexing.chunk import Chunker
 from demur.judge import deflection
 from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
@@ -47,7 +47,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     ],
     "demur.answers.numbers: f\"[ ]?-?(?:{'|'.join(branches)})(?![^\\\\W_])\"": [],  # a module's name: _WRITTEN
     "demur.curation.sources.check: pattern": [],
-    "demur.indexing.lexical: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [lexical._word()],
+    "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
     "demur.judge.certainty: f'(?<!\\\\w)(?:{either})(?!\\\\w)'": [],  # names as they are
     "demur.judge.languages: turned": [],  # these two on clauses: `deflection.read` below
@@ -141,7 +141,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "judge": lambda text: RuleJudge().grade(ASK, Response(text=text), SPECS["name"]),
     "model system": lambda text: read_reply(Response(text=text), stated=True, final=True),
     "near": lambda text: same_text(text, text + " x"),
-    "chunk": lambda text: Chunker().cut([text]), "bm25": lexical.words,
+    "chunk": lambda text: Chunker().cut([text]), "bm25": bm25.words,
     "evqa": partial(evqa.score, SPECS["name"]), "infoseek": partial(infoseek.score, SPECS["range"]),
     "mmdocrag": partial(mmdocrag.score, SPECS["name"]), "citations": mmdocrag.cited,
     "mragbench": partial(mragbench.score, SPECS["choice"]), "viquae": partial(viquae.f1, SPECS["name"]),

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from demur.core.errors import IndexFileError, StorageError, UsageError
-from demur.indexing import bm25, bm25_reference
-from demur.indexing.bm25 import BM25, build_bm25
-from demur.indexing.bm25_reference import build_rank_bm25
-from demur.indexing.lexical import words
+from demur.indexing import bm25
+from demur.indexing.bm25 import BM25, build_bm25, words
 
 
 def zipf(n, vocabulary=300, longest=40, seed=0):
@@ -46,37 +44,19 @@ def test_okapi_scores_and_order_are_those_of_rank_bm25(tmp_path):
         assert np.allclose(expected[found.rows[0][: len(order)]], expected[order], rtol=0, atol=1e-9)
 
 
-def test_the_reference_engine_finds_what_okapi_finds(tmp_path):
-    texts = [*zipf(300), "", "w1 w1 w1"]
-    fast = built(tmp_path, texts, "okapi")
-    part = build_rank_bm25(texts, tmp_path / "slow")
-    slow = BM25.open(tmp_path / "slow", part)
-    assert {k: part[k] for k in ("count", "words", "postings")} == {
-        "count": 302, "words": len({w for t in texts for w in words(t)}), "postings": sum(len(set(words(t))) for t in texts),
-    }  # fmt: skip
-    assert (slow.scores("w0 w7") == okapi(texts).get_scores(words("w0 w7"))).all()
-    queries = [*texts[:20], "unheard", ""]
-    one, other = slow.search(queries, 400), fast.search(queries, 400)
-    assert np.allclose(one.scores, other.scores, rtol=1e-6)
-    assert (one.rows[:, :3] == other.rows[:, :3]).mean() > 0.95, "but for ties in the last digit"
-    some = [np.array([5, 1, 9])] * len(queries)
-    assert (slow.search_subset(queries, some, 2).rows == fast.search_subset(queries, some, 2).rows).all()
+def test_candidates_are_ranked_as_among_all_and_what_shares_no_word_is_left_out(tmp_path):
+    index = built(tmp_path, ["w1 w2", "w2", "w3", "w1 w1 w2"])
+    some = [np.array([3, 0, 2, 0])] * 2
+    assert index.search_subset(["w1", "unheard"], some, 3).rows.tolist() == [[3, 0, -1], [-1, -1, -1]]
     with pytest.raises(UsageError, match="at least 1"):
-        slow.search(["w1"], 0)
+        index.search(["w1"], 0)
 
 
-def test_the_reference_engine_refuses_what_is_broken_or_too_large(tmp_path, monkeypatch):
-    part = build_rank_bm25(["a b", "", "c"], tmp_path / "i")
-    lines = (tmp_path / "i" / "words.jsonl").read_text().splitlines(keepends=True)
-    for damage, says in (("".join(lines[:2]), "expected 3 passages, found 2"), ("[", "not lists of words")):
-        (tmp_path / "i" / "words.jsonl").write_text(damage)
-        with pytest.raises(IndexFileError, match=says):
-            BM25.open(tmp_path / "i", part)
-    empty = BM25.open(tmp_path / "e", build_rank_bm25(["", ""], tmp_path / "e"))
-    assert (empty.search(["a"], 2).rows == -1).all()
-    monkeypatch.setattr(bm25_reference, "MOST", 2)
-    with pytest.raises(UsageError, match="up to 2 passages - --lexical okapi"):
-        build_rank_bm25(["a", "b", "c"], tmp_path / "l")
+def test_an_index_of_the_engine_that_is_gone_is_refused_by_name(tmp_path):
+    part = build_bm25(["a"], tmp_path / "i", method="okapi")
+    with pytest.raises(IndexFileError) as refused:
+        BM25.open(tmp_path / "i", part | {"method": "rank-bm25"})
+    assert "okapi has the same scores" in refused.value.cure
 
 
 @settings(deadline=None, max_examples=examples(30))
@@ -210,10 +190,8 @@ def test_words_are_runs_of_letters_digits_and_marks(text):
     assert words(text) == expected
 
 
-def test_both_engines_find_hindi_by_the_same_words(tmp_path):
+def test_hindi_is_found_by_the_words_of_the_reference(tmp_path):
     texts = ["हिन्दी भाषा", "हिमालय", "नदी", *zipf(20)]
-    fast, part = built(tmp_path, texts, "okapi"), build_rank_bm25(texts, tmp_path / "slow")
-    slow = BM25.open(tmp_path / "slow", part)
-    for engine in (fast, slow):
-        assert engine.search(["हिन्दी"], 3).rows.tolist() == [[0, -1, -1]]
-    assert np.allclose(fast.scores("हिन्दी नदी"), slow.scores("हिन्दी नदी"), rtol=0, atol=1e-9)
+    index = built(tmp_path, texts, "okapi")
+    assert index.search(["हिन्दी"], 3).rows.tolist() == [[0, -1, -1]]
+    assert np.allclose(index.scores("हिन्दी नदी"), okapi(texts).get_scores(words("हिन्दी नदी")), rtol=0, atol=1e-9)

@@ -165,7 +165,7 @@ class SampleState:
         if self.exhaustive:
             return [query.gate]
         silent = self._silent(query.stage, query.distractor)
-        prices = sorted(self.order.price(g, query.stage, self.group) for g in silent)
+        prices = sorted(self.order.price(g.name, g.cost, query.stage, self.group) for g in silent)
         return [name for price, _, name in prices if price <= within * prices[0][0]]
 
     def unasked(self, query: GateQuery) -> list[str]:
@@ -276,7 +276,7 @@ class SampleState:
         silent = self._silent(stage, distractor)
         if len(silent) < 2:
             return tuple(GateQuery(g.name, stage, distractor) for g in silent)
-        _, _, best = min(self.order.price(g, stage, self.group) for g in silent)
+        _, _, best = min(self.order.price(g.name, g.cost, stage, self.group) for g in silent)
         return (GateQuery(best, stage, distractor),)
 
     def _held(self, stage: Stage) -> Decision:

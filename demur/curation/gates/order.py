@@ -12,22 +12,9 @@ decision nor a byte of a release.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Protocol
 
 CREDIT = 3
 """Imagined successes of a gate that was not asked yet."""
-
-
-class Priced(Protocol):
-    """What the order needs of a gate."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def cost(self) -> float:
-        """Of one answer, in any one unit."""
 
 
 class SuccessCounter:
@@ -47,8 +34,8 @@ class SuccessCounter:
         self._asked[stage, group, gate] += 1
         self._settled[stage, group, gate] += settled
 
-    def price(self, gate: Priced, stage: str, group: str) -> tuple[float, float, str]:
+    def price(self, gate: str, cost: float, stage: str, group: str) -> tuple[float, float, str]:
         """(expected cost of an answer that settles a question, cost of an answer, name): the least is asked first."""
-        where = stage, group, gate.name
+        where = stage, group, gate
         share = (self._settled[where] + CREDIT) / (self._asked[where] + CREDIT) if self.learn else 1.0
-        return gate.cost / share, gate.cost, gate.name
+        return cost / share, cost, gate

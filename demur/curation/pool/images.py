@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Protocol
 
 from demur.core.records import ImageRef
 from demur.core.store import read_image, storage_errors, write_atomic
@@ -15,27 +14,12 @@ SUFFIX = {"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image
 _SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")
 
 
-class Images(Protocol):
-    """Where the images of a pool are."""
-
-    looks: Looks
-    """What those look like that were asked about, by their references in the pool."""
-
-    def begin(self, source: Source) -> None:
-        """Make ready for the images of a source."""
-
-    def take(self, ref: ImageRef, source: Source, *, looked_at: bool = False) -> ImageRef:
-        """A source's image as the pool refers to it.
-
-        Raises:
-            DataError: its bytes are not those that the reference names, or cannot be ``looked_at``.
-            StorageError: it cannot be read or written.
-        """
-        ...
-
-
 class Copied:
-    """Images in the pool's own store, named by their hash."""
+    """Images in the pool's own store, named by their hash; ``looks`` knows what those look like that were asked about.
+
+    Taking an image raises, here and of `Linked`, `DataError` (its bytes are not those that the reference names, or
+    cannot be ``looked_at``) and `StorageError` (it cannot be read or written).
+    """
 
     def __init__(self, out: Path) -> None:
         self._out = out
@@ -87,3 +71,7 @@ class Linked:
                 return ref
             place = place.removeprefix(root)
         return ref.model_copy(update={"uri": f"{scheme}{source.name}/{place}"})
+
+
+Images = Copied | Linked
+"""Where the images of a pool are."""

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from demur.answers import normalise
-from demur.core.records import Document, Evidence, ImageRef, Modality, Record, Sample
+from demur.core.records import Evidence, ImageRef, Modality, Record, Sample
 from demur.core.store import digest
 from demur.corpora.formats import Seen
 from demur.corpora.leaks import unfit
@@ -206,10 +206,7 @@ def _documents(
     images: set[str] = set()
     number = 0
 
-    def documents() -> Iterator[Document]:
-        yield from islice(source.documents(), limit)
-
-    for document in documents():
+    for document in islice(source.documents(), limit):
         number += 1
         if document.image is not None:
             images.add(document.image.sha256)

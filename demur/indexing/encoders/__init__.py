@@ -84,15 +84,7 @@ class Preparing(Protocol):
         ...
 
 
-class Fingerprinted(Protocol):
-    """What has a fingerprint, as every `Encoder` has."""
-
-    def fingerprint(self) -> str:
-        """Hex hash: equal means comparable vectors."""
-        ...
-
-
-def fingerprint_of(encoder: Fingerprinted) -> str:
+def fingerprint_of(encoder: Encoder) -> str:
     """What vectors are kept by, in hex: the encoder's own fingerprint, and its code where that is not demur's.
 
     So a user who edits the class is never given the vectors that it made before, whatever `fingerprint` says of it.
