@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from demur.release import Release
     from demur.reports.compare import Comparison as Compared
     from demur.reports.data import ReportData
+    from demur.reports.gate import Gate
     from demur.reports.tables import Table
     from demur.scenarios.systems import SystemLike
     from demur.suites import Suite
@@ -378,6 +379,7 @@ def evaluate(
     encoder: str = "",
     fresh: bool = False,
     progress: bool = False,
+    minutes: float | None = None,
     **sampling: Any,
 ) -> Evaluation:
     """Ask a system the questions of a release in some scenarios, judge what it says, keep all of it.
@@ -409,6 +411,7 @@ def evaluate(
         encoder: for systems that read with embeddings; the release's own when empty.
         fresh: reuse nothing.
         progress: show it on standard error.
+        minutes: ask nothing new after so many; the same call goes on.
         sampling: of models: temperature, max_tokens ...
 
     Raises:
@@ -439,7 +442,7 @@ def evaluate(
             recipes=[recipe(one, k=k) for one in texts],
             conditions=[condition(one) for one in _several(strictness)],
             options={name_of(system): given}, encoder_name=encoder, concurrency=concurrency, budget=money,
-            steps=steps, fresh=fresh,
+            steps=steps, fresh=fresh, minutes=minutes,
         )  # fmt: skip
     return Evaluation(folder, opened.folder)
 
@@ -600,6 +603,56 @@ def build_release(
         return curate(
             given, Path(out), base=base, skip_bad=skip_bad, budget=money, steps=steps, concurrency=concurrency
         ).release
+
+
+def gate(
+    run: StrPath | Evaluation,
+    *,
+    min_accuracy: Mapping[str, float] | None = None,
+    max_hallucination: Mapping[str, float] | None = None,
+    min_deflection: Mapping[str, float] | None = None,
+    max_deflection: Mapping[str, float] | None = None,
+    baseline: StrPath | Evaluation | None = None,
+    max_failed: float = 0.1,
+    strict: bool = False,
+) -> Gate:
+    """Is a run good enough, and not worse than a baseline; ``demur gate``.
+
+    Args:
+        run: to be decided on.
+        min_accuracy: scenario -> least share of right answers: ``{"full": 0.6}``.
+        max_hallucination: scenario -> highest share of wrong answers.
+        min_deflection: scenario -> least share of deflections.
+        max_deflection: scenario -> highest share of deflections.
+        baseline: a run that it must not be worse than.
+        max_failed: share of failed answers above which the system counts as down.
+        strict: decide although nobody has labelled answers of the run; else it only advises.
+
+    Returns:
+        ``state`` (pass, fail, cannot tell, down), ``exit_code``, ``checks``; ``text()``, ``markdown()``, ``junit()``.
+
+    Raises:
+        UsageError: nothing is asked of it, or the baseline is of another release, corpus, judge or prompt.
+    """
+    from demur.reports.gate import gate as decided
+    from demur.reports.gate import limits
+
+    def folder(one: StrPath | Evaluation) -> Path:
+        return one.folder if isinstance(one, Evaluation) else Path(one)
+
+    asked = [
+        limit
+        for side, rate, given in (
+            ("min", "accuracy", min_accuracy), ("max", "hallucination", max_hallucination),
+            ("min", "deflection", min_deflection), ("max", "deflection", max_deflection),
+        )
+        for limit in limits([f"{name}={share:f}" for name, share in (given or {}).items()], side, rate)  # type: ignore[arg-type]
+    ]  # fmt: skip
+    release = run.release if isinstance(run, Evaluation) else None
+    return decided(
+        folder(run), asked, baseline=None if baseline is None else folder(baseline), release=release,
+        most_failed=max_failed, strict=strict,
+    )  # fmt: skip
 
 
 def report(

@@ -9,7 +9,6 @@ whose true rates all equal their limits, and which is its own baseline, is red i
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from demur.core.errors import UsageError
 from demur.core.records import Measure, Sample, Scenario
-from demur.core.stats import z_of
+from demur.core.stats import wilson
 from demur.judge.measures.intervals import Auto
 from demur.judge.measures.rates import rates_where
 from demur.judge.measures.table import FAILED
@@ -35,6 +34,10 @@ CODES = {"pass": 0, "fail": 1, "cannot tell": 4, "down": 5}
 
 BY_CHANCE = 0.05
 """Of gates on a system that has not changed, at most that share is red."""
+
+
+MOST_NEEDED = 100_000
+"""Questions; where more would be needed, the rate lies at the limit."""
 
 
 class Limit(NamedTuple):
@@ -153,11 +156,20 @@ def decide(limit: Limit, measure: Measure | None, level: float = 0.95) -> Check:
     )
     if good or bad:
         return Check(str(limit), "pass" if good else "fail", seen)
-    gap = abs(p - limit.value)
-    z = z_of(level)
-    needed = math.ceil(z * z * max(p * (1 - p), 0.01) / gap**2) if gap > 0.002 else None
+    needed = _needed(p, limit.value, level)
     more = f"about {needed:,} questions would tell" if needed and needed > measure.n else "the rate lies at the limit"
     return Check(str(limit), "cannot tell", f"{seen}; {more}")
+
+
+def _needed(rate: float, limit: float, level: float) -> int | None:
+    """Questions from which on the interval of such a rate leaves its limit on one side; None above `MOST_NEEDED`."""
+    n = 1.0
+    while n <= MOST_NEEDED:
+        low, high = wilson(round(rate * int(n)), int(n), level) or (0.0, 1.0)
+        if limit <= low or high <= limit:
+            return int(n)
+        n *= 1.05 if n > 20 else 1 + 1 / n
+    return None
 
 
 def differences(run: Run, baseline: Run) -> list[str]:

@@ -15,7 +15,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Measure, Row, Scenario
 from demur.core.stats import wilson
 from demur.reports.data import Run
-from demur.reports.gate import BY_CHANCE, Limit, decide, decided, gate, limits
+from demur.reports.gate import BY_CHANCE, Limit, _needed, decide, decided, gate, limits
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,22 @@ def test_a_system_at_its_limit_is_red_no_more_often_than_is_said():
         states.append(decide(limit, Measure(name="h", value=k / n, n=n, low=low, high=high)).state)
     assert 0.01 < states.count("fail") / len(states) <= 0.05
     assert "questions would tell" in decide(limit, Measure(name="h", value=0.1, n=20, low=0.02, high=0.3)).why
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.1, 0.3])
+def test_as_many_questions_as_are_said_would_tell(rate):
+    """The number that is told is enough, and four fifths of it are not."""
+    limit = Limit("max", "hallucination", Scenario.EMPTY, 0.15)
+
+    def of(n):
+        hits = round(rate * n)
+        low, high = wilson(hits, n)
+        return decide(limit, Measure(name="h", value=hits / n, n=n, low=low, high=high))
+
+    needed = _needed(rate, 0.15, 0.95)
+    assert of(needed).state == ("pass" if rate < 0.15 else "fail")
+    assert of(int(needed * 0.8) or 1).state == "cannot tell"
+    assert _needed(0.15, 0.15, 0.95) is None
 
 
 def sampled(seed: int, *, rates=(0.7, 0.2), n=60, repeats=2, name="run") -> Run:
