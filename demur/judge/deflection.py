@@ -46,7 +46,7 @@ _WORDS = {
         r"current|supporting|text|textual|visual|search|first|second|two|three|input|reference)\s+){0,3}"
         r"(?:context|contexts|passages?|documents?|evidence|text|texts|information|info|images?|pictures?|photos?|"
         r"photographs?|sources?|articles?|excerpts?|snippets?|materials?|results?|captions?|paragraphs?|data|details|"
-        r"references?|quotes?|descriptions?|figures?|tables?|page|pages|content|question)"
+        r"reports?|charts?|diagrams?|transcripts?|screenshots?|footage|references?|quotes?|descriptions?|figures?|tables?|page|pages|content|question)"
     ),
     "KNOWING": (
         r"(?:answer(?!ing the door)|determine|identify|tell|say|provide|give|confirm|verify|find|see|"
@@ -123,7 +123,7 @@ _CONCEDING = re.compile(
 _SOURCE = re.compile(
     r"\b(?:context|passage|document|evidence|text|information|image|picture|photo|source|article|excerpt|"
     r"snippet|material|"
-    r"result|caption|paragraph|description|page|reference)s?\b",
+    r"result|caption|paragraph|description|page|reference|report|chart|diagram|transcript|screenshot)s?\b",
     re.IGNORECASE,
 )
 _SOURCE_AT_START = re.compile(r"(?:(?:the|this|these|provided|given)\s+)*" + _SOURCE.pattern, re.IGNORECASE)
@@ -174,6 +174,15 @@ _CORRECTS = re.compile(
     re.IGNORECASE,
 )
 """What makes a denial an answer."""
+_PASSIVE = re.compile(
+    r"\W*(?:can|could)(?:not|n't| not|'t)\s+(?:be\s+)?(?:\w+ly\s+)?(?:be\s+)?(?:seen|found|located)", re.IGNORECASE
+)
+_AT = re.compile(
+    r"\b(?:from|outside|beyond|above|below) (?:the |of )?(?-i:[A-Z])\w|\bnaked eye\b"
+    r"|\bfrom the (?:road|street|ground|air|sea)\b",
+    re.IGNORECASE,
+)
+"""Where something cannot be seen or found: a statement about it."""
 _NEW_SENTENCE = re.compile(r"\n|[.!?]\s")
 
 
@@ -248,6 +257,9 @@ def _read_in(lang: Language, text: str) -> Reading:
             if sections["corrects"].search(clause):  # "not in Paris but in Rome": what is denied is no evidence
                 cues.pop("blames", None)
                 cues.pop("declines", None)
+            if sections["others"].search(clause):  # "the witness could not say" declines nothing
+                for name in ("refuses", "declines", "blames"):
+                    cues.pop(name, None)
             declines = next((name for name in ("refuses", "declines", "blames") if name in cues), "")
             offer = cues.get("offers")
             if offer and (not declines or offer.start() > cues[declines].end()):
@@ -373,6 +385,8 @@ def _kind(clause: str, talks_of_evidence: bool) -> tuple[str, str]:
             found = pattern.search(clause, clause.find(" ", found.start()) + 1 or len(clause))
         if found and kind == "blame" and _CORRECTS.search(clause, found.start()):
             break  # "never mentioned before 1612"
+        if found and section == "declines" and _PASSIVE.match(found.group()) and _AT.search(clause, found.start()):
+            break  # "cannot be seen from Europe"
         if found:
             return kind, found.group().strip()
     if talks_of_evidence and (found := _pattern("blames by pronoun").search(clause)):

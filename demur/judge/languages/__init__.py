@@ -10,6 +10,7 @@ folded alike. Every gap is bounded, so that reading takes time in proportion to 
     [asks]     he asks back              [doubts]    he is not sure       [offers]    an answer is coming
     [describes] what evidence shows, courtesies          [more]  what lies beyond an answer that was given
     [corrects] what makes a denial an answer: "not in Paris but in Rome", "not identified until 1990"
+    [others]   somebody else cannot or will not: "the witness could not say", "she said that she does not know"
     [whole]    replies that decline and are nothing but this
 """
 
@@ -24,7 +25,7 @@ from typing import NamedTuple
 LATIN = ("en", "es", "ca", "gl", "pt", "it", "fr", "de", "nl", "pl", "tr", "eu")
 CODES = (*LATIN, "ru", "ar", "hi", "zh", "ja", "ko")
 """The languages that are read."""
-SECTIONS = ("refuses", "declines", "blames", "asks", "doubts", "offers", "describes", "more", "corrects")
+SECTIONS = ("refuses", "declines", "blames", "asks", "doubts", "offers", "describes", "more", "corrects", "others")
 
 _MARKS = re.compile("[\u0300-\u036f\u064b-\u065f\u0670\u0640\u093c]")
 _LETTERS = {"ı": "i", "ł": "l", "ß": "ss", "ى": "ي", "ة": "ه", "\u2019": "'", "\u02bc": "'", "ё": "е"}
@@ -39,8 +40,10 @@ _SIMPLIFIED = (
     "欢满号将会长东万"
 )
 _TABLE = str.maketrans(_LETTERS | dict(zip(_TRADITIONAL, _SIMPLIFIED, strict=True)))
-_SPACELESS = frozenset({"zh", "ja", "ko", "hi", "ar"})
+_SPACELESS = frozenset({"zh", "ja", "ko"})
 """Languages in which a turn needs no word boundary."""
+_SUFFIXES = {"ar": "(?:ه|ها|هم|ني|ي|نا)?", "hi": ""}
+"""What may hang on a word that turns, where letters are not those of the others."""
 _COMMA_ONLY = frozenset({"de", "nl"})
 """Languages in which the words that turn stand inside other clauses too."""
 _MACRO = re.compile(r"([A-Z]+) = (.*)")
@@ -58,10 +61,26 @@ _FOREIGN = {
     "ar": re.compile("[\u067e\u0686\u06af\u0698\u06cc\u06a9\u06d2]"),
 }
 """Letters of other languages in the same script: Ukrainian, Persian, Urdu."""
-_NEIGHBOURS = frozenset({"es", "ca", "gl", "pt"})
-"""Languages that share most of their small words."""
+_LETTERS_OF = {
+    "es": "ñ¿¡", "gl": "ñ", "ca": "·çò", "pt": "ãõç", "it": "òì", "fr": "çœêûî", "de": "ßäü", "pl": "łąężśćń",
+    "tr": "ışğ",
+}  # fmt: skip
+"""Letters that few of the languages have."""
 _SEEN = 4_000
 """Characters by which a language is told."""
+
+
+class _Sections(dict[str, re.Pattern[str]]):
+    """Patterns by section, compiled when they are first asked for: most replies need one language of eighteen."""
+
+    def __init__(self, written: dict[str, list[str]]) -> None:
+        super().__init__()
+        self._written = written
+
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        # only what is not an escape is folded: patterns are written small
+        self[name] = re.compile("|".join(f"(?:{_plain(p)})" for p in self._written[name]) or r"(?!)")
+        return self[name]
 
 
 class Language(NamedTuple):
@@ -70,7 +89,7 @@ class Language(NamedTuple):
     code: str
     common: frozenset[str]
     turn: re.Pattern[str]
-    sections: dict[str, re.Pattern[str]]
+    sections: _Sections
     whole: frozenset[str]
 
 
@@ -113,17 +132,18 @@ def language(code: str) -> Language:
             macros[made[1]] = made[2]
         else:
             lines[section].append(line)
-    # only what is not an escape is folded: patterns are written small
-    compiled = {name: re.compile("|".join(f"(?:{_plain(p)})" for p in lines[name]) or r"(?!)") for name in SECTIONS}
+    written = {name: lines[name] for name in SECTIONS}
     turn = _plain(macros.get("TURN", "(?!)"))
     if code in _SPACELESS:
         turned = rf"[,،，、]?\s*(?:{turn})[,،，、]?\s*"
+    elif code in _SUFFIXES:
+        turned = rf"[,،]?\s*(?<!\w)(?:{turn}){_SUFFIXES[code]}(?![\w\u0900-\u097f])[,،]?\s*"
     elif code in _COMMA_ONLY:
         turned = rf"(?:^\W*|[,;:]\s*)(?:{turn})\b,?\s*"
     else:
         turned = rf"(?:^\W*|[,;:]\s*|\s)(?:{turn})\b,?\s*"
     return Language(
-        code, frozenset(_plain(macros.get("COMMON", "")).split()), re.compile(turned), compiled,
+        code, frozenset(_plain(macros.get("COMMON", "")).split()), re.compile(turned), _Sections(written),
         frozenset(bare(_plain(line)) for line in lines["whole"]),
     )  # fmt: skip
 
@@ -151,20 +171,38 @@ def spoken(text: str) -> tuple[str, ...]:
     top = max(counts, key=lambda code: counts[code] * (3 if code in ("zh", "ja", "ko") else 1))
     if counts[top] * (3 if top in ("zh", "ja", "ko") else 1) < letters / 3:
         return ()
+    if top == "zh" and letters <= 8:
+        return ("zh", "ja")  # too short for a kana
     if top != "latin":
         foreign = _FOREIGN.get(top)
         return () if foreign and foreign.search(seen.casefold()) else (top,)
-    said = bare(fold(seen)).split()
-    scores = {code: sum(word in language(code).common for word in said) for code in LATIN}
+    scores = _likeness(bare(fold(seen)).split(), seen.casefold())
     best = max(scores.values())
+    if best < 1 and len(seen.split()) <= 8:
+        return tuple(sorted(LATIN, key=lambda c: -scores[c]))  # too short to tell: tried in all
     if not best:
-        return LATIN if len(said) <= 8 else ()
-    kin = any(scores[c] == best for c in _NEIGHBOURS)  # one of them is likeliest: short texts are tried in all
-    near = [
-        c
-        for c in LATIN
-        if scores[c] >= 0.7 * best
-        or (c == "en" and best <= 2)
-        or (c in _NEIGHBOURS and (scores[c] >= 0.4 * best or (kin and scores[c] and len(said) <= 25)))
-    ]
+        return ()
+    near = [c for c in LATIN if scores[c] >= 0.65 * best or (c == "en" and scores[c] and best < 3)]
     return tuple(sorted(near, key=lambda c: -scores[c]))
+
+
+def _likeness(said: list[str], seen: str) -> dict[str, float]:
+    """Latin language -> how much of a text is its own: a small word counts for less the more languages share it."""
+    scores = dict.fromkeys(LATIN, 0.0)
+    shared = _shared()
+    for word in said:
+        for code in shared.get(word, ()):
+            scores[code] += 1 / len(shared[word])
+    for code, letters in _LETTERS_OF.items():
+        scores[code] += 0.5 * min(2, sum(seen.count(letter) for letter in letters))
+    return scores
+
+
+@cache
+def _shared() -> dict[str, tuple[str, ...]]:
+    """Small word -> the languages that have it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for code in LATIN:
+        for word in language(code).common:
+            found[word] = (*found.get(word, ()), code)
+    return found
