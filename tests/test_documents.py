@@ -141,3 +141,19 @@ def test_a_document_that_cannot_be_written_is_named(tmp_path):
         assert writer.add(Document(id="a", title="", text="b")) == 0
         assert writer.close() == []
     assert list(Documents(writer.folder)) == ["a"]
+
+
+@pytest.mark.parametrize("wrong", [-1, 9])
+def test_every_number_of_a_table_is_looked_at_however_large_it_is(wrong, tmp_path, monkeypatch):
+    monkeypatch.setattr(docstore, "BLOCK", 4)
+    path = tmp_path / "rows.npy"
+    rows = np.arange(9)
+    np.save(path, rows)
+    assert docstore.mapped(path, below=9).tolist() == rows.tolist()
+    for place in (0, 3, 4, 8):
+        rows = np.arange(9)
+        rows[place] = wrong
+        np.save(path, rows)
+        with pytest.raises(IndexFileError, match="not a part of this folder"):
+            docstore.mapped(path, below=9)
+    assert docstore.mapped(path).tolist() == rows.tolist()

@@ -28,6 +28,7 @@ from typing import IO, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
+from demur.core.parquet import bomb
 from demur.core.records import ImageRef
 from demur.core.strict_json import parsed_json as parsed_json  # where files are read, so is JSON
 from demur.core.system import LOCKS, hold
@@ -665,6 +666,8 @@ def _parquet_cell(path: Path, row: int, column: str) -> Any:
 
     state = path.stat()
     with pq.ParquetFile(path) as table:
+        if told := bomb(table, state.st_size):
+            raise DataError(told, item=str(path), cure="do not trust it: fetch the file again")
         for group in range(table.num_row_groups):
             rows = table.metadata.row_group(group).num_rows
             if row < rows:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from demur.core.errors import DataError, ReleaseError
+from demur.core.parquet import bomb
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
 from demur.core.strict_json import loose_json
@@ -18,11 +19,6 @@ from demur.release.layout import ADDED, FORMAT, TABLES, FunnelStep, lines_of, sc
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-
-MAX_GROUP = 4 << 30
-"""Bytes that a row group may take once it is unpacked; freeze ends one after about 64 MiB of images."""
-MAX_PACKED = 2_000
-"""How many times larger than its file a table may be once it is unpacked; more is a bomb."""
 
 
 class Picture(NamedTuple):
@@ -118,13 +114,8 @@ class Release:
             odd += [n for n in found.names if n not in expected.names]
             raise ReleaseError(f"not the columns of a release: {', '.join(odd)[:200] or 'their order'}",
                                item=path, cure="fetch the release again")  # fmt: skip
-        rows = file.metadata.num_rows
-        groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
-        if max(groups, default=0) > MAX_GROUP or sum(groups) > MAX_PACKED * packed or rows > packed:
-            raise ReleaseError(
-                f"{packed:,} bytes that claim to unpack to {sum(groups):,} in {rows:,} rows",
-                item=path, cure="do not trust it: fetch the release from where it was published",
-            )  # fmt: skip
+        if told := bomb(file, packed, rows=True):
+            raise ReleaseError(told, item=path, cure="do not trust it: fetch the release from where it was published")
         return file
 
     def _rows(self, name: str, columns: Sequence[str] | None = None, batch: int = 256) -> Iterator[dict[str, Any]]:

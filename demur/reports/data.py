@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from demur.core.errors import DataError, UsageError
+from demur.core.parquet import whole_table
 from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
 from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
 from demur.judge.measures.table import Table, table
@@ -169,9 +170,7 @@ def _why_not_a_run(path: Path) -> tuple[str]:
 
 def arrow_rows(path: Path, **options: Any) -> Any:
     """``rows.parquet`` as a pyarrow Table; runs written before ``repeat`` had its name call it ``draw``."""
-    import pyarrow.parquet as pq
-
-    rows = pq.read_table(path, **options)
+    rows = whole_table(path, **options)
     return rows.rename_columns(["repeat" if name == "draw" else name for name in rows.column_names])
 
 
@@ -185,13 +184,8 @@ def read_rows(path: Path) -> Table:
         DataError: not Parquet, other columns, or no rows.
         BadInput: rows that are not valid, all of them told.
     """
-    import pyarrow as pa
-
-    try:
-        with storage_errors(path):
-            rows = arrow_rows(path, read_dictionary=list(_REPEATED))
-    except pa.ArrowInvalid as error:
-        raise DataError(f"not a Parquet file: {error}", item=path, cure="run the system again") from error
+    with storage_errors(path):
+        rows = arrow_rows(path, read_dictionary=list(_REPEATED))
     expected, present = set(Row.model_fields), set(rows.column_names)
     if present | {"repeat"} != expected:  # the oldest runs have no such column
         differences = [f"lacks {c}" for c in sorted(expected - present)] + [

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import BadInput, UsageError
+from demur.core.parquet import whole_table
 from demur.core.records import Response
-from demur.core.store import Problems, read_json, read_jsonl
+from demur.core.store import Problems, read_json, read_jsonl, storage_errors
 from demur.corpora.formats import csv_rows, json_lines
 from demur.suites.base import NO_CLAUSE, Loaded, Outputs, Suite
 
@@ -110,8 +111,6 @@ def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence
 
     A run under another version of the suite's prompt is not compared: its asks differ for that alone.
     """
-    import pyarrow.parquet as pq
-
     now = {task.sample.id: task.ask.id for task in chosen.tasks(items)}
     prompts = chosen.prompts().used(NO_CLAUSE)
     told = []
@@ -120,7 +119,7 @@ def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence
             manifest = read_json(folder / "manifest.json")
             if manifest.get("prompts", {}).get(str(NO_CLAUSE)) != prompts:
                 continue
-            asked = pq.read_table(folder / "rows.parquet", columns=["ask", "sample"]).to_pylist()
+            asked = _asked(folder)
             other = [row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]]
             if other:
                 told.append(
@@ -178,11 +177,16 @@ def _runs(path: Path, holding: str = "rows.parquet") -> list[Path]:
     return [path] if (path / "rows.parquet").is_file() else sorted(p.parent for p in path.glob(f"*/{holding}"))
 
 
+def _asked(folder: Path) -> list[dict[str, Any]]:
+    """Question and sample of every row of a run."""
+    with storage_errors(folder / "rows.parquet"):
+        rows: list[dict[str, Any]] = whole_table(folder / "rows.parquet", columns=["ask", "sample"]).to_pylist()
+    return rows
+
+
 def _run(folder: Path) -> dict[str, Response]:
     """Question id -> response of a run folder."""
-    import pyarrow.parquet as pq
-
-    rows = pq.read_table(folder / "rows.parquet", columns=["ask", "sample"]).to_pylist()
+    rows = _asked(folder)
     sample = {row["ask"]: row["sample"] for row in rows}
     problems = Problems()
     found = {

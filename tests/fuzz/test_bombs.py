@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import tarfile
 import zipfile
 from pathlib import Path
 
 import growth
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from demur.core import store
+from demur.core import parquet, store
 from demur.core.errors import DataError, DemurError, UsageError
 from demur.core.images import opened
+from demur.core.parquet import rows_at_once, whole_table
 from demur.core.records import ImageRef
 from demur.core.store import Problems, parsed_yaml, read_jsonl, read_text, read_uri
-from demur.corpora.formats import archives, json_lines, unpack
+from demur.corpora.formats import archives, json_lines, parquet_rows, unpack
 from demur.curation.recipe import load_recipe
 from demur.curation.sources.cards import read_pins
 from demur.curation.sources.field_map import read_map
+from demur.judge.measures.table import read_table
 from demur.models.prices import Prices
 from demur.reports.browse import thumbnail
 
@@ -141,3 +146,45 @@ def test_an_image_is_named_by_nothing_that_leads_out_of_a_folder() -> None:
                   {"media_type": "image/png\n"}, {"sha256": "0" * 64 + "\n"}):  # fmt: skip
         with pytest.raises(ValueError, match="pattern"):
             ImageRef(**right | wrong)
+
+
+def _parquet(path: Path, columns: dict[str, pa.Array]) -> Path:
+    pq.write_table(pa.table(columns), path, compression="zstd", use_dictionary=False)
+    return path
+
+
+def test_tables_that_unpack_to_any_number_of_gigabytes_are_not_read(tmp_path: Path) -> None:
+    zeros = _parquet(tmp_path / "zeros.parquet", {"text": pa.array(["\0" * (1 << 26)] * 2), "id": pa.array(["a", "b"])})
+    run = tmp_path / "run.parquet"
+    pq.write_table(pa.table({"ask": pa.array(["x"] * 3_000_000)}), run, compression="zstd")
+    assert zeros.stat().st_size < 1 << 16
+    assert run.stat().st_size < 3_000_000
+    held = pa.total_allocated_bytes()
+    problems = Problems()
+    assert list(parquet_rows(zeros, problems)) == []
+    assert "claim to unpack to 134," in problems.lines[0]
+    for path in (zeros, run):
+        with pytest.raises(DataError, match="claim to unpack to"):
+            read_table(path)
+        with pytest.raises(DataError, match="claim to unpack to"):
+            whole_table(path)
+    with pytest.raises(DataError, match="claim to unpack to"):
+        read_uri(f"parquet:{zeros}#0/text")
+    assert pa.total_allocated_bytes() - held < 1 << 20
+    right = _parquet(tmp_path / "right.parquet", {"id": pa.array(["a", "b"])})
+    assert [row["id"] for _, _, row in parquet_rows(right, Problems())] == ["a", "b"]
+    assert whole_table(right).num_rows == 2
+    (tmp_path / "none.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="not a Parquet file"):
+        whole_table(tmp_path / "none.parquet")
+
+
+def test_a_large_value_that_many_rows_share_is_held_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "shared.parquet"
+    value = random.Random(1).randbytes(1 << 16).hex()
+    pq.write_table(pa.table({"text": pa.array([value] * 100)}), path, compression="none")
+    with pq.ParquetFile(path) as file:
+        assert rows_at_once(file, 0, 64) == 64
+        monkeypatch.setattr(parquet, "MAX_GROUP", 1 << 20)
+        assert rows_at_once(file, 0, 64) == 7
+    assert sum(1 for _ in parquet_rows(path, Problems())) == 100

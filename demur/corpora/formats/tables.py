@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.core.errors import DataError, UsageError
+from demur.core.parquet import bomb, rows_at_once
 from demur.core.store import Problems, storage_errors
 from demur.corpora.formats.files import BROKEN, open_bytes
 from demur.corpora.formats.json_streams import json_rows
@@ -131,11 +132,15 @@ def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator
     except _Damaged as error:
         problems.add(path.name, f"not readable as Parquet: {error}")
         return
+    if told := bomb(table, path.stat().st_size):
+        problems.add(path.name, f"not read: {told}")
+        table.close()
+        return
     number = 0
     with table:
         for group in range(table.num_row_groups):
             end = number + table.metadata.row_group(group).num_rows
-            batches = table.iter_batches(batch_size=batch, row_groups=[group])
+            batches = table.iter_batches(batch_size=rows_at_once(table, group, batch), row_groups=[group])
             while number < end:
                 try:
                     with storage_errors(path), _damage():

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from demur.core.errors import DataError
+from demur.core.parquet import whole_table
 from demur.core.records import Outcome, Row, Status
 from demur.core.stats import Codes, Floats
 from demur.core.store import storage_errors
@@ -268,11 +269,5 @@ def read_table(path: Path) -> Table:
         StorageError: the file cannot be read.
         DataError: it is not Parquet.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with storage_errors(path):
-            return Table(pq.read_table(path))
-    except pa.ArrowInvalid as error:
-        raise DataError(f"not a Parquet file: {error}", item=str(path), cure="run the system again") from error
+    with storage_errors(path):
+        return Table(whole_table(path))
