@@ -58,6 +58,7 @@ PROMPTS = {
     "match": ("question", "answer", "step", "steps"),
     "rubric": ("question", "answer", "reference", "steps", "rubric"),
     "why": ("question", "answer", "reply", "evidence", "steps"),
+    "draft": ("question", "answer", "kinds"),
 }
 """Role -> what its text is filled with."""
 
@@ -290,7 +291,7 @@ class ChainJudge(ModelJudge):
             BudgetReached: the budget leaves no room for another call.
         """
         model = await self._model()
-        schema = SCHEMAS[role] if self._schema and role not in self.own else None
+        schema = SCHEMAS.get(role) if self._schema and role not in self.own else None
         text = Template(self.texts[role]).safe_substitute(fields)
         request = Request(
             model=self.model, temperature=0.0, max_tokens=most_tokens, item=item, json_schema=schema,

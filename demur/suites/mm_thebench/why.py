@@ -177,7 +177,7 @@ def by_rules(said: str, steps: Sequence[str], pieces: Sequence[Piece], answers: 
 
 def told_reason(told: Any, steps: Sequence[str], pieces: Sequence[Piece], rule: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of `Reason` from a judge's reply; {} where it names no cause of ours."""
-    if not isinstance(told, dict) or told.get("cause") not in CAUSES:
+    if not isinstance(told, dict) or told.get("cause") not in [*CAUSES]:
         return {}
     step, given = told.get("step"), told.get("evidence")
     numbers = [n for n in given if type(n) is int and 1 <= n <= len(pieces)] if isinstance(given, list) else []

@@ -1,0 +1,238 @@
+"""How items get their steps and rubrics: a model drafts, people review in the labelling page, a second look samples.
+
+    draft      a model writes steps and rubric from question and answer; nobody has reviewed them
+    review     each draft in the page of `demur annotate`: sound, unsound (a note says what to mend), too complex
+    take       reviews back into the items: sound ones are reviewed, unsound ones stay drafts, with the note
+    quality    an auditor looks at a tenth of each annotator's: below 10 % unqualified the sampled mistakes are mended
+               and the rest accepted, up to 30 % the annotator revises all and is sampled again, above it all is
+               thrown away
+
+"Too complex" may be said after five minutes with an item; sooner it is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from demur.core.errors import UsageError
+from demur.core.stats import wilson
+from demur.core.store import seed_of, storage_errors, why_invalid, write_atomic
+from demur.corpora.formats import inside
+from demur.judge.annotation.task import CANNOT, Label, Task, annotators, journal, last_labels, read_task, write_task
+from demur.judge.annotation.task import Item as Shown
+from demur.models.run import run_sync
+from demur.suites.mm_thebench.items import SUBCATEGORIES, Item, ItemLine, plain_names, write
+from demur.suites.mm_thebench.judging import ChainJudge, all_of, right
+
+SOUND, UNSOUND, TOO_COMPLEX = "sound", "unsound", "too_complex"
+PATIENCE_S = 300
+"""Seconds with an item after which it may be called too complex."""
+AUDITED = 0.1
+"""Share of each annotator's items that are looked at a second time."""
+RUBRIC = """Look at the question, the right answer and the picture, then at each step in turn.
+sound: every step is right, needed, in order and of the kinds that it names; no step is missing; every rubric item can
+be answered from a chain of thought alone and stands under the right dimension and subcategory.
+unsound: something is not so. Say what, in the note: it is mended from that.
+too complex: after five minutes you cannot tell, or the question itself is wrong or has two readings."""
+
+
+# --- drafts ----------------------------------------------------------------------------------------
+
+
+class Drafted(NamedTuple):
+    """Items after drafting: those that have steps now, and why others have none."""
+
+    items: tuple[ItemLine, ...]
+    failed: dict[str, str]
+
+
+def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], None] = lambda n: None) -> Drafted:
+    """Let a model write steps and rubric of items that have none; a reply that makes no valid item is told."""
+    kinds = "\n".join(f"{d.value}: {', '.join(subs)}" for d, subs in SUBCATEGORIES.items())
+    failed: dict[str, str] = {}
+
+    async def one(item: Item) -> ItemLine:
+        bare = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
+        if item.steps:
+            return bare
+        told = await judge.told("draft", item.id, 2048, question=item.question, answer=right(item), kinds=kinds)
+        if not isinstance(told, dict):
+            failed[item.id] = "the model's reply is no JSON object"
+            return bare
+        try:
+            made = {**bare.model_dump(), "steps": told.get("steps"), "rubric": told.get("rubric"), "reviewed_by": ""}
+            return ItemLine.model_validate(plain_names(made, Counter()))
+        except (ValidationError, TypeError, AttributeError) as error:
+            failed[item.id] = why_invalid(error) if isinstance(error, ValidationError) else "no steps and rubric"
+            return bare
+
+    found = run_sync(all_of(judge, [one(i) for i in items], progress))
+    return Drafted(tuple(found), failed)
+
+
+def put(out: Path, items: Sequence[ItemLine], root: Path) -> Path:
+    """Write items and their pictures into a folder; returns it."""
+    for uri in sorted({uri for i in items for uri in i.images}):
+        write_atomic(out / uri, inside(root, uri).read_bytes())
+    write(out / "items.jsonl", items)
+    return out
+
+
+# --- review ----------------------------------------------------------------------------------------
+
+
+def review_task(items: Sequence[Item], out: Path, read: Callable[[Any], bytes], *, seed: int = 0) -> Path:
+    """Make a labelling task of drafts, for ``demur annotate page --out FOLDER``.
+
+    Raises:
+        UsageError: nothing has steps to be reviewed.
+    """
+    shown = []
+    for item in items:
+        if not item.steps:
+            continue
+        names = []
+        for picture in item.pictures:
+            name = f"{picture.sha256[:24]}.{picture.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
+            names.append(name)
+            with storage_errors(out / "images" / name):
+                write_atomic(out / "images" / name, read(picture))
+        steps = "\n".join(
+            f"{s.id}. [{', '.join(s.types)}{'' if s.necessary else '; can be left out'}] {s.description}: {s.content}"
+            for s in item.steps
+        )
+        rubric = "\n".join(
+            f"- [{r.dimension}, {r.subcategory}, {r.points} points, steps {list(r.steps)}] {r.question}"
+            for r in item.rubric
+        )
+        fields = (("question", item.question), ("right answer", right(item)), ("steps", steps), ("rubric", rubric))
+        shown.append(Shown(id=item.id, shown=fields, images=tuple(names), about={"source": item.source}))
+    labels = (Label(name=SOUND), Label(name=UNSOUND), Label(name=TOO_COMPLEX, text="too complex"))
+    task = Task(name="steps and rubrics", labels=labels, rubric=RUBRIC, balance=("source",), repeats=0.0, seed=seed)
+    write_task(out, task, shown)
+    return out
+
+
+class Reviewed(NamedTuple):
+    """Items after a review.
+
+    Attributes:
+        items: with ``reviewed_by`` and ``too_complex`` as reviewed.
+        to_mend: item -> what a reviewer noted of an unsound one.
+        hasty: items called too complex before five minutes had passed.
+        open: items on which reviewers differ, or which nobody looked at.
+    """
+
+    items: tuple[ItemLine, ...]
+    to_mend: dict[str, str]
+    hasty: tuple[str, ...]
+    open: tuple[str, ...]
+
+
+def take_reviews(items: Sequence[Item], folder: Path, auditor: str = "") -> Reviewed:
+    """The reviews of a task's folder, written into items; the auditor's labels are no reviews."""
+    read_task(folder)
+    people = [name for name in annotators(folder) if name != auditor]
+    said: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for name in people:
+        for id, last in last_labels(folder, name).items():
+            if last.label != CANNOT:
+                said[id][name] = last
+    hasty = tuple(sorted(_hasty(folder, people)))
+    made, to_mend, open_ = [], {}, []
+    for item in items:
+        labels = {last.label for last in said[item.id].values()}
+        bare = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
+        if len(labels) != 1:
+            open_.append(item.id)
+        elif labels == {SOUND}:
+            bare = bare.model_copy(update={"reviewed_by": ", ".join(sorted(said[item.id])), "too_complex": False})
+        else:
+            if labels == {UNSOUND}:
+                to_mend[item.id] = "; ".join(last.note for last in said[item.id].values() if last.note) or "no note"
+            bare = bare.model_copy(update={"reviewed_by": "", "too_complex": labels == {TOO_COMPLEX}})
+        made.append(bare)
+    return Reviewed(tuple(made), to_mend, hasty, tuple(open_))
+
+
+def _hasty(folder: Path, people: Sequence[str]) -> set[str]:
+    spent: defaultdict[tuple[str, str], float] = defaultdict(float)
+    found = set()
+    for name in people:
+        for line in journal(folder / "labels" / f"{name}.jsonl"):
+            if line["do"] == "label":
+                key = name, str(line["item"])
+                spent[key] += float(line.get("seconds", 0.0))
+                if line["label"] == TOO_COMPLEX and spent[key] < PATIENCE_S:
+                    found.add(str(line["item"]))
+    return found
+
+
+# --- quality control -------------------------------------------------------------------------------
+
+Decision = Literal["mend the sampled ones and accept", "revise all, then sample again", "throw away and label anew"]
+
+
+def decision(unqualified: int, n: int) -> Decision:
+    """What follows from an audit: below 10 %, up to 30 %, above.
+
+    >>> [decision(k, 30)[:6] for k in (2, 3, 9, 10)]
+    ['mend t', 'revise', 'revise', 'throw ']
+    """
+    if 10 * unqualified < n:
+        return "mend the sampled ones and accept"
+    return "revise all, then sample again" if 10 * unqualified <= 3 * n else "throw away and label anew"
+
+
+class Quality(NamedTuple):
+    """The audit of one annotator.
+
+    Attributes:
+        name: of the annotator.
+        labelled: items that they reviewed as sound.
+        sampled: those of them that the auditor is to look at.
+        looked: those that were looked at.
+        unqualified: those that the auditor calls unsound.
+        decision: None until the sample is complete.
+        ends: of the unqualified share, Wilson's 95 %: a tenth is few.
+    """
+
+    name: str
+    labelled: int
+    sampled: tuple[str, ...]
+    looked: int
+    unqualified: int
+    decision: Decision | None
+    ends: tuple[float, float] | None
+
+
+def quality(folder: Path, auditor: str, *, share: float = AUDITED, seed: int = 0) -> list[Quality]:
+    """The audit of every annotator, by what the auditor said of a tenth of what they passed.
+
+    Raises:
+        UsageError: nobody but the auditor has labelled.
+    """
+    read_task(folder)
+    audits = last_labels(folder, auditor)
+    found = []
+    for name in annotators(folder):
+        if name == auditor:
+            continue
+        passed = sorted(i for i, last in last_labels(folder, name).items() if last.label == SOUND)
+        drawn = sorted(passed, key=lambda i: seed_of(seed, "audit", name, i))[: math.ceil(share * len(passed))]
+        looked = [i for i in drawn if i in audits and audits[i].label != CANNOT]
+        bad = sum(audits[i].label != SOUND for i in looked)
+        done = bool(drawn) and len(looked) == len(drawn)
+        decided = decision(bad, len(looked)) if done else None
+        found.append(Quality(name, len(passed), tuple(drawn), len(looked), bad, decided, wilson(bad, len(looked))))
+    if not found:
+        raise UsageError(
+            "nobody has reviewed anything", item=str(folder), cure="demur annotate page --out FOLDER --as NAME"
+        )
+    return found

@@ -1,0 +1,89 @@
+"""Frames of a video, for systems that take pictures: evenly spaced within the part that matters (extra ``video``)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from demur.core.errors import DataError, MissingExtra
+from demur.core.store import write_atomic
+from demur.corpora.formats import inside
+from demur.suites.mm_thebench.items import Item, ItemLine, Video, write
+
+
+class Frame(NamedTuple):
+    """One picture of a video: when, and its JPEG bytes."""
+
+    second: float
+    jpeg: bytes
+
+
+def frames(path: Path, video: Video) -> list[Frame]:
+    """So many frames, each from the middle of an equal part; a video with fewer gives what it has.
+
+    Raises:
+        MissingExtra: PyAV is not installed.
+        DataError: not a video, or nothing in the part that is asked for.
+    """
+    try:
+        import av
+    except ImportError as error:
+        raise MissingExtra("frames of videos", extra="video", module="PyAV") from error
+    try:
+        opened: Any = av.open(str(path))
+        with opened as container:
+            stream = container.streams.video[0]
+            length = float(stream.duration * stream.time_base) if stream.duration else (container.duration or 0) / 1e6
+            end = min(video.end, length) if video.end and length else video.end or length
+            if end <= video.start:
+                raise DataError(f"it is {length:.1f} s long, the part begins at {video.start:g} s", item=str(path))
+            part = (end - video.start) / video.frames
+            wanted = [video.start + part * (k + 0.5) for k in range(video.frames)]
+            found: list[Frame] = []
+            last = None
+            if video.start:
+                container.seek(int(video.start * 1e6))
+            for frame in container.decode(stream):
+                while len(found) < len(wanted) and frame.time is not None and frame.time >= wanted[len(found)]:
+                    found.append(_taken(frame))
+                if len(found) == len(wanted):
+                    return found
+                last = frame
+            if last is not None and (not found or found[-1].second < (last.time or 0.0)):
+                found.append(_taken(last))  # the last wanted moment lies behind the last frame's
+    except (av.FFmpegError, OSError, IndexError) as error:
+        raise DataError(f"cannot be read as a video: {error}", item=str(path), cure="check the file") from error
+    if not found:
+        raise DataError("holds no frame in the part that is asked for", item=str(path), cure="check start and end")
+    return found
+
+
+def _taken(frame: Any) -> Frame:
+    buffer = io.BytesIO()
+    frame.to_image().save(buffer, "JPEG", quality=90)
+    return Frame(float(frame.time or 0.0), buffer.getvalue())
+
+
+def with_frames(items: Sequence[Item], root: Path, out: Path) -> Path:
+    """A copy of items whose videos have frames as pictures; returns the folder. Other pictures are copied.
+
+    Raises:
+        DataError: a video cannot be read, or leads out of its folder.
+    """
+    made = []
+    for item in items:
+        line = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
+        if item.video is not None and not item.images:
+            uris = []
+            for n, frame in enumerate(frames(inside(root, item.video.path), item.video), 1):
+                uris.append(f"frames/{Path(item.video.path).stem}-{n:03d}-{frame.second:.2f}s.jpg")
+                write_atomic(out / uris[-1], frame.jpeg)
+            line = line.model_copy(update={"images": tuple(uris)})
+        else:
+            for uri in item.images:
+                write_atomic(out / uri, inside(root, uri).read_bytes())
+        made.append(line)
+    write(out / "items.jsonl", made)
+    return out
