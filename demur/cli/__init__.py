@@ -49,8 +49,8 @@ is the second run better or worse than the first | compare runs/a runs/b --fail-
 pass or fail a run in CI, decided on intervals | gate runs/mine --max-hallucination gold-removed=0.15 --strict
 the metrics of the sources' own authors | score demo-out --metric viquae-f1
 grade answers that are there already; attack a judge | judge file rows.jsonl --judge rules
-why a run's wrong answers are wrong, linked to the evidence shown | reasoning demo-out/runs/reader --scenario adversarial
-benchmarks that are not the four scenarios: VB | suite score vb sheet.csv --mode paper
+why a run's wrong answers are wrong, by the evidence shown | reasoning demo-out/runs/reader --scenario adversarial
+benchmarks that are not the four scenarios: VB, MM-THEBench ... | suite score vb sheet.csv --mode paper
 check published tables for arithmetic | audit table8.csv table4.csv
 ask a model; inspect the ledger of paid replies | calls stats calls.sqlite
 """

@@ -134,7 +134,8 @@ def _draft(args: argparse.Namespace) -> int:
 
 
 def _told(rows: dict[str, str], what: str) -> None:
-    from demur.cli._shown import brief, harmless
+    from demur.cli._shown import harmless
+    from demur.core.text import brief
 
     sys.stdout.write("".join(harmless(f"{what}: {id}: {brief(why, 100)}\n") for id, why in rows.items()))
 
