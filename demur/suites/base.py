@@ -45,6 +45,7 @@ from demur.evaluation.run_folder import Task
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.render import ask as make_ask
 from demur.scenarios.systems import SystemContext, SystemLike, taken_apart
+from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
     from demur.judge.audit import Finding
@@ -340,7 +341,7 @@ class Suite(ABC, Generic[I, S]):
                 concurrency=concurrency, prices=prices,
                 options={
                     **({"name": called} if called else {}),
-                    **(sampling or {} if isinstance(spec, str) and spec.startswith("model:") else {}),
+                    **(sampling or {} if _samples(spec) else {}),
                 },
             )  # fmt: skip
             opened.append(Opened.of(one, context))
@@ -464,6 +465,12 @@ def plain_table(suite: Suite[Any, Any], scores: Sequence[Plain]) -> Table:
         (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.ungraded, s.accuracy.failed) for s in scores
     )
     return Table(suite.name, suite.title, columns, rows, notes=("n: graded replies. Intervals: Wilson, 95 %.",))
+
+
+def _samples(spec: SystemLike) -> bool:
+    """Whether sampling options are for this system: a model, or one that is made of models."""
+    factory = plugins.find("systems", spec)[0] if isinstance(spec, str) else None
+    return isinstance(factory, type) and issubclass(factory, ModelSystem)
 
 
 class SuiteJudge:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from demur.core.records import Request, TextPart
+import math
+
+from demur.core.records import Request, Response, TextPart, TokenLogprob
 
 REWRITTEN = "Which tower here was green?"
 
@@ -30,3 +32,29 @@ def lenient(request: Request) -> str:
 
 def doubtful(request: Request) -> str:
     return "VERDICT: UNANSWERABLE\nCONFIDENCE: MEDIUM\nJUSTIFICATION: hidden"
+
+
+def said(answer: str, confidence: int = 4) -> str:
+    return f"EXPLANATION - as it is shown\nFINAL ANSWER - {answer}\nCONFIDENCE - {confidence}"
+
+
+def answerer(request: Request) -> str | Response:
+    """Knows nothing and says so where a clause presses it; whether that is right, it believes to be likely."""
+    text = words(request)
+    if "yes or no" in text:
+        top = (("yes", math.log(0.6)), ("no", math.log(0.2)))
+        return Response(text="yes", logprobs=(TokenLogprob(token="yes", logprob=math.log(0.6), top=top),))
+    if "verifier in a team" in text:
+        return ruling(request)
+    if request.draw % 3 == 2:
+        return said("a tulip")
+    sure = "serious harm" in text or "take stock" in text
+    return said("I Don't Know", 1) if sure else said("a rose", 2 + len(text) % 4)
+
+
+def ruling(request: Request) -> str:
+    """Asks for a revision wherever it is asked, also where it must not; but is content with a second answer."""
+    text = words(request)
+    if "NON_FINAL" in text.rpartition("$mode")[2].split("ITERATION_STAGE")[-1][:14]:
+        return "DECISION: REQUEST_REVISION\nEXPLANATION: vague\nFEEDBACK: look at the left half"
+    return "DECISION: REQUEST_REVISION\nEXPLANATION: still vague\nFEEDBACK: look again"

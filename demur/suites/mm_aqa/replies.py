@@ -71,6 +71,8 @@ def read_reply(response: Response, condition: str, parser: str = "strict", absta
     if response.error:
         return Reply(problem="failed", detail=response.error)
     text = whole(response)[-LONGEST:].strip()
+    if response.abstained:  # its own word needs no schema
+        return Reply(text[:1000], True)
     found = list(_FIELD.finditer(text))
     if parser == "lenient" and not found and text:
         return Reply(text, _abstains(text, abstain, response))

@@ -16,6 +16,7 @@ from demur.reports.gallery import Cell as Shown
 from demur.reports.gallery import Reply as ShownReply
 from demur.reports.gallery import Row as ShownRow
 from demur.reports.tables import Cell, Column, Table
+from demur.scenarios.systems.multi_agent import read_log
 from demur.suites.mm_aqa.conditions import CONDITIONS, SIX, question_id
 from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, NAMES, Item, Subset, category_of
 from demur.suites.mm_aqa.measures import (
@@ -58,7 +59,9 @@ def tables(scores: Sequence[Score]) -> list[Table]:
     """All tables over models."""
     found = [results_table(scores, s) for s in present(scores)]
     found += [baselines_table(scores), category_table(scores), sweep_table(scores), oracle_table(scores)]
-    return [*found, beside_table(scores), matrix_table(scores)]
+    found += [beside_table(scores), matrix_table(scores)]
+    agents = agents_table(scores)
+    return [*found, agents] if agents.rows else found
 
 
 def _rates(m: Matrix) -> list[Cell]:
@@ -266,6 +269,26 @@ def matrix_table(scores: Sequence[Score]) -> Table:
                     rows.append((s.model, NAMES[subset], c, *(int(v) for v in m), m.mcc_ext, m.mcc_abstain))
     notes = ("AU: answers to the unanswerable. MCC – where a row or column of it is empty.",)
     return Table("mm-aqa-matrix", "The five-way confusion matrix.", tuple(columns), tuple(rows), notes=notes)
+
+
+def agents_table(scores: Sequence[Score]) -> Table:
+    """What Verifiers did: how often they overrode the Reasoner, and in how many rounds."""
+    columns = [Column("Model", align="left"), Column("Condition", align="left"), Column("n")]
+    columns += [Column("overridden (%)", interval=True), Column("mean rounds", percent=False, decimals=2)]
+    columns += [Column("revisions"), Column("illegal, coerced")]
+    rows: list[tuple[Cell, ...]] = []
+    for s in scores:
+        for condition, several in s.rows.items():
+            logs = [log for r in several if r.response is not None and (log := read_log(r.response)) is not None]
+            if logs:
+                over, n = sum(log.overridden for log in logs), len(logs)
+                every = [one for log in logs for one in log.rounds]
+                rows.append((
+                    s.model, condition, n, measure("overridden", over, n), len(every) / n,
+                    sum(one.decision == "REQUEST_REVISION" for one in every), sum(one.coerced for one in every),
+                ))  # fmt: skip
+    notes = ("illegal: a revision was asked for where none was allowed; it counts as an abstention.",)
+    return Table("mm-aqa-agents", "Reasoner and Verifier.", tuple(columns), tuple(rows), notes=notes)
 
 
 # --- items ------------------------------------------------------------------------------------------

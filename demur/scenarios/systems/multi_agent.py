@@ -1,0 +1,196 @@
+"""Two agents on one question: a Reasoner answers, a Verifier approves, abstains, or asks for a revision.
+
+    multi_agent:MODEL                             sequential: one answer, one verdict (approve or abstain)
+    multi_agent:MODEL?mode=iterative              up to three rounds; abstains where the last one is not approved
+    multi_agent:MODEL?mode=iterative&rounds=2&verifier=OTHER
+
+The controller between them is code: it reasons about nothing. The Reasoner is asked as any model is, under the
+condition of the run; the Verifier's feedback follows its prompt. A REQUEST_REVISION where none is allowed (sequential,
+last round) counts as ABSTAIN, and is counted. A verdict that cannot be read is this item's failure, not an abstention.
+Each reply's ``reasoning`` holds the log as JSON: `Log`. Source: "MM-AQA", appendix H.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from demur.core.errors import ItemError, TransientError, UsageError
+from demur.core.records import Ask, Message, Record, Request, Response, TextPart, Usage
+from demur.core.spec import Option, named
+from demur.core.store import parsed_json
+from demur.scenarios.systems.model import ModelSystem
+
+if TYPE_CHECKING:
+    from demur.scenarios.systems import SystemContext
+
+Decision = Literal["APPROVE", "ABSTAIN", "REQUEST_REVISION"]
+ABSTENTION = "I Don't Know"
+OPTIONS: dict[str, Option | str] = {
+    "mode": Option("sequential or iterative", ("sequential", "iterative")),
+    "rounds": Option("of iterative mode", range(1, 11)),
+    "verifier": "model string of the Verifier; the Reasoner's own when left out",
+}
+_FIELD = re.compile(r"^[ \t*#>_`-]*(DECISION|EXPLANATION|FEEDBACK|FINAL[_ ]ANSWER)[ \t*_`]*[:-][ \t]*", re.I | re.M)
+_WORDS = re.compile(r"\b(APPROVE|ABSTAIN|REQUEST[_ ]REVISION)\b", re.IGNORECASE)
+
+
+class Round(Record):
+    """One round: what was proposed, what the Verifier decided, as it is counted, and why."""
+
+    candidate: str
+    decision: Decision
+    coerced: bool = False
+    """The Verifier asked for a revision where none was allowed."""
+    explanation: str = ""
+    feedback: str = ""
+
+
+class Log(Record):
+    """The rounds of one item."""
+
+    multi_agent: Literal["sequential", "iterative"]
+    rounds: tuple[Round, ...]
+
+    @property
+    def overridden(self) -> bool:
+        """Whether the Verifier put an abstention in the place of an answer."""
+        return self.rounds[-1].decision == "ABSTAIN"
+
+
+class Ruling(NamedTuple):
+    """A Verifier's reply; ``decision`` None where it gives none, or several."""
+
+    decision: Decision | None
+    explanation: str = ""
+    feedback: str = ""
+
+
+def read_ruling(reply: str) -> Ruling:
+    r"""The ruling that a reply holds.
+
+    >>> read_ruling("DECISION: REQUEST REVISION\nEXPLANATION: too small\nFEEDBACK: look left").feedback
+    'look left'
+    >>> read_ruling("I would approve or abstain.").decision is None
+    True
+    """
+    found = list(_FIELD.finditer(reply))
+    ends = [*(m.start() for m in found[1:]), len(reply)]
+    fields = {m[1].upper(): reply[m.end() : end].strip() for m, end in zip(found, ends, strict=False)}
+    first = fields.get("DECISION", "").partition("\n")[0]
+    said = {w.upper().replace(" ", "_") for w in _WORDS.findall(first)}
+    decision: Any = said.pop() if len(said) == 1 else None
+    return Ruling(decision, fields.get("EXPLANATION", "")[:2000], fields.get("FEEDBACK", "")[:2000])
+
+
+def read_log(response: Response) -> Log | None:
+    """The log of a reply of such a system; None of any other."""
+    if not response.reasoning.startswith('{"multi_agent"'):
+        return None
+    try:
+        return Log.model_validate(parsed_json(response.reasoning))
+    except (ValueError, ValidationError):
+        return None
+
+
+class MultiAgent(ModelSystem):
+    """Reasoner and Verifier over model calls; see the module.
+
+    Args:
+        argument: a model string, and options behind a question mark.
+        context: as of any model.
+    """
+
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        given = named("multi_agent", argument, OPTIONS)
+        super().__init__(given.argument, context)
+        self.mode: Literal["sequential", "iterative"] = (
+            "iterative" if given.options.get("mode") == "iterative" else "sequential"
+        )
+        if self.mode == "sequential" and "rounds" in given.options:
+            raise UsageError("sequential mode has one round", item=argument, cure="mode=iterative, or leave rounds out")
+        self.rounds = int(given.options.get("rounds", 3)) if self.mode == "iterative" else 1
+        other = given.options.get("verifier", "")
+        self._verifier = ModelSystem(other, context) if other else self
+        self.id = f"multi_agent:{self.id.removeprefix('model:')}?mode={self.mode}"
+        if self.mode == "iterative" and self.rounds != 3:
+            self.id += f"&rounds={self.rounds}"
+        if other:
+            self.id += f"&verifier={self._verifier.id.removeprefix('model:')}"
+        self._prompt = files("demur.scenarios").joinpath("prompts", "verifier.v1.md").read_text(encoding="utf-8")
+
+    async def answer(self, ask: Ask) -> Response:
+        """Rounds of answer and verdict."""
+        rounds: list[Round] = []
+        calls: list[Response] = []
+        feedback = ""
+        try:
+            for number in range(1, self.rounds + 1):
+                reply = await self._call(self, with_feedback(self.request(ask), feedback))
+                calls.append(reply)
+                final = number == self.rounds
+                said = await self._call(self._verifier, self._examined(ask, reply.text, final))
+                calls.append(said)
+                ruling = read_ruling(said.text)
+                if ruling.decision is None:
+                    return _whole(Response(error="the Verifier's reply holds no decision"), calls)
+                coerced = final and ruling.decision == "REQUEST_REVISION"
+                decision: Decision = "ABSTAIN" if coerced else ruling.decision
+                rounds.append(
+                    Round(
+                        candidate=reply.text, decision=decision, coerced=coerced, explanation=ruling.explanation,
+                        feedback=ruling.feedback,
+                    )
+                )  # fmt: skip
+                if decision != "REQUEST_REVISION":
+                    break
+                feedback = ruling.feedback or ruling.explanation
+        except (ItemError, TransientError) as error:
+            return _whole(Response(error=str(error)), calls)
+        log = json.dumps({"multi_agent": self.mode, "rounds": [r.model_dump(mode="json") for r in rounds]})
+        if rounds[-1].decision == "ABSTAIN":
+            why = " ".join(rounds[-1].explanation.split()) or "the Verifier gave no reason"
+            text = f"EXPLANATION - {why}\nFINAL ANSWER - {ABSTENTION}"
+            return _whole(Response(text=text, reasoning=log, abstained=True), calls)
+        return _whole(Response(text=rounds[-1].candidate, reasoning=log), calls)
+
+    async def _call(self, agent: ModelSystem, request: Request) -> Response:
+        return await (await agent._opened()).complete(request)
+
+    def _examined(self, ask: Ask, candidate: str, final: bool) -> Request:
+        """What the Verifier is asked: its rules, the question's own images and evidence, and the proposed answer."""
+        stage = "" if self.mode == "sequential" else f"\nITERATION_STAGE: {'FINAL' if final else 'NON_FINAL'}"
+        shown = self._verifier.request(ask)
+        words = Template(self._prompt).safe_substitute(mode=f"MODE: {self.mode.upper()}{stage}", candidate=candidate)
+        told = Message(role="user", parts=(*shown.messages[-1].parts, TextPart(text=f"\n\n{words}")))
+        return shown.model_copy(update={"messages": (told,)})
+
+    async def close(self) -> None:
+        """Both agents' connections."""
+        if self._verifier is not self:
+            await self._verifier.close()
+        await super().close()
+
+
+def with_feedback(request: Request, feedback: str) -> Request:
+    """The Reasoner's request with what the Verifier said of the answer before."""
+    if not feedback:
+        return request
+    *before, last = request.messages
+    words = TextPart(text=f"\n\nA verifier sent your last answer back with this advice:\n{feedback}\nAnswer again.")
+    return request.model_copy(update={"messages": (*before, Message(role=last.role, parts=(*last.parts, words)))})
+
+
+def _whole(response: Response, calls: list[Response]) -> Response:
+    """A response with the tokens and seconds of all its calls."""
+    usage: dict[str, Any] = {
+        name: sum(getattr(c.usage, name) for c in calls) for name in ("prompt", "completion", "cached", "reasoning")
+    }
+    latency = sum(c.latency_s for c in calls)
+    served = calls[-1].served_by if calls else ""
+    return response.model_copy(update={"usage": Usage(**usage), "latency_s": latency, "served_by": served})

@@ -1,0 +1,150 @@
+"""Baselines that need calls of their own, as systems: they run, resume and pay like any model.
+
+    self_consistency:MODEL?n=10&judge=rules    n answers at T = 0.7; the one that a strict majority agrees on, else none
+    p_true:MODEL                               an answer, and the probability that the model gives to its being right
+
+Both state a confidence (share of votes, P(True)), which `demur.suites.mm_aqa.tables` sweeps. MaxProb, stated confidence
+and evidence weighed first (cotabs) need no calls but those of a run. Source: appendix G.4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from typing import TYPE_CHECKING
+
+from demur.core.errors import ItemError, TransientError
+from demur.core.records import AnswerSpec, Ask, Message, Outcome, Request, Response, TextPart
+from demur.core.spec import Option, named
+from demur.judge.base import JudgeContext, close_judge, open_judge
+from demur.scenarios.systems.model import ModelSystem
+from demur.suites.mm_aqa.conditions import text
+from demur.suites.mm_aqa.replies import read_reply
+
+if TYPE_CHECKING:
+    from demur.scenarios.systems import SystemContext
+
+TEMPERATURE = 0.7
+_N: dict[str, Option | str] = {
+    "n": Option("answers that are drawn", range(2, 101)),
+    "judge": "tells which answers are the same",
+}
+
+
+class SelfConsistency(ModelSystem):
+    """Abstains where no answer has a strict majority of the draws; unreadable draws vote for nothing.
+
+    Args:
+        argument: a model string, and options behind a question mark.
+        context: as of any model.
+    """
+
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        given = named("self_consistency", argument, _N)
+        super().__init__(given.argument, context)
+        self.n = int(given.options.get("n", 10))
+        self.sampling = {"temperature": TEMPERATURE, **self.sampling}
+        self._judge_name = given.options.get("judge", "rules?guess=yes")
+        self._judge = open_judge(self._judge_name, JudgeContext(ledger=context.ledger))
+        self.id = f"self_consistency:{self.id.removeprefix('model:')}?n={self.n}"
+        if "judge" in given.options:
+            self.id += f"&judge={self._judge_name}"
+
+    async def answer(self, ask: Ask) -> Response:
+        """N draws, clustered."""
+        model, request = await self._opened(), self.request(ask)
+        draws = [request.model_copy(update={"draw": ask.repeat * self.n + k}) for k in range(self.n)]
+        try:
+            replies = await asyncio.gather(*(model.complete(r) for r in draws))
+        except (ItemError, TransientError) as error:
+            return Response(error=str(error))
+        read = [read_reply(r, "base") for r in replies]
+        clusters: list[list[int]] = []
+        for place, said in enumerate(read):
+            if said.problem:
+                continue
+            for cluster in clusters:
+                first = read[cluster[0]]
+                same = first.abstains == said.abstains
+                if same and (said.abstains or await self._agree(ask, first.answer, said.answer)):
+                    cluster.append(place)
+                    break
+            else:
+                clusters.append([place])
+        if not clusters:
+            return Response(error=f"none of {self.n} draws is in the output schema")
+        top = max(clusters, key=len)
+        share = len(top) / self.n
+        if 2 * len(top) > self.n and not read[top[0]].abstains:
+            return replies[top[0]].model_copy(update={"confidence": share, "abstained": False})
+        why = f"{len(top)} of {self.n} draws agree" + (", that it cannot be told" if read[top[0]].abstains else "")
+        abstention = f"EXPLANATION - {why}\nFINAL ANSWER - I Don't Know"
+        return Response(text=abstention, confidence=share, abstained=True, served_by=replies[0].served_by)
+
+    async def _agree(self, ask: Ask, one: str, other: str) -> bool:
+        if one.casefold() == other.casefold():
+            return True
+        spec = AnswerSpec(kind="string", accepted=((one,),))
+        verdict = self._judge.grade(ask, Response(text=other), spec)
+        made = await verdict if inspect.isawaitable(verdict) else verdict
+        return made.outcome is Outcome.CORRECT
+
+    async def close(self) -> None:
+        """The model's connection, and the judge's."""
+        await close_judge(self._judge)
+        await super().close()
+
+
+class PTrue(ModelSystem):
+    """An answer, then P(True) = p(yes) / (p(yes) + p(no)) of the model asked whether it is right (Kadavath 2022).
+
+    Where the server gives no log-probabilities, or neither word is among them, there is no confidence: undefined.
+    """
+
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        super().__init__(argument, context)
+        self.id = f"p_true:{self.id.removeprefix('model:')}"
+
+    async def answer(self, ask: Ask) -> Response:
+        """The answer with its P(True) as confidence."""
+        model, request = await self._opened(), self.request(ask)
+        try:
+            reply = await model.complete(request)
+            said = read_reply(reply, "base")
+            if said.problem or said.abstains:
+                return reply.model_copy(update={"confidence": None})
+            judged = await model.complete(self.question(request, said.answer))
+        except (ItemError, TransientError) as error:
+            return Response(error=str(error))
+        return reply.model_copy(update={"confidence": p_yes(judged)})
+
+    @staticmethod
+    def question(request: Request, answer: str) -> Request:
+        """Whether an answer is right, asked with the same images, for one token."""
+        *before, last = request.messages
+        from string import Template
+
+        words = Template(text("p-true.v1.md")).safe_substitute(answer=answer)
+        told = Message(role="user", parts=(*last.parts, TextPart(text=f"\n\n{words}")))
+        update = {
+            "messages": (*before, told),
+            "max_tokens": 1,
+            "logprobs": True,
+            "top_logprobs": 20,
+            "temperature": 0.0,
+        }
+        return request.model_copy(update=update)
+
+
+def p_yes(reply: Response) -> float | None:
+    """p(yes) / (p(yes) + p(no)) over the first token's candidates, whatever their case and blanks."""
+    if not reply.logprobs:
+        return None
+    first = reply.logprobs[0]
+    weight = {"yes": 0.0, "no": 0.0}
+    for token, logprob in dict([(first.token, first.logprob), *first.top]).items():
+        if (word := token.strip(" \u2581\u0120.\"'*").lower()) in weight and not math.isnan(logprob):
+            weight[word] += math.exp(min(logprob, 0.0))
+    total = sum(weight.values())
+    return weight["yes"] / total if total > 0 else None
