@@ -32,6 +32,7 @@ from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, we
 from demur.judge.parse import literal, parse
 from demur.judge.rules import RuleJudge, visible
 from demur.scenarios.systems.model import read_reply
+from demur.suites.mm_aqa.routing import TRIGGERS
 
 ROOM = 8
 SHORT = (1_000, 16_000)
@@ -50,6 +51,7 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
     "demur.judge.certainty: f'(?<!\\\\w)(?:{either})(?!\\\\w)'": [],  # names as they are
+    "demur.judge.own_phrases: '|'.join(words)": [re.compile(r"our[\W_]+docs[\W_]+don|not[\W_]+in[\W_]+scope", re.I)],
     "demur.judge.languages: turned": [],  # these two on clauses: `deflection.read` below
     "demur.judge.languages: '|'.join((f'(?:{_plain(p)})' for p in self._written[name])) or '(?!)'": [],
     "demur.judge.deflection: '|'.join((f'(?:{line})' for line in _phrases()[section]))": [],  # its own test below
@@ -60,6 +62,8 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     ],
     "demur.scenarios.systems.reader: pattern": [re.compile(r"red[^;,.]{0,200}? (?:stands? for) ([^;,.]+)")],
     "demur.scenarios.systems.reader: re.escape(subject)": [],
+    "demur.suites.mm_aqa.routing: f'\\\\b{d.value}\\\\b'": [],  # words of demur's own
+    "demur.suites.mm_aqa.routing: p": [re.compile(p, re.I) for p in TRIGGERS.values()],
     "demur.suites.vb.items: f'\\\\b{re.escape(a)}\\\\b'": [],  # words of the text, as they are
 }
 """Patterns that depend on more than their module -> examples of what they come to."""
