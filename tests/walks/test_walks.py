@@ -31,7 +31,10 @@ from demur.release import Release
 
 GATES = ("well-read", "text-only", "half-remembers")
 K_MIN = 3
-WALKS = ("six", *recount.READERS)
+WALKS = (
+    pytest.param("six", marks=pytest.mark.integration),
+    *(pytest.param(source, marks=pytest.mark.slow) for source in recount.READERS),
+)
 
 
 class Walk(NamedTuple):
