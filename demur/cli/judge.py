@@ -252,15 +252,17 @@ def _bench(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     for row in rows:
         ends = f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
         kappa = "-" if row.kappa is None else f"{row.kappa:.2f}{ends}"
-        lines.append((row.part, row.n, "graded", told(row.coverage), "-", kappa))
+        lines.append((row.part, row.n, "graded", told(row.coverage), "-", "-", kappa))
         for label in (*outcomes, "not_correct"):
             if label in row.recall or (label in row.precision and row.precision[label].n):
-                lines.append(("", "", label, told(row.precision.get(label)), told(row.recall.get(label)), ""))
+                chance = "{:.3f}, {:.3f}".format(*row.chance[label]) if label in row.chance else "-"
+                lines.append(("", "", label, told(row.precision.get(label)), told(row.recall.get(label)), chance, ""))
     notes = [
-        "precision and recall with Wilson's 95 %; what is left ungraded counts as missed. kappa: of what is graded."
+        "precision and recall with Wilson's 95 %; what is left ungraded counts as missed. kappa: of what is graded.",
+        "By chance: precision and recall of somebody who says the label as often, at random.",
     ]
     notes += [f"kappa of two people on {r.part}: {r.people:.2f}" for r in rows if r.people is not None]
-    titles = titled("<Part", "n", "<Label", "Share, or precision", "Recall", "Kappa")
+    titles = titled("<Part", "n", "<Label", "Share, or precision", "Recall", "By chance", "Kappa")
     sys.stdout.write(
         Table("bench", f"{judge.id} against people.", titles, tuple(lines), notes=tuple(notes)).render("terminal")
     )

@@ -6,6 +6,8 @@ What is read, by the shape of its lines (``.jsonl``) or its items (``.json``), e
                   people differ), why, part (tuning | untouched), language, sort
     two-way       id, question, answers, response, human (correct | not_correct), as in EVOUNA made flat
     EVOUNA        a JSON list: question, golden_answer ("a/b"), answer_SYSTEM and judge_SYSTEM (true | false)
+    ProcessBench  problem, steps, label (the first wrong step, from 0; -1: none is wrong): a labelled answer a step
+    PRM800K       question.problem, label.steps: completions with a rating (-1 is wrong); a labelled answer a step
     SimpleQA      problem | question, answer | target, response | predicted_answer, grade | label (A, B, C or words)
 """
 
@@ -80,6 +82,8 @@ class BenchRow(NamedTuple):
     """95 %, by resampling answers."""
     people: float | None
     """Kappa of two people, where two labelled."""
+    chance: dict[str, tuple[float, float]] = {}  # noqa: RUF012 - never changed
+    """Label -> (precision, recall) of somebody who says it as often, at random."""
 
 
 def shipped() -> Path:
@@ -117,7 +121,46 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]
     yield from ((str(place), row) for place, row in read_jsonl(path, problems))
 
 
+def _steps(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
+    """Steps of a train of thought with what people say of each; steps behind the first wrong one are nobody's."""
+
+    def one(number: int, problem: str, before: Sequence[str], step: str, wrong: bool) -> Labelled:
+        so_far = "\n".join(f"Step {n}: {text}" for n, text in enumerate(before, 1))
+        question = f"{problem}\n\n{so_far or '(no steps yet)'}"
+        label = "incorrect" if wrong else "correct"
+        return Labelled(
+            f"{row.get('id', place)}/{number}", question, AnswerSpec(accepted=(("a right step",),)),
+            Response(text=step), label, part=str(row.get("generator", "all")),
+        )  # fmt: skip
+
+    given, label = row.get("steps"), row.get("label")
+    if isinstance(given, list) and type(label) is int and -1 <= label < len(given):
+        texts = [str(s) for s in given[: label + 1 if label >= 0 else None]]
+        for n, text in enumerate(texts):
+            if text.strip():
+                yield one(n + 1, str(row.get("problem", "")), texts[:n], text, n == label)
+        return
+    about, rated = row.get("question"), label.get("steps") if isinstance(label, dict) else None
+    if not isinstance(about, dict) or not isinstance(rated, list):
+        return
+    before: list[str] = []
+    for n, step in enumerate(rated):
+        several = step.get("completions") if isinstance(step, dict) else None
+        for k, said in enumerate(several if isinstance(several, list) else []):
+            words, rating = (said.get("text"), said.get("rating")) if isinstance(said, dict) else (None, None)
+            if isinstance(words, str) and words.strip() and type(rating) is int and rating in (-1, 0, 1):
+                made = one(n + 1, str(about.get("problem", "")), before, words, rating == -1)
+                yield made._replace(id=f"{made.id}.{k}")
+        chosen = step.get("chosen_completion") if isinstance(step, dict) else None
+        if not isinstance(several, list) or type(chosen) is not int or not 0 <= chosen < len(several):
+            return  # the chain ends where nobody went on
+        before.append(str(several[chosen].get("text", "")) if isinstance(several[chosen], dict) else "")
+
+
 def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
+    if isinstance(row.get("steps"), list) or isinstance(row.get("label"), dict):
+        yield from _steps(place, row)
+        return
     question = str(row.get("question") or row.get("problem") or "")
     systems = sorted(k.removeprefix("answer_") for k in row if k.startswith("answer_"))
     if "golden_answer" in row and systems:
@@ -197,11 +240,16 @@ def _row(part: str, pairs: list[tuple[Labelled, Verdict]]) -> BenchRow:
             sum(la == NOT_CORRECT and s != "correct" for la, s in graded), recall[NOT_CORRECT].n
         )
     two_way = any(label == NOT_CORRECT for label, _ in graded)
+    chance = {
+        o: (sum(_agrees(o, la) for la, _ in graded) / len(graded), precision[o].n / len(pairs))
+        for o in outcomes
+        if graded and precision[o].n
+    }
     people = [(one.label, one.second) for one, _ in pairs if one.second]
     value, ends = _kappa(graded, two_way)
     return BenchRow(
         part, len(pairs), Share(len(graded), usable), precision, recall, value, ends,
-        cohen(*zip(*people, strict=True)).kappa if people else None,
+        cohen(*zip(*people, strict=True)).kappa if people else None, chance,
     )  # fmt: skip
 
 
@@ -251,7 +299,7 @@ def to_json(rows: Sequence[BenchRow], rules: Sequence[RuleShare]) -> str:
                 {
                     "part": r.part, "n": r.n, "coverage": share(r.coverage),
                     "precision": {k: share(s) for k, s in r.precision.items()},
-                    "recall": {k: share(s) for k, s in r.recall.items()},
+                    "recall": {k: share(s) for k, s in r.recall.items()}, "chance": r.chance,
                     "kappa": r.kappa, "kappa_ends": r.kappa_ends, "people": r.people,
                 }
                 for r in rows

@@ -1,6 +1,5 @@
 """``steps:MODEL``: is this step of a train of thought right? `demur judge bench` measures it on people's labels.
 
-
 A step is given as the answer, the problem and the steps before it as the question (`demur.judge.bench` reads PRM800K
 and ProcessBench so). Right is *correct*, wrong is *incorrect*; a step that states nothing to be wrong is right. What
 states no single label is ungraded.

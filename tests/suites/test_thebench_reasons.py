@@ -227,3 +227,41 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
     (tmp_path / "clip.mp4").write_bytes(b"no video")
     assert main(["reasoning", "frames", str(tmp_path / "items.jsonl"), "-o", str(tmp_path / "bad")]) == 1
     assert "cannot be read as a video" in capsys.readouterr().err
+
+
+# --- a judge of steps, against people ---------------------------------------------------------------
+
+PROCESS = [
+    {"id": "gsm8k-0", "generator": "small", "problem": "2 + 2 + 2?", "steps": ["2 + 2 = 4.", "4 + 2 = 7.", "So 7."], "label": 1},
+    {"id": "gsm8k-1", "generator": "small", "problem": "3 + 3?", "steps": ["3 + 3 = 6.", " ", "So 6."], "label": -1},
+]  # fmt: skip
+PRM = {"question": {"problem": "1 + 1?"}, "label": {"steps": [
+    {"completions": [{"text": "1 + 1 = 2.", "rating": 1}, {"text": "1 + 1 = 3.", "rating": -1}, {"text": "?", "rating": None}], "chosen_completion": 0},
+    {"completions": [{"text": "So 2.", "rating": 0}], "chosen_completion": None}, {"completions": [{"text": "never read", "rating": 1}]}]}}  # fmt: skip
+
+
+def checks_sums(request):
+    text = request.messages[0].parts[0].text
+    step = [line for line in text.splitlines() if line.strip()][-3]
+    return json.dumps({"label": "INCORRECT" if wrong_sum(step) else "CORRECT"})
+
+
+def test_steps_that_people_labelled_measure_a_judge_beside_chance(tmp_path, monkeypatch, capsys):
+    module = ModuleType("checking")
+    module.checks_sums = checks_sums
+    monkeypatch.setitem(sys.modules, "checking", module)
+    (tmp_path / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (*PROCESS, PRM)))
+    command = ["judge", "bench", "steps:python:checking:checks_sums", "--on", str(tmp_path / "steps.jsonl"),
+               "--ledger", str(tmp_path / "calls.sqlite")]  # fmt: skip
+    assert main([*command, "--json"]) == 0
+    row = next(r for r in json.loads(capsys.readouterr().out)["rows"] if r["part"] == "all")
+    # 2 of the first chain (what is behind the wrong step is nobody's), 2 of the second, 3 of the third
+    assert (row["n"], row["precision"]["incorrect"]["hits"], row["recall"]["incorrect"]["n"]) == (7, 2, 2)
+    assert row["chance"]["incorrect"] == [pytest.approx(2 / 7), pytest.approx(2 / 7)]
+    assert main(command) == 0
+    assert "0.286, 0.286" in capsys.readouterr().out
+    from demur.judge.bench import load
+
+    found = {one.id.rpartition("/")[2]: one for one in load(tmp_path / "steps.jsonl") if one.id.startswith("gsm8k-0")}
+    assert found["2"].question == "2 + 2 + 2?\n\nStep 1: 2 + 2 = 4."
+    assert (found["2"].label, found["1"].label) == ("incorrect", "correct")
