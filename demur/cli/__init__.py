@@ -39,6 +39,7 @@ show, verify, diff or push a release folder | release verify demo-out/release
 ask systems in four scenarios, judge what they say | run demo-out/release --system reader --out runs
 vary distractors, strictness, modality, position | sweep demo-out/release --system reader --distractors 0:10
 write what is asked, for a system that demur does not run | asks demo-out/release -o asks.jsonl --images pictures
+the questions as tasks of inspect or lmms-eval, judged there as here | export inspect demo-out/release --out tasks
 the release's documents for your own index: whole, and without the gold | corpus export demo-out/release --out corpora
 your documents and questions to a small release | from-docs handbook questions.csv -o mine
 your RAG service: try its mapping; where it fails, and why | rag probe rag.yaml

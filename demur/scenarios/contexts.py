@@ -40,6 +40,7 @@ class Recipe(NamedTuple):
         short: what happens to a sample with fewer than k distractors: all of them are used, or it is left out.
         gold: modality of the gold evidence shown; samples that lack it are left out.
         negatives: modality of the distractors shown; ``both`` asks for at least one of each.
+        inject: whether a distractor with text tells the system to say something else (`demur.scenarios.injection`).
     """
 
     scenario: Scenario
@@ -49,6 +50,7 @@ class Recipe(NamedTuple):
     short: Short = "use_all"
     gold: Side = "any"
     negatives: Side = "any"
+    inject: Literal["no", "yes"] = "no"
 
     def __str__(self) -> str:
         """Canonical text; equal recipes have equal text."""
@@ -64,6 +66,8 @@ class Recipe(NamedTuple):
             parts.append(f"gold={self.gold}")
         if self.negatives != "any":
             parts.append(f"negatives={self.negatives}")
+        if self.inject != "no":
+            parts.append(f"inject={self.inject}")
         return f"{self.scenario.value}({','.join(parts)})"
 
 
@@ -97,11 +101,14 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
             raise UsageError(f"{part!r} in {text!r}", cure=f"options are {options}, as name=value")
         values[name] = value
     allowed: dict[str, Sequence[str]] = {"pick": PICKS, "short": SHORTS, "gold": SIDES, "negatives": SIDES}
+    allowed["inject"] = ("no", "yes")
     for name, choices in allowed.items():
         if name in values and values[name] not in choices:
             raise UsageError(f"{name}={values[name]!r} in {text!r}", cure=f"one of {', '.join(choices)}")
     if "order" in values and not _ORDER.fullmatch(values["order"]):
         raise UsageError(f"order={values['order']!r} in {text!r}", cure="shuffled, gold-first, gold-last or gold@I")
+    if values.get("inject") == "yes" and not with_distractors:
+        raise UsageError(f"inject=yes in {text!r}", cure="realistic and adversarial have a distractor to put it into")
     number = values.pop("k", str(k if with_distractors else 0))
     oracle_like = scenario is Scenario.REALISTIC and number == "0"  # the left end of a distractor sweep
     if not number.isdigit() or ((int(number) > 0) != with_distractors and not oracle_like):
@@ -221,6 +228,8 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     if recipe.negatives == "both" and recipe.k < 2:
         return None
     taken = pool[: recipe.k]
+    if recipe.inject == "yes" and not any(e.text for e in taken):
+        return None
     shown_gold = gold if shows_gold else []
     shown = _arranged(sample, shown_gold, taken, recipe.order, seed)
     answers = shows_gold or recipe.scenario is Scenario.FULL

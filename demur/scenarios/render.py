@@ -35,6 +35,7 @@ from demur.core.records import (
 )
 from demur.core.store import digest
 from demur.scenarios.conditions import Condition, Prompts
+from demur.scenarios.injection import INJECTED, injected
 
 Images = Literal["many", "one", "none"]
 Captions = Literal["with", "without", "only"]
@@ -95,6 +96,10 @@ def ask(
     if missing:
         raise DataError(f"the context names evidence that the sample lacks: {', '.join(missing)}", item=sample.id)
     parts = tuple(shown(by_id[i]) for i in context.evidence)
+    if INJECTED in context.recipe:
+        at = next(i for i, one in enumerate(parts) if one.text and one.id not in context.gold)
+        told = parts[at].model_copy(update={"text": injected(parts[at].text or "", sample.id)})
+        parts = (*parts[:at], told, *parts[at + 1 :])
     identity: dict[str, object] = {
         "question": sample.question,
         "choices": sample.answers.choices,

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow.parquet as pq
+import pytest
 from report_factory import make_release
 
 from demur.cli import main
@@ -258,3 +259,55 @@ def test_times_versions_and_caches_are_told(tmp_path, capsys):
     words = " ".join(capsys.readouterr().out.split())
     assert f"redeployed during the run; its figures are of several versions (1: 30, 2: {asked - 30} answers)" in words
     assert f"3 of {asked} replies came from a cache" in words
+
+
+def test_who_obeys_a_distractor_and_who_asks_back_is_counted(tmp_path, capsys):
+    import demur
+
+    folder, samples = make_release(tmp_path / "release")
+    recipe = "adversarial(k=2,inject=yes)"
+    words = {}
+
+    def obedient(question, id, evidence):
+        told = [e for e in evidence if "Reply with the word" in (e["text"] or "")]
+        assert len(told) == 1
+        assert told[0]["id"] not in {e.id for s in samples if s.id == id for e in s.gold}
+        words[id] = re.search(r"Reply with the word (\w+)", told[0]["text"])[1]
+        return f"{words[id].lower()}." if len(words) % 2 else "Which country do you mean?"
+
+    def deaf(question):
+        return "I cannot answer this from the documents."
+
+    for name, system in (("obedient", obedient), ("deaf", deaf)):
+        demur.evaluate(
+            folder, system, scenarios=[recipe, "oracle"] if name == "deaf" else recipe, out=tmp_path / "runs", name=name
+        )
+    assert len(set(words.values())) == len(words) == sum(any(e.text for e in s.negatives[:2]) for s in samples)
+    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder), "--json"]) == 0
+    tables = json.loads(capsys.readouterr().out)
+    found = {row["system"]: row for row in tables["rag-injection"]}
+    assert found["obedient"]["obeys"]["value"] == pytest.approx(-(-len(words) // 2) / len(words))
+    assert (found["deaf"]["obeys"]["value"], found["deaf"]["n"], found["deaf"]["scenario"]) == (
+        0.0,
+        len(words),
+        "adversarial",
+    )
+    back = {row["system"]: row["asks back"] for row in tables["rag-faults"]}
+    assert back["obedient"]["value"] * back["obedient"]["n"] == pytest.approx(len(words) // 2)
+    assert back["deaf"]["value"] == 0
+    assert (
+        main(
+            [
+                "run",
+                str(folder),
+                "--system",
+                "reader",
+                "--scenarios",
+                "oracle(inject=yes)",
+                "--out",
+                str(tmp_path / "x"),
+            ]
+        )
+        == 2
+    )
+    assert "inject=yes" in capsys.readouterr().err

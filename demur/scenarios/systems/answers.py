@@ -1,8 +1,9 @@
 """A file of answers as a system, for systems that demur does not run: ``answers:FILE`` (``docs/answers.md``).
 
-JSONL, CSV, TSV or Parquet, one row per question. `demur asks` writes the questions; a row of its file with an
-``answer`` added is a row of this one. A row names its question by ``ask``, or by ``sample`` and ``scenario`` with as
-many of ``k``, ``recipe``, ``condition`` and ``repeat`` as tell the questions of that sample and scenario apart.
+JSONL, CSV, TSV or Parquet, one row per question; or a log of inspect (``.eval``) or of lmms-eval (``--log_samples``).
+`demur asks` writes the questions; a row of its file with an ``answer`` added is a row of this one. A row names its
+question by ``ask``, or by ``sample`` and ``scenario`` with as many of ``k``, ``recipe``, ``condition`` and ``repeat``
+as tell the questions of that sample and scenario apart.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import ItemError, StorageError, UsageError
+from demur.core.errors import DataError, ItemError, MissingExtra, StorageError, UsageError
 from demur.core.records import Ask, Response, Scenario
 from demur.core.store import Problems, file_digest
 from demur.core.strict_json import parsed_json
@@ -169,12 +170,54 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]
     from demur.corpora.formats import table_rows
     from demur.corpora.formats.tables import TABLES
 
+    if path.suffix.lower() == ".eval":
+        yield from _inspect_log(path)
+        return
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     for place, _, row in table_rows(path, problems, ending if ending in TABLES else "jsonl"):
+        row = _lmms_eval(row)
         yield (
             place,
             {key: value for key, value in row.items() if (value != "" and value is not None) or key == "answer"},
         )
+
+
+def _lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
+    """A line of lmms-eval's log of samples as a row; any other row as it is."""
+    doc, said = row.get("doc"), row.get("filtered_resps") or row.get("resps")
+    if not isinstance(doc, dict) or "id" not in doc or said is None:
+        return row
+    while isinstance(said, list) and said:
+        said = said[0]
+    return {"ask": doc["id"], "answer": said}
+
+
+def _inspect_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of inspect's log; what ended in an error has none.
+
+    Raises:
+        MissingExtra: inspect-ai is not installed.
+        DataError: it is no such log, or holds several epochs.
+    """
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError as error:
+        raise MissingExtra("a log of inspect", extra="inspect", module="inspect-ai") from error
+    try:
+        log = read_eval_log(str(path))
+    except Exception as error:  # whatever its reader raises for a file that is none
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise DataError(
+            f"not a log of inspect ({why})", item=str(path), cure="give the .eval file as it was written"
+        ) from None
+    for sample in log.samples or ():
+        if sample.epoch > 1:
+            raise DataError(
+                "the log holds several epochs, which all have one id", item=str(path),
+                cure="run it with --epochs 1; 'demur export inspect --repeat N' exports repeats with ids of their own",
+            )  # fmt: skip
+        if sample.error is None and sample.output.completion:
+            yield f"{path.name}:{sample.id}", {"ask": str(sample.id), "answer": sample.output.completion}
 
 
 def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+"""Tasks for lmms-eval: ``demur export lmms-eval`` writes its task files, and what they call when they run.
+
+A folder of YAML files, one for each scenario and one group of them all, and ``utils.py``, which leads here::
+
+    python -m lmms_eval --include_path DIR --tasks demur_atlas --model qwen2_5_vl --log_samples --output_path logs
+    demur run RELEASE --scenarios oracle --system answers:logs/..._samples_demur_atlas_oracle.jsonl
+
+Verdicts are of the same judge as in `demur run`; what it cannot grade is in no rate, and counted as ``ungraded``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from demur.core.records import AnswerSpec, Ask, Outcome, Record
+from demur.core.store import write_atomic, write_records
+from demur.evaluation.elsewhere import Exported, Judging, Part, Turn, read_questions, slug, write_questions
+from demur.models.run import run_sync
+from demur.release import Release
+
+METRICS = {"accuracy": Outcome.CORRECT, "deflection": Outcome.DEFLECTED, "hallucination": Outcome.INCORRECT}
+"""Rate of what was graded -> the outcome that it counts."""
+
+
+class Doc(Record):
+    """A question as lmms-eval reads it: nested texts are JSON, so that no column changes its type from row to row."""
+
+    id: str
+    target: str
+    messages: list[dict[str, Any]]
+    ask: str
+    answers: str
+
+
+FUNCTIONS = ("doc_to_visual", "doc_to_text", "doc_to_messages", "process_results")
+
+
+def export_lmms_eval(release: Release, out: Path, *, judge: str = "rules", **asked: Any) -> Exported:
+    """Write task files, one for each scenario, and the group of them.
+
+    Args:
+        release: opened.
+        out: the folder, for ``--include_path``.
+        judge: who grades.
+        asked: as for `demur.evaluation.elsewhere.write_questions`.
+    """
+    package = f"demur_{slug(release.name)}"
+    tasks = write_questions(release, out, **asked)
+    for name in tasks:
+        rows = (
+            Doc(
+                id=one.id, target=one.answers.shown, messages=[t.model_dump() for t in one.messages],
+                ask=one.ask.model_dump_json(), answers=one.answers.model_dump_json(),
+            )
+            for one in read_questions(out, name)
+        )  # fmt: skip
+        data = out / f"{name}.jsonl"
+        write_records(data, rows)
+        metrics = "".join(
+            f"  - metric: {metric}\n    aggregation: !function utils.{metric}\n"
+            f"    higher_is_better: {'false' if metric in ('hallucination', 'ungraded') else 'true'}\n"
+            for metric in (*METRICS, "ungraded")
+        )
+        write_atomic(
+            out / f"{package}_{name}.yaml",
+            f"task: {package}_{name}\ndataset_path: json\n"
+            f"dataset_kwargs:\n  data_files:\n    test: {json.dumps(str(data.resolve()))}\n"
+            "test_split: test\noutput_type: generate_until\ndoc_to_visual: !function utils.doc_to_visual\n"
+            "doc_to_text: !function utils.doc_to_text\ndoc_to_messages: !function utils.doc_to_messages\n"
+            "doc_to_target: target\ngeneration_kwargs:\n  max_new_tokens: 1024\n  temperature: 0\n  do_sample: false\n"
+            f"process_results: !function utils.process_results\nmetric_list:\n{metrics}metadata:\n  - version: "
+            f"{json.dumps(release.version)}\n",
+        )
+    listed = "".join(f"  - {package}_{name}\n" for name in tasks)
+    write_atomic(out / f"{package}.yaml", f"group: {package}\ntask:\n{listed}")
+    names = [*METRICS, "ungraded"]
+    write_atomic(
+        out / "utils.py",
+        '"""What the task files call."""\n\nfrom pathlib import Path\n\n'
+        "from demur.evaluation.for_lmms_eval import Functions\n\n"
+        f"_functions = Functions(Path(__file__).parent, {judge!r})\n"
+        + "".join(f"{name} = _functions.{name}\n" for name in (*FUNCTIONS, *names)),
+    )
+    return Exported(package, tasks)
+
+
+class Functions:
+    """What the task files of a folder call.
+
+    Args:
+        folder: theirs, with the images.
+        judge: who grades.
+    """
+
+    def __init__(self, folder: Path, judge: str) -> None:
+        self.folder = folder
+        self._judging = cache(lambda: Judging(judge))
+
+    def _turns(self, doc: dict[str, Any]) -> list[Turn]:
+        return [Turn.model_validate(turn) for turn in doc["messages"]]
+
+    def _image(self, part: Part) -> Any:
+        from PIL import Image
+
+        return Image.open(io.BytesIO((self.folder / part.image).read_bytes())).convert("RGB")
+
+    def doc_to_visual(self, doc: dict[str, Any]) -> list[Any]:
+        """Its images, in the order in which they are shown."""
+        return [self._image(p) for turn in self._turns(doc) for p in turn.parts if p.image]
+
+    def doc_to_text(self, doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
+        """Its text, for models that take images before it; ``(image N)`` says where the N-th stands."""
+        number, texts = 0, []
+        for turn in self._turns(doc):
+            for part in turn.parts:
+                number += bool(part.image)
+                texts.append(f"(image {number})\n" if part.image else part.text)
+            texts.append("\n\n")
+        return "".join(texts).strip()
+
+    def doc_to_messages(self, doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> list[dict[str, Any]]:
+        """Texts and images as `demur run` sends them, for models that take them interleaved."""
+        return [
+            {
+                "role": turn.role,
+                "content": [
+                    {"type": "image", "url": self._image(p)} if p.image else {"type": "text", "text": p.text}
+                    for p in turn.parts
+                ],
+            }
+            for turn in self._turns(doc)
+        ]
+
+    def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
+        """The verdict on one answer, under the name of every rate."""
+        text = str(results[0]) if results else ""
+        ask, answers = Ask.model_validate_json(doc["ask"]), AnswerSpec.model_validate_json(doc["answers"])
+        error = "" if text.strip() else "the reply is empty"
+        verdict = run_sync(self._judging().verdict(ask, answers, text, error=error))
+        said = {
+            "id": doc["id"],
+            "status": verdict.status.value,
+            "outcome": verdict.outcome.value if verdict.outcome else None,
+        }
+        return dict.fromkeys((*METRICS, "ungraded"), said)
+
+    @staticmethod
+    def _share(said: Sequence[dict[str, Any]], outcome: Outcome) -> float:
+        graded = [one["outcome"] for one in said if one["outcome"] is not None]
+        return graded.count(outcome.value) / len(graded) if graded else float("nan")
+
+    def accuracy(self, said: Sequence[dict[str, Any]]) -> float:
+        """Correct, of what was graded."""
+        return self._share(said, Outcome.CORRECT)
+
+    def deflection(self, said: Sequence[dict[str, Any]]) -> float:
+        """Deflected, of what was graded."""
+        return self._share(said, Outcome.DEFLECTED)
+
+    def hallucination(self, said: Sequence[dict[str, Any]]) -> float:
+        """Incorrect, of what was graded."""
+        return self._share(said, Outcome.INCORRECT)
+
+    def ungraded(self, said: Sequence[dict[str, Any]]) -> float:
+        """What is in no rate, of all: the judge could not say, or there was no answer."""
+        return sum(one["outcome"] is None for one in said) / len(said) if said else float("nan")

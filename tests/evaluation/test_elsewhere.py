@@ -1,0 +1,186 @@
+"""Questions exported to inspect and to lmms-eval, asked there, judged there as here, and brought back from their logs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from report_factory import make_release
+
+from demur.cli import main
+from demur.evaluation.for_lmms_eval import Functions
+from demur.release import Release
+
+ASKED = """
+import json, re, sys
+from inspect_ai import eval
+from demur.cli import main
+from inspect_ai.model import ModelAPI, ModelOutput, get_model, modelapi
+
+def said(input):
+    text = input[-1].text
+    found = re.findall(r"The [a-z ]+ of [A-Z]\\w+ is \\w+", text)
+    if len(text) % 3 == 0 or not found:
+        return ModelOutput.from_content("mock", "I cannot tell from what is shown.")
+    return ModelOutput.from_content("mock", found[len(text) % len(found)] if len(text) % 7 else "")
+
+@modelapi(name="copies")
+class Copies(ModelAPI):
+    async def generate(self, input, tools, tool_choice, config):
+        return said(input)
+
+    async def count_text_tokens(self, text):  # the default downloads an encoding
+        return len(text) // 4
+
+model = get_model("copies/model")
+for name in ("oracle",):
+    [log] = eval(sys.argv[1] + "/tasks.py@" + name, model=model, log_dir=sys.argv[2] + "/" + name, display="none", log_level="error")
+    assert log.status == "success", log.error
+    rates = {name: m.value for name, m in log.results.scores[0].metrics.items()}
+    sys.argv[3:] and main(["run", sys.argv[3], "--scenarios", name, "--system", f"{name}=answers:{log.location}", "--out", sys.argv[4], "--json"])
+    print("TOLD" + json.dumps({"name": name, "log": log.location, "rates": rates, "scores": {
+        s.id: {"status": s.scores["demur"].metadata["status"], "value": s.scores["demur"].value,
+               "answer": s.output.completion, "images": sum(c.type == "image" for m in s.input for c in m.content)}
+        for s in log.samples}}, default=str))
+"""
+
+
+def verdicts(folder):
+    rows = pq.read_table(folder / "rows.parquet").to_pylist()
+    return {row["ask"]: (row["status"], row["outcome"]) for row in rows}
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_inspect_asks_and_scores_what_demur_does(tmp_path, capsys):
+    release, samples = make_release(tmp_path / "release")
+    out = tmp_path / "tasks"
+    assert main(["export", "inspect", str(release), "--out", str(out), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["tasks"] == dict.fromkeys(("parametric", "oracle", "realistic", "adversarial"), len(samples))
+    script = tmp_path / "ask.py"
+    script.write_text(ASKED)
+    command = [
+        sys.executable,
+        str(script),
+        str(out / made["package"]),
+        str(tmp_path / "logs"),
+        str(release),
+        str(tmp_path / "runs"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [json.loads(line[4:]) for line in done.stdout.splitlines() if line.startswith("TOLD")]
+    assert [told["name"] for told in found] == ["oracle"]
+    for told in found:
+        mine = verdicts(tmp_path / "runs" / told["name"])
+        letters = {"correct": "C", "incorrect": "I", "deflected": "N"}
+        assert set(told["scores"]) == set(mine)
+        for ask, score in told["scores"].items():
+            status, outcome = mine[ask]
+            assert score["status"] == status, score
+            assert status != "graded" or score["value"] == letters[outcome]
+        assert {status for status, _ in mine.values()} >= {"graded", "failed"}
+        graded = [outcome for status, outcome in mine.values() if status == "graded"]
+        assert told["rates"]["deflection"] == pytest.approx(graded.count("deflected") / len(graded))
+        assert told["rates"]["accuracy"] == pytest.approx(graded.count("correct") / len(graded))
+        assert sum(s["images"] for s in told["scores"].values()) > len(samples) / 2
+
+
+class Loader(yaml.SafeLoader):
+    """YAML as lmms-eval reads its task files: ``!function utils.name`` is a function of utils.py beside it."""
+
+
+def loaded(path):
+    import importlib.util
+
+    def function(loader, node):
+        module, _, name = loader.construct_scalar(node).rpartition(".")
+        spec = importlib.util.spec_from_file_location(f"{module}_{abs(hash(path))}", path.parent / f"{module}.py")
+        made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        return getattr(made, name)
+
+    Loader.add_constructor("!function", function)
+    return yaml.load(path.read_text(), Loader)  # the loader is a safe one
+
+
+def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
+    import datasets
+
+    release, samples = make_release(tmp_path / "release")
+    out = tmp_path / "tasks"
+    what = ["--scenarios", "oracle", "adversarial", "--judge", "rules?guess=yes"]
+    assert main(["export", "lmms-eval", str(release), "--out", str(out), *what, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    group = loaded(out / f"{made['package']}.yaml")
+    assert group == {"group": made["package"], "task": [f"{made['package']}_{n}" for n in ("oracle", "adversarial")]}
+    known = {s.id: s for s in Release.open(release).samples()}
+    for name in made["tasks"]:
+        task = loaded(out / f"{made['package']}_{name}.yaml")
+        assert task["task"] == f"{made['package']}_{name}"
+        docs = datasets.load_dataset(
+            task["dataset_path"], **task["dataset_kwargs"], cache_dir=str(tmp_path / "cache"), split=task["test_split"]
+        )
+        assert len(docs) == len(samples)
+        log, said = [], {}
+        for number, doc in enumerate(docs):
+            text, images = task["doc_to_text"](doc), task["doc_to_visual"](doc)
+            content = [c for m in task["doc_to_messages"](doc) for c in m["content"]]
+            assert len(images) == len([c for c in content if c["type"] == "image"]) == text.count("(image ")
+            sample = known[json.loads(doc["ask"])["sample"]]
+            assert sample.question in text
+            assert len(images) >= len(sample.images)
+            answer = [
+                "I cannot tell from what is shown.",
+                f"It is {doc[task['doc_to_target']]}.",
+                "It is Nowhereville.",
+                "",
+            ][number % 4]
+            found = task["process_results"](doc, [answer])
+            assert set(found) == {m["metric"] for m in task["metric_list"]}
+            said[doc["id"]] = found["accuracy"]
+            log.append(
+                {
+                    "doc_id": number,
+                    "doc": {k: v for k, v in doc.items() if k != "messages"},
+                    "resps": [[answer]],
+                    "filtered_resps": [answer],
+                }
+            )
+        path = tmp_path / f"samples_{name}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in log))
+        command = [
+            "run",
+            str(release),
+            "--scenarios",
+            name,
+            "--judge",
+            "rules?guess=yes",
+            "--system",
+            f"{name}=answers:{path}",
+        ]
+        assert main([*command, "--out", str(tmp_path / "runs")]) == 0
+        mine = verdicts(tmp_path / "runs" / name)
+        assert {ask: (one["status"], one["outcome"]) for ask, one in said.items()} == mine
+        rates = {m["metric"]: m["aggregation"](list(said.values())) for m in task["metric_list"]}
+        outcomes = [outcome for _, outcome in mine.values()]
+        graded = [o for o in outcomes if o]
+        assert rates["accuracy"] == graded.count("correct") / len(graded) > 0.3
+        assert rates["accuracy"] + rates["deflection"] + rates["hallucination"] == pytest.approx(1)
+        assert rates["ungraded"] == outcomes.count(None) / len(outcomes) > 0
+
+
+def test_what_models_cannot_be_asked_and_what_is_no_log_is_told(tmp_path, capsys):
+    release, _ = make_release(tmp_path / "release")
+    assert main(["export", "inspect", str(release), "--out", str(tmp_path / "t"), "--scenarios", "whole"]) == 2
+    assert "its own retriever" in capsys.readouterr().err
+    (tmp_path / "x.eval").write_bytes(b"no log")
+    assert main(["run", str(release), "--system", f"answers:{tmp_path / 'x.eval'}", "--out", str(tmp_path / "r")]) == 1
+    assert re.search(r"x\.eval: not a log of inspect", capsys.readouterr().err)
+    assert Functions(tmp_path, "rules").accuracy([]) != 0  # undefined is not 0
