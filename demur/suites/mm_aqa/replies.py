@@ -55,7 +55,7 @@ def whole(response: Response) -> str:
     head = _FIELD.search(response.reasoning)
     if head and not re.search(r"FINAL ANSWER", text, re.IGNORECASE):
         text = f"{response.reasoning[head.start() :]}\nFINAL ANSWER - {text}"
-    if response.confidence is not None and not re.search(r"^\W*CONFIDENCE\b", text, re.IGNORECASE | re.MULTILINE):
+    if response.confidence is not None and not re.search(r"^[^\w\n]*CONFIDENCE\b", text, re.IGNORECASE | re.MULTILINE):
         text += f"\nCONFIDENCE - {1 + round(4 * response.confidence)}"
     return text
 

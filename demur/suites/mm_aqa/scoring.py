@@ -180,8 +180,8 @@ def max_prob(row: Row) -> float | None:
         return None
     text = "".join(t.token for t in tokens)
     mark = [m.end() for m in re.finditer(r"FINAL ANSWER\W*", text, re.IGNORECASE)]
-    end = re.search(r"\n\W*CONFIDENCE", text[mark[-1] :], re.IGNORECASE) if mark else None
-    first, last = (mark[-1] if mark else 0), (mark[-1] + end.start() if mark and end else len(text))
+    end = re.search(r"(?<!\W)[^\w\n]*+(\n)\W*+CONFIDENCE", text[mark[-1] :], re.IGNORECASE) if mark else None
+    first, last = (mark[-1] if mark else 0), (mark[-1] + end.start(1) if mark and end else len(text))
     kept, at = [], 0
     for t in tokens:
         if at + len(t.token) > first and at < last:

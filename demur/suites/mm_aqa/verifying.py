@@ -52,9 +52,9 @@ class Vote(NamedTuple):
     justification: str = ""
 
 
-_SAYS = re.compile(r"^\W*(?:VERDICT|DECISION)\W*:?\W*(UNANSWERABLE|ANSWERABLE)\b", re.I | re.M)
-_SURE = re.compile(r"^\W*CONFIDENCE\W*:?\W*(LOW|MEDIUM|HIGH)\b", re.I | re.M)
-_WHY = re.compile(r"^\W*(?:JUSTIFICATION|REASON)\W*:?[ \t]*(.+)", re.I | re.M)
+_SAYS = re.compile(r"^[^\w\n]*(?:VERDICT|DECISION)\W*(UNANSWERABLE|ANSWERABLE)\b", re.I | re.M)
+_SURE = re.compile(r"^[^\w\n]*CONFIDENCE\W*(LOW|MEDIUM|HIGH)\b", re.I | re.M)
+_WHY = re.compile(r"^[^\w\n]*(?:JUSTIFICATION|REASON)\W*:?[ \t]*(.+)", re.I | re.M)
 
 
 def read_vote(reply: str) -> Vote:
