@@ -220,7 +220,7 @@ def test_nobody_there_is_told_before_the_run_and_ignored_evidence_too():
     with service(lambda n, h, b: as_json(GOOD)) as (url, _):
         there = HttpSystem(url, SystemContext(read_image=lambda ref: b""))
         [warning] = run_sync(ready(there, [shown]))
-    assert "not sent the evidence" in warning
+    assert "not given the evidence (no {evidence} in its body)" in warning
 
 
 def test_a_probe_shows_what_was_understood_and_where_values_stand(tmp_path):

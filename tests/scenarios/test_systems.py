@@ -295,3 +295,25 @@ def test_what_a_system_says_is_read_in_every_form():
     ]:  # fmt: skip
         with pytest.raises(ItemError, match=why):
             response_of(bad)
+
+
+async def test_a_function_is_told_what_it_passes_over():
+    from demur.core.records import Ask, Scenario, Shown
+    from demur.scenarios.systems.function import Function
+
+    ref = Images().ref((1, 2, 3), "a.png")
+    shown = Shown(id="e", modality=Modality.TEXT, title="T", text="t")
+    both = Ask(
+        id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="?", images=(ref,), evidence=(shown,)
+    )
+    context = SystemContext(read_image=lambda ref: b"")
+    for function, told in (
+        (lambda question: "", ("not given the evidence (it names no evidence)", "--text-only")),
+        (lambda question, evidence: "", ("1 of 1 questions are about one",)),
+        (lambda question, evidence, images: "", ()),
+        (lambda question, **rest: "", ()),
+        (lambda given: "", ()),
+    ):
+        warned = await Function(function, context).ready([both])
+        assert len(warned) == len(told)
+        assert all(word in line for word, line in zip(told, warned, strict=True))

@@ -27,7 +27,7 @@ from demur.core.code import code_digest, named
 from demur.core.errors import DemurError
 from demur.core.records import Ask, Response
 from demur.core.worker import Calls, is_async
-from demur.scenarios.systems.said import plain, response_of
+from demur.scenarios.systems.said import passed_over, plain, response_of
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
@@ -83,6 +83,8 @@ class Function:
         self.reads_prompt = "strictness" in _parameters(function)
         """Of the prompt it is told the strictness at most, where it names it."""
         self.revision = code_digest(function, revision)
+        parameters = _parameters(function).values()
+        self._names = frozenset("**" if p.kind is p.VAR_KEYWORD else p.name for p in parameters)
         self._calls = Calls(_taking_one(function), context.concurrency, self.id)
         self._read_image = context.read_image
 
@@ -98,8 +100,11 @@ class Function:
         return ""
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
-        """It was imported; no more can be known before it is asked."""
-        return []
+        """It was imported; what it does not name it is not given, and that is told."""
+        if "question" not in self._names or "**" in self._names:
+            return []  # it takes everything
+        given = {name: name in self._names for name in ("evidence", "images")}
+        return passed_over(self.id, asks, **given, how="it names no {}")
 
     def _given(self, ask: Ask) -> dict[str, Any]:
         return {

@@ -38,6 +38,7 @@ from demur.models.ping import unreachable
 from demur.models.wire import Fault, retry_after
 from demur.scenarios.systems.http_mapping import RagMapping, as_text, filled, from_environment
 from demur.scenarios.systems.http_reply import MOST, TOO_LONG, Reply, events_of, parsed, start_of, understood
+from demur.scenarios.systems.said import passed_over
 
 if TYPE_CHECKING:
     import aiohttp
@@ -112,12 +113,9 @@ class HttpSystem:
                 "the service is not told to leave the gold out", item=self.id,
                 cure="put {exclude} or {corpus} into body, query or url, or give a url for each corpus",
             )  # fmt: skip
-        if "evidence" not in places and any(a.evidence for a in asks):
-            return [
-                f"{self.id} is not sent the evidence (no {{evidence}} in its body): every scenario asks it the same. "
-                "To score it with its own retriever: demur corpus export, then --scenarios whole --corpora DIR"
-            ]
-        return []
+        images = "images" in places or self.mapping.given.get("images") == "multipart"
+        how = "no {{{}}} in its body"
+        return passed_over(self.id, asks, evidence="evidence" in places, images=images, how=how)
 
     async def answer(self, ask: Ask) -> Response:
         """Ask the service; whatever goes wrong is this item's error."""

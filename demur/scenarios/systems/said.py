@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demur.core.errors import ItemError
-from demur.core.records import Response, Retrieved, Usage
+from demur.core.records import Ask, Response, Retrieved, Usage
 
 EMPTY = frozenset({"empty response"})
 """What frameworks return instead of an answer when their retriever found nothing (LlamaIndex); no answer."""
@@ -58,6 +58,30 @@ def response_of(reply: Any, *, served_by: str = "", latency_s: float = 0.0) -> R
     except (TypeError, ValueError, OverflowError) as error:
         why = plain(" ".join(str(error).split())[:300])
         raise ItemError(f"contexts, citations, abstained, tokens or cost cannot be read: {why}") from None
+
+
+def passed_over(system: str, asks: Sequence[Ask], *, evidence: bool, images: bool, how: str) -> list[str]:
+    """What a system is not told of its questions, and the way that fits it: a line each, for warnings.
+
+    Args:
+        system: its name.
+        asks: all that it will be asked.
+        evidence: whether it is given the evidence.
+        images: whether it is given the images.
+        how: what would give them to it.
+    """
+    notes = []
+    if not evidence and any(a.evidence for a in asks):
+        notes.append(
+            f"{system} is not given the evidence ({how.format('evidence')}), so that every scenario asks it the same. "
+            "To score it with its own retriever: demur corpus export, then --scenarios whole --corpora DIR"
+        )
+    if not images and (seeing := sum(bool(a.images) for a in asks)):
+        notes.append(
+            f"{system} is not given the images ({how.format('images')}), and {seeing:,} of {len(asks):,} questions are "
+            "about one: --text-only leaves them out"
+        )
+    return notes
 
 
 def plain(value: Any) -> str:
