@@ -261,7 +261,13 @@ def _bench(args: argparse.Namespace, judge: Any, steps: Any) -> int:
         "precision and recall with Wilson's 95 %; what is left ungraded counts as missed. kappa: of what is graded.",
         "By chance: precision and recall of somebody who says the label as often, at random.",
     ]
-    notes += [f"kappa of two people on {r.part}: {r.people:.2f}" for r in rows if r.people is not None]
+    notes += [
+        f"kappa of the two labels of {r.part}: {r.people:.2f}"
+        for r in rows
+        if r.people is not None and r.part in ("all", "tuning", "untouched")
+    ]
+    if args.on is None:
+        notes.append("both labels are by model-assisted readers, not by people: demur/judge/data/README.md")
     titles = titled("<Part", "n", "<Label", "Share, or precision", "Recall", "By chance", "Kappa")
     sys.stdout.write(
         Table("bench", f"{judge.id} against people.", titles, tuple(lines), notes=tuple(notes)).render("terminal")

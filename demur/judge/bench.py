@@ -3,7 +3,7 @@
 What is read, by the shape of its lines (``.jsonl``) or its items (``.json``), each file told apart by itself:
 
     demur's own   id, question, answers, response, label (correct | incorrect | deflected; ``correct|incorrect`` where
-                  people differ), why, part (tuning | untouched), language, sort
+                  people differ), second (the other reviewer's label), why, part (tuning | untouched), language, sort
     two-way       id, question, answers, response, human (correct | not_correct), as in EVOUNA made flat
     EVOUNA        a JSON list: question, golden_answer ("a/b"), answer_SYSTEM and judge_SYSTEM (true | false)
     ProcessBench  problem, steps, label (the first wrong step, from 0; -1: none is wrong): a labelled answer a step
@@ -176,6 +176,7 @@ def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
     text = row.get("response", row.get("predicted_answer"))
     given = str(row.get("label") or row.get("human") or row.get("grade") or "").strip().lower().replace(" ", "_")
     first, _, second = given.partition("|")
+    second = second or str(row.get("second") or "").strip().lower()
     labels = [_HUMAN.get(name) or _LETTERS.get(name, "") for name in (first, second)]
     if golds and isinstance(text, str) and labels[0] and bool(second) == bool(labels[1]):
         response = Response(text=text, finish_reason=str(row.get("finish_reason", "")), error=str(row.get("error", "")))

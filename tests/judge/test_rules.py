@@ -253,4 +253,15 @@ def test_bench_measures_a_judge(tmp_path: Path) -> None:
     file.write_text('{"question": "Which river?"}\n')
     with pytest.raises(BadInput, match=r"people\.jsonl:1"):
         load(file)
-    assert len(load(shipped())) >= 600
+
+
+def test_the_shipped_answers_are_labelled_twice() -> None:
+    items = load(shipped())
+    assert len(items) >= 600
+    assert all(one.second for one in items)
+    every = bench(items, [JUDGE.grade(*item) for item in asked(items)])[-1]
+    assert every.part == "all"
+    assert every.people is not None
+    assert every.people >= 0.95
+    assert every.kappa is not None
+    assert every.kappa >= 0.95
