@@ -82,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
     judge = open_judge(args.judge, context)
     with TerminalProgress() as steps:
         steps.stage("grade")
-        return {"file": _file, "run": _run, "attack": _attack, "bench": _bench}[args.job](args, judge, steps)
+        if args.job == "run":
+            return _run(args, judge, steps, context)
+        return {"file": _file, "attack": _attack, "bench": _bench}[args.job](args, judge, steps)
 
 
 def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
@@ -115,7 +117,7 @@ def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     return 0
 
 
-def _run(args: argparse.Namespace, judge: Any, steps: Any) -> int:
+def _run(args: argparse.Namespace, judge: Any, steps: Any, context: Any) -> int:
     from demur.core.errors import UsageError
     from demur.evaluation.rejudge import judge_run
     from demur.release import Release
@@ -126,6 +128,7 @@ def _run(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     if folder is None:
         raise UsageError("there is no release beside the run", item=args.run, cure="give --release")
     release = Release.open(folder)
+    context.read_image = release.read_image  # for a judge that is asked to see the questions' images
     if args.out is None:
         return _beside(args, judge, steps, release, folder)
     judge_run(
@@ -153,7 +156,9 @@ def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any, fold
         one, called = judge, name
         if repeat:
             ledger = args.ledger or Path("judge-calls.sqlite")
-            context = JudgeContext(ledger, args.concurrency, budget_of(args), args.prices, repeat)
+            context = JudgeContext(
+                ledger, args.concurrency, budget_of(args), args.prices, repeat, release.read_image
+            )  # fmt: skip
             one, called = open_judge(args.judge, context), f"{name}@{repeat + 1}"
         file = judge_beside(
             args.run, release, one, called, progress=lambda n: steps.count("answers graded", n, 0)

@@ -178,7 +178,7 @@ def ask(
     caps = Caps(minutes, None if budget is None else budget.money)
     prompts = prompts or Prompts()
     kept = ledger or out / "calls.sqlite"
-    judge_context = JudgeContext(kept, concurrency, prices=prices)
+    judge_context = JudgeContext(kept, concurrency, prices=prices, read_image=release.read_image)
     grader = open_judge(judge, judge_context)
     everything = list(release.samples())
     tasks = tasks_of(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from demur.core import plugins
 from demur.core.code import code_digest
-from demur.core.records import AnswerSpec, Ask, Response, Verdict
+from demur.core.records import AnswerSpec, Ask, ImageRef, Response, Verdict
 
 if TYPE_CHECKING:
     from demur.models import Budget
@@ -43,6 +43,8 @@ class JudgeContext:
     """A price table that overlays the shipped one."""
     repeat: int = 0
     """Which of several independent verdicts on the same answers this is: replies of another one are not reused."""
+    read_image: Callable[[ImageRef], bytes] | None = None
+    """Bytes of the questions' images, for a judge that is asked to see them; None where there are none."""
 
 
 def open_judge(text: str, context: JudgeContext | None = None) -> Judge:

@@ -21,7 +21,7 @@ SHARE = 0.05
 """Of what rules settle, the share that the model is asked about too."""
 
 
-_OPTION = re.compile(r",(share|phrases)=([^,]*)$")
+_OPTION = re.compile(r",(share|phrases|images)=([^,]*)$")
 
 
 def _share(text: str) -> float:
@@ -38,8 +38,9 @@ class Cascade:
     """Rules, then a model.
 
     Args:
-        argument: a model string; ``MODEL,share=0.1`` checks another share of what rules settle; ``MODEL,phrases=FILE``
-            gives the rules sentences by which your product declines (`demur.judge.own_phrases`).
+        argument: a model string; ``MODEL,images=yes`` shows it images; ``MODEL,share=0.1`` checks another share of what
+            rules settle; ``MODEL,phrases=FILE`` gives the rules sentences by which your product declines
+            (`demur.judge.own_phrases`).
         context: ledger, budget, prices.
 
     Attributes:
@@ -54,10 +55,10 @@ class Cascade:
             given[option[1]] = option[2]
             argument = argument[: option.start()]
         self.share = _share(given.get("share", ""))
-        self.model = ModelJudge(argument, context)
+        self.model = ModelJudge(argument + (f",images={given['images']}" if "images" in given else ""), context)
         self.rules = RuleJudge(f"?phrases={given['phrases']}" if given.get("phrases") else "")
         own = self.rules.phrases.version
-        self.id = f"cascade:{self.model.model}" + (f",phrases={own}" if own else "")
+        self.id = self.model.id.replace("model:", "cascade:", 1) + (f",phrases={own}" if own else "")
         self.counts: Counter[str] = Counter()
 
     async def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:

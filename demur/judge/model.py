@@ -16,15 +16,28 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from demur.answers import normalise
-from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
-from demur.core.records import AnswerSpec, Ask, Message, Outcome, Request, Response, Status, TextPart, Verdict
-from demur.core.store import digest
+from demur.core.errors import DemurError, ItemError, PermanentError, TransientError, UsageError
+from demur.core.records import (
+    AnswerSpec,
+    Ask,
+    ImagePart,
+    ImageRef,
+    Message,
+    Outcome,
+    Request,
+    Response,
+    Status,
+    TextPart,
+    Verdict,
+)
+from demur.core.store import digest, read_image
 from demur.core.strict_json import loose_json
 from demur.judge.base import JudgeContext
 from demur.judge.candidate import candidate
 from demur.judge.deflection import read
 from demur.judge.parse import WORDS, literal, parse
 from demur.judge.rules import visible
+from demur.scenarios.scale import Scaler
 
 if TYPE_CHECKING:
     from demur.models import Model
@@ -40,11 +53,29 @@ MOST_TOKENS = 512
 """Of a reply: room for a model that thinks aloud before its label."""
 
 
+SEEING = "images.v1.md"
+"""What a judge that sees images is told of them."""
+LONGEST_SIDE = 1_024
+"""Pixels of an image that a judge is shown."""
+_IMAGES = re.compile(r",images=([^,]*)$")
+
+
+def _seeing(argument: str) -> tuple[str, bool]:
+    """An argument without ``,images=yes``, and whether it was there."""
+    found = _IMAGES.search(argument)
+    if not found:
+        return argument, False
+    if found[1] not in ("yes", "no"):
+        raise UsageError(f"images={found[1]!r}", item=argument, cure="write model:MODEL,images=yes, or leave it out")
+    return argument[: found.start()], found[1] == "yes"
+
+
 class ModelJudge:
     """Grades by asking a model; every call is kept in the ledger and never paid twice.
 
     Args:
-        argument: a model string of `demur.models`, or several of one model joined by commas.
+        argument: a model string of `demur.models`, or several of one model joined by commas; ``MODEL,images=yes`` shows
+            it the question's images too (never the evidence's). Without it no image is sent.
         context: ledger, budget, prices.
 
     Attributes:
@@ -59,15 +90,21 @@ class ModelJudge:
             raise UsageError("no model named", item="model:", cure="write --judge model:openai/gpt-4o")
         from demur.models import model_id, parse_model
 
+        argument, self.sees = _seeing(argument)
         self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
         for address in self.addresses:
             parse_model(address)
         self.model = model_id(self.addresses[0])
         self.prompt = files("demur.judge").joinpath("prompts", self.prompt_name).read_text(encoding="utf-8").strip()
+        self._blind = self.prompt
+        if self.sees:
+            note = files("demur.judge").joinpath("prompts", SEEING).read_text(encoding="utf-8").strip()
+            self.prompt = f"{note}\n\n{self.prompt}"
         self.prompt_sha256 = digest(self.prompt.encode())
-        self.id = f"{self.kind}:{self.model}"
+        self.id = f"{self.kind}:{self.model}{',images=yes' if self.sees else ''}"
         self.counts: Counter[str] = Counter()
         self._context = context or JudgeContext()
+        self._scaler: Scaler | None = None
         self._opened: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
@@ -97,7 +134,8 @@ class ModelJudge:
         shown = candidate(ask.question, visible(response.text))
         forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
         self.counts["forged"] += bool(shown.forged)
-        text = Template(self.prompt).substitute(
+        prompt = self.prompt if ask.images or not self.sees else self._blind
+        text = Template(prompt).substitute(
             question=_question(ask), target=target(answers), answer=shown.text, mark=shown.mark
         )
         try:
@@ -129,8 +167,10 @@ class ModelJudge:
 
     async def _ask(self, ask: Ask, text: str) -> Response:
         model = await self._model()
+        images = ask.images if self.sees else ()
+        parts = (*(ImagePart(image=ref) for ref in self._scaled(images)), TextPart(text=text))
         request = Request(
-            model=self.model, messages=(Message(role="user", parts=(TextPart(text=text),)),), temperature=0.0,
+            model=self.model, messages=(Message(role="user", parts=parts),), temperature=0.0,
             max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat,
             json_schema=self.schema if self._schema else None,
         )  # fmt: skip
@@ -142,6 +182,18 @@ class ModelJudge:
         self._schema = False  # the endpoint may not know schemas: words are asked for from here on
         return await model.complete(request.model_copy(update={"json_schema": None}))
 
+    def _scaled(self, images: tuple[ImageRef, ...]) -> tuple[ImageRef, ...]:
+        """The images as they are sent: no side longer than `LONGEST_SIDE`."""
+        if not images:
+            return ()
+        if self._scaler is None:
+            self._scaler = Scaler(self._context.read_image or read_image, LONGEST_SIDE)
+        try:
+            return tuple(self._scaler.scale(ref) for ref in images)
+        except (DemurError, OSError) as error:
+            why = getattr(error, "message", str(error))
+            raise ItemError(f"an image of the question cannot be read: {why}", item=images[0].uri) from error
+
     async def _model(self) -> Model:
         async with self._opening:
             if self._opened is None:
@@ -150,9 +202,15 @@ class ModelJudge:
                 self._closing = open_model(
                     self.addresses, ledger=self._context.ledger, concurrency=self._context.concurrency,
                     budget=self._context.budget, prices=self._context.prices,
+                    read_image=self._read if self.sees else None,
                 )  # fmt: skip
                 self._opened = await self._closing.__aenter__()
             return self._opened
+
+    def _read(self, ref: ImageRef) -> bytes:
+        if self._scaler is None:  # what was not scaled first is nobody's image
+            return (self._context.read_image or read_image)(ref)
+        return self._scaler.read(ref)
 
     async def close(self) -> None:
         """Close the connection and the ledger; the next verdict opens them again (another run has another loop)."""
