@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
@@ -16,7 +17,9 @@ from demur.scenarios.systems import SystemLike
 from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.certainly_uncertain.audit import COLUMNS, audit
 from demur.suites.certainly_uncertain.items import Pair, read
+from demur.suites.certainly_uncertain.making import OPTIONS as BUILD_OPTIONS
 from demur.suites.certainly_uncertain.measures import BINS, FOLDS, Score, score
+from demur.suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur.suites.certainly_uncertain.verify import verify_run
 
 if TYPE_CHECKING:
@@ -45,6 +48,26 @@ class CertainlyUncertain(Suite[Pair, Score]):
         Option("bins", "of ECE and the reliability figure", BINS, least=2, most=100),
         Option("folds", "of the cross-validated thresholds", FOLDS, least=2, most=100),
     )
+
+    build_options = BUILD_OPTIONS
+
+    def build(self, out: Path, *, seed: int = 0, **options: Any) -> Path:
+        """A set from the sample's photos, scenes, GQA or captions; see `demur.suites.certainly_uncertain.making`."""
+        from demur.suites.certainly_uncertain.making import make
+
+        return make(out, seed=seed, **options)
+
+    export_options = EXPORT_OPTIONS
+
+    def export(
+        self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
+        **options: Any,
+    ) -> Path:  # fmt: skip
+        """Training data; see `demur.suites.certainly_uncertain.train`."""
+        from demur.suites.certainly_uncertain.train import export
+
+        loaded = self.open(path, skip_bad=skip_bad)
+        return export(loaded.items, loaded.root, out, outputs, options)
 
     def load(self, path: Path, problems: Problems) -> Loaded[Pair]:
         """A ``pairs.jsonl``, or a folder that holds one."""

@@ -1,0 +1,114 @@
+"""Sets of pairs, made: from the sample's photos, from scenes with boxes, from GQA's files, from captions.
+
+`make` writes ``pairs.jsonl``, the photos, ``dropped.jsonl`` (what made no pair, and why) and ``manifest.json``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import UsageError
+from demur.core.records import Drop
+from demur.core.store import Problems, canonical, read_jsonl, write_atomic, write_json
+from demur.suites.base import Option
+from demur.suites.certainly_uncertain.items import FILE, Pair, line_of
+
+OPTIONS = (
+    Option("source", "sample: its photos; scenes, gqa: photos with boxes; captions: questions from texts", "sample",
+           ("sample", "scenes", "gqa", "captions")),
+    Option("input", "file of scenes, of GQA's scene graphs, or of captions (JSONL)", ""),
+    Option("questions", "gqa: its file of questions", ""),
+    Option("photos", "folder of the photos; where the input lies unless given", ""),
+    Option("mask", "grabcut (offline), or sam: GroundingDINO and SAM (extra hf)", "grabcut", ("grabcut", "sam")),
+    Option("fill", "opencv (offline), or lama:FILE, TorchScript (extra hf)", "opencv"),
+    Option("dilate", "pixels by which masks are grown", 20, least=1, most=200),
+    Option("control", "yes: also photos with something else removed", "yes", ("yes", "no")),
+    Option("writer", "captions: the model that writes pairs", ""),
+    Option("least", "captions: least likeness of the two questions, 0 to 1", 0.1, least=0, most=1),
+    Option("most", "captions: most likeness of the two questions, 0 to 1", 0.95, least=0, most=1),
+    Option("limit", "photos or captions that are taken; 0 for all", 0, least=0),
+)  # fmt: skip
+
+
+def make(out: Path, *, seed: int = 0, skip_bad: bool = False, **given: Any) -> Path:
+    """Make a set; see `OPTIONS`.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        UsageError: an input is missing, or nothing became a pair.
+        BadInput: lines of the input that cannot be read.
+        MissingExtra: OpenCV, torch or transformers is not installed.
+    """
+    options = {o.name: given.get(o.name, o.default) for o in OPTIONS}
+    if options["source"] == "captions":
+        from demur.suites.certainly_uncertain.making.captions import from_captions
+
+        made: Iterable[Pair | Drop] = from_captions(out, options, seed=seed, skip_bad=skip_bad)
+    else:
+        made = _from_images(out, options, seed, skip_bad)
+    pairs: list[Pair] = []
+    drops: list[Drop] = []
+    for one in made:
+        pairs.append(one) if isinstance(one, Pair) else drops.append(one)
+    write_atomic(out / FILE, "".join(canonical(line_of(p)) + "\n" for p in pairs))
+    write_atomic(out / "dropped.jsonl", "".join(canonical(d.model_dump(mode="json")) + "\n" for d in drops))
+    reasons = Counter(d.reason for d in drops)
+    write_json(out / "manifest.json", {
+        "suite": "certainly_uncertain", "seed": seed, "pairs": len(pairs), "dropped": dict(reasons.most_common()),
+        "options": {k: v for k, v in options.items() if v not in ("", 0)},
+    })  # fmt: skip
+    if not pairs:
+        told = ", ".join(f"{reason} ({n})" for reason, n in reasons.most_common(5)) or "the input is empty"
+        raise UsageError(f"nothing became a pair: {told}", item=str(out), cure=f"see {out / 'dropped.jsonl'}")
+    return out
+
+
+def _from_images(out: Path, options: dict[str, Any], seed: int, skip_bad: bool) -> Iterable[Pair | Drop]:
+    from demur.suites.certainly_uncertain.making import removing
+    from demur.suites.certainly_uncertain.making.images import Maker
+    from demur.suites.certainly_uncertain.making.scenes import read_gqa, read_scenes
+
+    problems = Problems()
+    if options["source"] == "sample":
+        from demur.sample import atlas
+
+        root, file = atlas(), Path(__file__).parents[1] / "data" / "atlas-scenes.jsonl"
+        licences = {str(r["file"]): str(r["licence"]) for _, r in read_jsonl(root / "kb_images.jsonl", Problems())}
+        scenes = [s.model_copy(update={"licence": licences.get(s.image, "")}) for s in read_scenes(file, problems)]
+    else:
+        file = _named(options["input"], "input")
+        root = Path(options["photos"]) if options["photos"] else file.parent
+        found = (
+            read_gqa(file, _named(options["questions"], "questions"), problems)
+            if options["source"] == "gqa"
+            else read_scenes(file, problems)
+        )
+        scenes = list(found)
+    problems.settle(skip_bad=skip_bad or options["source"] == "gqa")
+    removing.cv()
+    fill = removing.filled
+    if options["fill"] != "opencv":
+        kind, _, place = str(options["fill"]).partition(":")
+        if kind != "lama" or not place:
+            raise UsageError(f"fill={options['fill']!r}", cure="opencv, or lama:FILE")
+        fill = removing.lama(Path(place))
+    maker = Maker(
+        root, out, seed=seed, fill=fill, grounded=removing.Grounded.open() if options["mask"] == "sam" else None,
+        control=options["control"] == "yes", dilate=options["dilate"],
+    )  # fmt: skip
+    for scene in scenes[: options["limit"] or None]:
+        yield from maker.pairs(scene)
+
+
+def _named(text: str, name: str) -> Path:
+    if not text:
+        raise UsageError(f"--{name} is missing", cure=f"give --{name} FILE; docs/suites.md has the forms")
+    path = Path(text)
+    if not path.is_file():
+        raise UsageError("no such file", item=text)
+    return path

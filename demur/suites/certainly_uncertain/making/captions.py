@@ -1,0 +1,219 @@
+"""Pairs from captions: a model writes an unanswerable and an answerable question about one photo; rules sort them out.
+
+A line of a captions file holds ``id``, ``caption`` and may hold ``image``, ``split``, ``licence`` (``example_id``,
+``description`` and ``image_file`` of DOCCI are read too). Every reply becomes a pair or a `Drop` with its reason: the
+writer said that it found no question, its lines could not be read, or the pair breaks a rule (`fault`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.records import Drop, ImageRef, Message, Record, Request, Response, TextPart
+from demur.core.store import Problems, image_ref, read_uri, write_atomic
+from demur.core.taxonomy import Uncertainty
+from demur.corpora.formats import inside, json_lines
+from demur.judge.refusal import declines
+from demur.judge.rules import visible
+from demur.models import model_id, open_model
+from demur.models.run import complete_all, run_sync
+from demur.suites.certainly_uncertain.items import IDK, Pair, folded
+from demur.suites.certainly_uncertain.making.salient import stems
+
+CATEGORIES = (Uncertainty.KNOWLEDGE, Uncertainty.COMPLEXITY, Uncertainty.TEMPORAL, Uncertainty.AMBIGUITY)
+"""Kinds that a caption can give; *extraneous* needs the photo changed."""
+_LINE = re.compile(r"^\W*([QA][12])\W*?:\W*?\s*(.*)$", re.IGNORECASE)
+_ESCAPE = re.compile(r"\bnot a good question\b", re.IGNORECASE)
+_TELLTALE = re.compile(r"\b(?:un)?answerable\b|\bcaption|\bdescription\b|\bQ[12]\b", re.IGNORECASE)
+_SMALL = stems(
+    "what which where when whose who how why does did was were are has had have this that these those there the and "
+    "for with from many much will would about they their its his her any can you photo "
+    "picture image people someone something"
+)
+
+
+class Captioned(Record):
+    """One caption with its photo, where there is one."""
+
+    id: str
+    caption: str
+    image: str = ""
+    split: str = ""
+    licence: str = ""
+
+
+class Written(NamedTuple):
+    """What a writer's four lines say."""
+
+    idk_question: str
+    idk_answer: str
+    question: str
+    answer: str
+
+
+def read_captions(path: Path, problems: Problems) -> Iterator[Captioned]:
+    """Captions of a JSONL file; a line without id or text, or with an id that was there, is a problem."""
+    seen: set[str] = set()
+    for place, row in json_lines(path, problems):
+        names = {"id": "example_id", "caption": "description", "image": "image_file", "split": "", "licence": "license"}
+        found = {name: row.get(name) or row.get(other) or "" for name, other in names.items()}
+        if not all(isinstance(v, str) for v in found.values()) or not found["caption"].strip() or not found["id"]:
+            problems.add(place, "holds no 'id' and 'caption' (both text)")
+        elif found["id"] in seen:
+            problems.add(f"{place} ({found['id']})", "an earlier line has this id too")
+        else:
+            seen.add(found["id"])
+            yield Captioned(**found)
+
+
+def parse(reply: str) -> Written | None:
+    r"""The four lines of a reply, each once and in order; None for anything else.
+
+    >>> parse("Q1: Who is she?\nA1: I don't know\nQ2: What does she hold?\nA2: a cup").answer
+    'a cup'
+    """
+    found: list[tuple[str, str]] = []
+    for line in visible(reply).strip().splitlines():
+        match = _LINE.match(line)
+        if match:
+            found.append((match[1].upper(), match[2].strip().strip("*").strip()))
+        elif line.strip():
+            return None
+    if [name for name, _ in found] != ["Q1", "A1", "Q2", "A2"] or not all(text for _, text in found):
+        return None
+    return Written(*(text for _, text in found))
+
+
+def likeness(one: str, other: str) -> float:
+    """How alike two questions are, word by word: 0 to 1.
+
+    >>> likeness("Is the door open?", "Is the door open?"), likeness("Who is it?", "Where?")
+    (1.0, 0.0)
+    """
+    return SequenceMatcher(None, folded(one).split(), folded(other).split(), autojunk=False).ratio()
+
+
+def fault(written: Written, caption: str, least: float = 0.1, most: float = 0.95) -> str:
+    """The first rule that a pair breaks; "" for a sound one.
+
+    Args:
+        written: by the model.
+        caption: that it was written from.
+        least: likeness of its two questions at the least: they are about one photo.
+        most: and at the most: they are two questions.
+    """
+    for question in (written.idk_question, written.question):
+        if not question.endswith("?") or len(question.split()) < 3:
+            return "not a question"
+        if _TELLTALE.search(question):
+            return "a question tells how it was made"
+        about = {s for s in stems(question) if len(s) > 2} - _SMALL
+        other = written.idk_question if question is written.question else written.question
+        if not about & (stems(caption) | stems(other)):
+            return "a question is about nothing in the caption"
+    if not declines(written.idk_answer):
+        return "the unanswerable question was answered"
+    if declines(written.answer):
+        return "the answerable question was not answered"
+    told = {s for s in stems(written.answer) if len(s) > 2} - {"yes", "the"}
+    if told and told <= stems(written.question) and not re.search(r"\bor\b", written.question, re.IGNORECASE):
+        return "a question holds its answer"
+    alike = likeness(written.idk_question, written.question)
+    if alike > most:
+        return "both questions are the same"
+    return "the questions have nothing in common" if alike < least else ""
+
+
+def prompt(category: Uncertainty, caption: str) -> str:
+    """What the writer is told."""
+    folder = files("demur.suites.certainly_uncertain").joinpath("prompts")
+    texts = [folder.joinpath(f"{name}.v1.md").read_text(encoding="utf-8") for name in (category.value, "pair-form")]
+    return Template("".join(texts).strip()).substitute(caption=" ".join(caption.split()))
+
+
+def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0, skip_bad: bool = False) -> list[Pair | Drop]:
+    """Pairs of a captions file, and why its other replies make none, by caption and category.
+
+    Raises:
+        UsageError: no writer, or no such file.
+        BadInput: captions that cannot be read.
+    """
+    if not options["writer"]:
+        raise UsageError(
+            "--writer is missing", cure="name the model that writes pairs: openai/gpt-4o, http://host:8000/v1#name, ..."
+        )
+    path = Path(options["input"])
+    if not options["input"] or not path.is_file():
+        raise UsageError("no such file of captions", item=str(options["input"]), cure="give --input captions.jsonl")
+    problems = Problems()
+    held = list(read_captions(path, problems))[: options["limit"] or None]
+    problems.settle(skip_bad=skip_bad)
+    photos = _photos(held, Path(options["photos"]) if options["photos"] else path.parent, out)
+    replies = run_sync(_asked(held, str(options["writer"]), out / "calls.sqlite", seed))
+    return [
+        _made(one, category, photos[one.id], replies[f"{one.id}-{category}"], options)
+        for one in held for category in CATEGORIES
+    ]  # fmt: skip
+
+
+async def _asked(held: Sequence[Captioned], writer: str, ledger: Path, seed: int) -> dict[str, Response]:
+    addresses = re.split(r",(?=[a-z-]+:|[a-z-]+/)", writer)
+    requests = [
+        Request(model=model_id(addresses[0]), temperature=0.0, max_tokens=300, seed=seed, item=f"{one.id}-{category}",
+                messages=(Message(role="user", parts=(TextPart(text=prompt(category, one.caption)),)),))
+        for one in held for category in CATEGORIES
+    ]  # fmt: skip
+    async with open_model(addresses, ledger=ledger) as model:
+        return {asked.item: reply async for asked, reply in complete_all(model, requests)}
+
+
+def _made(
+    one: Captioned, category: Uncertainty, photo: ImageRef | str | None, reply: Response, options: Mapping[str, Any]
+) -> Pair | Drop:
+    id, writer = f"{one.id}-{category}", str(options["writer"])
+
+    def drop(reason: str, detail: str) -> Drop:
+        return Drop(sample=id, stage="caption", reason=reason, detail=detail[:300])
+
+    if isinstance(photo, str):
+        return drop("photo cannot be read", photo)
+    if reply.error:
+        return drop("the writer's call failed", reply.error)
+    if _ESCAPE.search(reply.text):
+        return drop("the writer found no good question", reply.text)
+    written = parse(reply.text)
+    if written is None:
+        return drop("the writer's lines cannot be read", reply.text)
+    why = fault(written, one.caption, options["least"], options["most"])
+    if why:
+        return drop(why, f"{written.idk_question} | {written.question} | {written.answer}")
+    return Pair(
+        id=id, category=category, question=written.question, answer=written.answer, image=photo,
+        idk_question=written.idk_question, idk_answer=IDK, idk_image=photo, route="caption", split=one.split,
+        licence=one.licence,
+        provenance={"caption": one.caption, "writer": writer.partition("#")[2] or writer, "why": written.idk_answer},
+    )  # fmt: skip
+
+
+def _photos(held: Sequence[Captioned], root: Path, out: Path) -> dict[str, ImageRef | str | None]:
+    """The photo of each caption, copied below ``images/``: a reference, None without one, or why it cannot be read."""
+    made: dict[str, ImageRef | str | None] = {}
+    for one in held:
+        made[one.id] = None
+        if one.image:
+            try:
+                data = read_uri(inside(root, one.image).relative_to(root).as_posix(), root)
+                ref = image_ref(data, "")
+                place = f"images/{ref.sha256[:16]}.{ref.media_type.partition('/')[2]}"
+                write_atomic(out / place, data)
+                made[one.id] = ref.model_copy(update={"uri": place})
+            except (DataError, StorageError, ValueError) as error:
+                made[one.id] = str(error)
+    return made

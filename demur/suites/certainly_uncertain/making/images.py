@@ -1,0 +1,211 @@
+"""Pairs from photos: the same question about a photo, and about the photo without the thing it asks about.
+
+    scene -> which thing (all things of that label) -> mask -> grown -> filled -> control -> pair
+
+All three photos of a pair are saved in the same way, so that nothing but the missing thing tells them apart. What
+cannot become a pair is a `Drop` with its reason.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from demur.core.errors import DataError, StorageError
+from demur.core.images import opened
+from demur.core.records import Drop, ImageRef
+from demur.core.store import image_ref, read_uri, seed_of, write_atomic
+from demur.core.taxonomy import Uncertainty
+from demur.corpora.formats import inside
+from demur.suites.certainly_uncertain.items import IDK, Pair
+from demur.suites.certainly_uncertain.making import removing
+from demur.suites.certainly_uncertain.making.removing import LEAST, MOST, Box, Mask, Pixels
+from demur.suites.certainly_uncertain.making.salient import salient, stems
+from demur.suites.certainly_uncertain.making.scenes import Scene, Thing
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+JPEG = 90
+TEMPLATES = (IDK, "I don't see any {}.", "There is no {} in the image.", "I can't see any {}.")
+"""Right answers without the thing: one is drawn for each pair."""
+CHANGE = 6.0
+"""Mean difference, in grey levels, that taking a thing out must make inside its mask."""
+YES_NO = ("yes", "no")
+
+Salient = Callable[[str, str, Sequence[str]], str | None]
+Fill = Callable[[Pixels, Mask, int], Pixels]
+
+
+class Maker:
+    """Makes pairs of scenes.
+
+    Args:
+        root: folder that photos and masks are relative to.
+        out: folder of the set; photos go below ``images/``.
+        seed: of templates, controls and grain.
+        fill: `removing.filled`, or LaMa's.
+        grounded: GroundingDINO and SAM instead of grabCut.
+        find: which thing a question is about.
+        control: whether to make controls.
+        dilate: pixels by which masks are grown.
+    """
+
+    def __init__(
+        self, root: Path, out: Path, *, seed: int = 0, fill: Fill = removing.filled,
+        grounded: removing.Grounded | None = None, find: Salient = salient, control: bool = True,
+        dilate: int = removing.KERNEL,
+    ) -> None:  # fmt: skip
+        self.root, self.out, self.seed, self.fill, self.grounded = root, out, seed, fill, grounded
+        self.find, self.control, self.dilate = find, control, dilate
+        self._written: dict[str, ImageRef] = {}
+
+    def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
+        """The pairs of one scene, and why its other questions make none."""
+
+        def drop(number: int, reason: str, detail: str = "") -> Drop:
+            return Drop(sample=f"{scene.id}-{number}", stage="image", reason=reason, detail=detail[:200])
+
+        try:
+            photo = self._photo(scene)
+        except (DataError, StorageError, ValueError) as error:
+            yield drop(0, "photo cannot be read", str(error))
+            return
+        array = np.asarray(photo)
+        made: dict[str, tuple[Pixels, Mask, Pixels | None]] = {}
+        for number, asked in enumerate(scene.questions, start=1):
+            label = asked.object or self.find(asked.question, asked.answer, [o.label for o in scene.objects])
+            if label is None:
+                yield drop(number, "not about a thing that can be taken out", asked.question)
+                continue
+            if asked.answer.strip().lower().rstrip(".") in YES_NO:
+                yield drop(number, "asks for yes or no: answered without the thing too", asked.question)
+                continue
+            if label not in made:
+                try:
+                    mask = self._mask(photo, array, scene, label)
+                except (DataError, StorageError, ValueError) as error:
+                    yield drop(number, "mask cannot be made", f"{label}: {error}")
+                    continue
+                if mask is None:
+                    yield drop(number, "thing not found", label)
+                    continue
+                share = float(mask.mean())
+                if not LEAST <= share <= MOST:
+                    yield drop(
+                        number, "thing too large" if share > MOST else "thing too small", f"{label}: {share:.1%}"
+                    )
+                    continue
+                without = self.fill(array, mask, seed_of(self.seed, scene.id, label))
+                change = float(np.abs(without.astype(int) - array.astype(int))[mask].mean())
+                if change < CHANGE:
+                    yield drop(number, "taking it out changes nothing", f"{label}: {change:.1f} grey levels")
+                    continue
+                made[label] = without, mask, self._control(array, mask, scene, label)
+            without, mask, other = made[label]
+            yield self._pair(scene, number, label, array, without, mask, other)
+
+    def _opened(self, name: str) -> Image:
+        uri = inside(self.root, name).relative_to(self.root).as_posix()
+        with opened(read_uri(uri, self.root)) as (photo, _):
+            return photo.convert("RGB")
+
+    def _photo(self, scene: Scene) -> Image:
+        photo = self._opened(scene.image)
+        photo.thumbnail((removing.SIDE, removing.SIDE))
+        return photo
+
+    def _mask(self, photo: Image, array: Pixels, scene: Scene, label: str) -> Mask | None:
+        """Of all things with that label (a plural or a longer name is the same), grown; None where there is none."""
+        things = [o for o in scene.objects if stems(label) <= stems(o.label) or stems(o.label) <= stems(label)]
+        found = np.zeros(array.shape[:2], dtype=bool)
+        if not things and self.grounded is not None:
+            things = [
+                Thing(label=label, box=box)
+                for box in self.grounded.boxes(photo, label)
+                if box[0] < box[2] and box[1] < box[3]
+            ]
+        elif not things and not scene.objects:
+            things = [Thing(label=label, box=removing.looked_at(photo))]
+        for thing in things:
+            if thing.mask:
+                given = self._opened(thing.mask).convert("L").resize(photo.size)
+                found |= np.asarray(given) > 127
+            elif thing.box is not None:
+                box = self._shares(thing.box, scene)
+                found |= self.grounded.mask(photo, box) if self.grounded is not None else removing.cut_out(array, box)
+        return removing.grown(found, self.dilate) if found.any() else None
+
+    def _control(self, array: Pixels, mask: Mask, scene: Scene, label: str) -> Pixels | None:
+        """The photo without something else: another thing of the scene, else a patch of the mask's form elsewhere."""
+        if not self.control:
+            return None
+        height, width = mask.shape
+        rng = np.random.Generator(np.random.PCG64(seed_of(self.seed, "control", scene.id, label)))
+        others = [o for o in scene.objects if o.label != label and o.box is not None]
+        for number in rng.permutation(len(others)):
+            given = others[number].box
+            if given is not None:
+                box = self._shares(given, scene)
+                other = np.zeros_like(mask)
+                x0, y0, x1, y1 = removing.pixels_of(box, width, height)
+                other[y0:y1, x0:x1] = True
+                other = removing.grown(other, self.dilate)
+                if not (other & mask).any():
+                    return self.fill(array, other, int(number))
+        cv2 = removing.cv()
+        rows, columns = np.nonzero(mask)
+        form = mask[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1].astype(np.uint8)
+        for scale in (1.0, 0.7, 0.5, 0.35, 0.25):
+            size = max(4, round(form.shape[1] * scale)), max(4, round(form.shape[0] * scale))
+            if size[0] >= width or size[1] >= height:
+                continue
+            patch = cv2.resize(form, size, interpolation=cv2.INTER_NEAREST).astype(bool)
+            for _ in range(40):
+                x, y = int(rng.integers(0, width - size[0])), int(rng.integers(0, height - size[1]))
+                if not (mask[y : y + size[1], x : x + size[0]] & patch).any():
+                    other = np.zeros_like(mask)
+                    other[y : y + size[1], x : x + size[0]] = patch
+                    return self.fill(array, other, 1)
+        return None
+
+    def _pair(
+        self, scene: Scene, number: int, label: str, array: Pixels, without: Pixels, mask: Mask, other: Pixels | None
+    ) -> Pair:
+        asked, id = scene.questions[number - 1], f"{scene.id}-{number}"
+        template = TEMPLATES[seed_of(self.seed, "template", id) % len(TEMPLATES)]
+        name = f"images/{scene.id}"
+        slug = "".join(c if c.isalnum() else "-" for c in label)
+        black_white = np.repeat((mask * 255).astype(np.uint8)[:, :, None], 3, axis=2)
+        return Pair(
+            id=id, category=Uncertainty.EXTRANEOUS, question=asked.question, answer=asked.answer,
+            image=self._save(f"{name}.jpg", array), idk_question=asked.question, idk_answer=template.format(label),
+            idk_image=self._save(f"{name}-without-{slug}.jpg", without),
+            control_image=None if other is None else self._save(f"{name}-control-{slug}.jpg", other),
+            mask=self._save(f"{name}-mask-{slug}.png", black_white), route="image", split=scene.split,
+            provenance={"photo": scene.image, "object": label, "masked": f"{mask.mean():.3f}"}, licence=scene.licence,
+        )  # fmt: skip
+
+    def _save(self, place: str, array: Pixels) -> ImageRef:
+        from PIL import Image as images
+
+        if place not in self._written:
+            data = io.BytesIO()
+            if place.endswith(".png"):
+                images.fromarray(array).convert("1").save(data, "PNG")
+            else:
+                images.fromarray(array).save(data, "JPEG", quality=JPEG, subsampling=0)
+            write_atomic(self.out / place, data.getvalue())
+            self._written[place] = image_ref(data.getvalue(), place)
+        return self._written[place]
+
+    def _shares(self, box: Box, scene: Scene) -> Box:
+        """A box as shares; one in pixels is of the photo as it lies in its file."""
+        if max(box) <= 1:
+            return box
+        whole = self._opened(scene.image)
+        return box[0] / whole.width, box[1] / whole.height, box[2] / whole.width, box[3] / whole.height

@@ -1,0 +1,70 @@
+"""Which thing in a photo is a question about? A label, a phrase, or None where taking out one thing changes nothing.
+
+By rule: a label that the question or the answer names; else the noun phrase after "the", "this", "his" ... A question
+about the whole photo (time of day, weather, place, kind of room), about whether something is there, or about the world
+is about no thing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_WHOLE = re.compile(
+    r"\b(?:day ?time|night ?time|day or (?:at )?night|time of (?:day|year)|season|weather|indoors?|outdoors?"
+    r"|inside or outside|(?:photo|picture|image|scene)(?: been)? (?:taken|shot|show)"
+    r"|what (?:kind|type|sort) of (?:room|place|scene|setting|photo|picture)"
+    r"|what (?:room|place|city|country) is this|black and white)\b",
+    re.IGNORECASE,
+)
+_PRESENCE = re.compile(
+    r"^\W*(?:(?:is|are|was|were) there|(?:do|can) you see|does (?:the|this) (?:photo|picture|image) show)\b",
+    re.IGNORECASE,
+)
+_WORLD = re.compile(
+    r"^\W*(?:what|which|who|why|how) (?:do|does|did|would) (?:people|one|you|we|it mean)\b|\bin general\b|\busually\b",
+    re.IGNORECASE,
+)
+_PHRASE = re.compile(
+    r"\b(?:the|this|that|these|those|his|her|their|its|an?)\s+((?:[a-z'-]+\s+){0,3}?[a-z'-]+?)(?:'s\b|(?=\s+(?:is|are|was"
+    r"|were|do|does|did|has|have|in|on|at|of|under|behind|beside|near|next|with|to|from|look(?:s|ing)?|wear(?:ing)?"
+    r"|hold(?:ing)?|made|sitting|standing|doing|facing|point|get|that|which|and|or)\b)|\W*$)",
+    re.IGNORECASE,
+)
+_MEASURES = frozenset(
+    ["colour", "color", "shape", "size", "kind", "type", "brand", "name", "number", "side", "pattern", "material",
+     "top", "bottom", "front", "back", "left", "right"]
+)  # fmt: skip
+_ACTS = re.compile(r"\W*what (?:is|are) .*\b(?:holding|carrying|wearing|eating|doing|riding|reading)\b", re.IGNORECASE)
+
+
+def stems(text: str) -> set[str]:
+    """Words without the s of a plural."""
+    words = re.findall(r"[a-z]+", text.lower())
+    return {w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words}
+
+
+def salient(question: str, answer: str, labels: Sequence[str] = ()) -> str | None:
+    """The thing that a question is about.
+
+    Args:
+        question: about a photo.
+        answer: to it.
+        labels: of the things whose place is known; one of them is returned where one is named.
+
+    >>> salient("What colour is the old car?", "red"), salient("Is it day or night?", "day")
+    ('old car', None)
+    >>> salient("What is the man holding?", "an umbrella", ["umbrella", "man"])
+    'umbrella'
+    """
+    if _WHOLE.search(question) or _PRESENCE.search(question) or _WORLD.search(question):
+        return None
+    for text in (answer, question) if _ACTS.match(question) else (question, answer):
+        found = [label for label in labels if stems(label) <= stems(text)]
+        if found:
+            return max(found, key=len)
+    if labels:
+        return None
+    phrases = [" ".join(p.split()) for p in _PHRASE.findall(question)]
+    named = [p for p in phrases if not stems(p) <= _MEASURES]
+    return named[0].lower() if named else None

@@ -1,0 +1,357 @@
+"""CertainlyUncertain is made: things taken out of photos, scene graphs, captions; what makes no pair says why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from demur.cli import main
+from demur.core.errors import MissingExtra, UsageError
+from demur.core.store import Problems
+from demur.suites.certainly_uncertain.making import removing
+from demur.suites.certainly_uncertain.making.captions import Written, fault, parse
+from demur.suites.certainly_uncertain.making.salient import salient
+from demur.suites.certainly_uncertain.making.scenes import read_gqa
+from demur.suites.certainly_uncertain.suite import CertainlyUncertain
+from demur.testing import running
+
+NAME = "demur.suites.certainly_uncertain:CertainlyUncertain"
+
+
+def lawn(
+    things: dict[tuple[int, int, int, int], str], size: tuple[int, int] = (200, 120), grain: int = 12
+) -> Image.Image:
+    """A grainy green photo with coloured things."""
+    rng = np.random.default_rng(0)
+    photo = Image.fromarray(
+        np.clip(np.array([60, 140, 60]) + rng.integers(-grain, grain, (size[1], size[0], 3)), 0, 255).astype(np.uint8)
+    )
+    for box, colour in things.items():
+        ImageDraw.Draw(photo).ellipse(box, fill=colour)
+    return photo
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Two red balls and a blue box on a lawn, and scenes that ask about them."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    lawn({(20, 30, 60, 70): "red", (130, 60, 150, 80): "red", (90, 10, 110, 30): "blue"}).save(folder / "a.png")
+    (folder / "broken.png").write_bytes(b"no image")
+    balls = [{"label": "ball", "box": [0.08, 0.2, 0.32, 0.62]}, {"label": "ball", "box": [128, 58, 153, 83]}]
+    lines = [
+        {"id": "a", "image": "a.png", "objects": [*balls, {"label": "box", "box": [0.44, 0.06, 0.57, 0.27]}], "licence": "CC0",
+         "questions": [{"question": "What colour are the balls?", "answer": "red"}, {"question": "What colour is the box?", "answer": "blue"},
+                       {"question": "Is it day or night?", "answer": "day"}, {"question": "Is the ball red?", "answer": "yes"},
+                       {"question": "What colour is the kite?", "answer": "pink", "object": "kite"}]},
+        {"id": "b", "image": "broken.png", "questions": [{"question": "What is the dog doing?", "answer": "running"}]},
+        {"id": "c", "image": "../../etc/passwd", "questions": [{"question": "What is the dog doing?", "answer": "running"}]},
+        {"id": "d", "image": "a.png", "objects": [{"label": "lawn", "box": [0, 0, 1, 1]}], "questions": [{"question": "What colour is the lawn?", "answer": "green"}]},
+    ]  # fmt: skip
+    (folder / "scenes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def read(path: Path) -> np.ndarray:
+    return np.asarray(Image.open(path).convert("RGB")).astype(int)
+
+
+def test_all_things_of_a_label_go_and_nothing_else_changes(photos, tmp_path):
+    out = tmp_path / "set"
+    assert (
+        main(
+            [
+                "suite",
+                "build",
+                NAME,
+                "--out",
+                str(out),
+                "--source",
+                "scenes",
+                "--input",
+                str(photos / "scenes.jsonl"),
+                "--dilate",
+                "6",
+            ]
+        )
+        == 0
+    )
+    loaded = CertainlyUncertain().open(out)
+    assert [p.id for p in loaded.items] == ["a-1", "a-2"]
+    pair = loaded.items[0]
+    before, without, control = (read(out / ref.uri) for ref in (pair.image, pair.idk_image, pair.control_image))
+    mask = read(out / pair.mask.uri)[:, :, 0] > 127
+
+    def red(photo: np.ndarray) -> int:
+        return int(((photo[:, :, 0] > 180) & (photo[:, :, 1] < 90)).sum())
+
+    def blue(photo: np.ndarray) -> int:
+        return int(((photo[:, :, 2] > 180) & (photo[:, :, 1] < 90)).sum())
+
+    assert red(before) > 1200  # both balls
+    assert (red(without), blue(without)) == (0, blue(before))
+    assert np.abs(without - before)[~mask].mean() < 2  # JPEG alone
+    assert (red(control) > 1100, blue(control)) == (True, 0)  # the control loses the other thing
+    dropped = {d["sample"]: d["reason"] for d in map(json.loads, (out / "dropped.jsonl").read_text().splitlines())}
+    assert dropped == {
+        "a-3": "not about a thing that can be taken out", "a-4": "asks for yes or no: answered without the thing too",
+        "a-5": "thing not found", "b-0": "photo cannot be read", "c-0": "photo cannot be read", "d-1": "thing too large",
+    }  # fmt: skip
+    assert pair.licence == "CC0"
+    assert pair.provenance["object"] == "ball"
+    again = tmp_path / "again"
+    main(
+        [
+            "suite",
+            "build",
+            NAME,
+            "--out",
+            str(again),
+            "--source",
+            "scenes",
+            "--input",
+            str(photos / "scenes.jsonl"),
+            "--dilate",
+            "6",
+        ]
+    )
+    assert (again / "pairs.jsonl").read_bytes() == (out / "pairs.jsonl").read_bytes()
+
+
+def test_a_given_mask_is_taken_and_without_boxes_a_classifier_says_where_to_look(photos, tmp_path):
+    given = Image.new("L", (200, 120))
+    ImageDraw.Draw(given).ellipse((15, 25, 65, 75), fill=255)
+    given.save(photos / "mask.png")
+    scenes = [
+        {"id": "m", "image": "a.png", "objects": [{"label": "ball", "mask": "mask.png"}], "questions": [{"question": "What colour is the ball?", "answer": "red"}]},
+        {"id": "n", "image": "a.png", "questions": [{"question": "What colour is the large ball?", "answer": "red"}]},
+    ]  # fmt: skip
+    (photos / "two.jsonl").write_text("".join(json.dumps(line) + "\n" for line in scenes))
+    out = CertainlyUncertain().build(tmp_path / "set", source="scenes", input=str(photos / "two.jsonl"), control="no")
+    pairs = CertainlyUncertain().open(out).items
+    assert pairs[0].id == "m-1"
+    assert read(out / pairs[0].idk_image.uri)[50, 40].tolist()[1] > 90  # green where the ball was
+    made = {p.id for p in pairs} | {
+        json.loads(line)["sample"] for line in (out / "dropped.jsonl").read_text().splitlines()
+    }
+    assert made == {"m-1", "n-1"}  # a pair, or a reason
+    assert pairs[0].control_image is None
+
+
+def test_gqa_files_are_read_by_the_objects_that_questions_are_about(tmp_path, photos):
+    lawn({(20, 30, 60, 70): "red"}).save(photos / "7.jpg")
+    graphs = {"7": {"width": 200, "height": 120, "objects": {"1": {"name": "ball", "x": 16, "y": 24, "w": 48, "h": 50}, "2": {"name": "dot", "x": 1, "y": 1, "w": 0, "h": 2}}},
+              "8": {"width": 0, "height": 0, "objects": {"1": {"name": "x", "x": 0, "y": 0, "w": 1, "h": 1}}}}  # fmt: skip
+    questions = {
+        "q1": {"imageId": "7", "question": "What colour is the ball?", "answer": "red", "annotations": {"question": {"4": "1"}, "answer": {}, "fullAnswer": {}}},
+        "q2": {"imageId": "7", "question": "Is it sunny?", "answer": "yes", "annotations": {}},
+        "q3": {"imageId": "8", "question": "What is it?", "answer": "x", "annotations": {"question": {"0": "1"}}},
+        "q4": ["not", "a", "question"],
+    }  # fmt: skip
+    (tmp_path / "g.json").write_text(json.dumps(graphs))
+    (tmp_path / "q.json").write_text(json.dumps(questions))
+    problems = Problems()
+    [scene] = list(read_gqa(tmp_path / "g.json", tmp_path / "q.json", problems))
+    assert len(problems) == 3
+    assert (scene.questions[0].object, len(scene.objects)) == ("ball", 1)
+    out = CertainlyUncertain().build(
+        tmp_path / "set",
+        source="gqa",
+        input=str(tmp_path / "g.json"),
+        questions=str(tmp_path / "q.json"),
+        photos=str(photos),
+    )
+    assert CertainlyUncertain().open(out).items[0].idk_answer in {
+        "I don't know.",
+        "I don't see any ball.",
+        "There is no ball in the image.",
+        "I can't see any ball.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "thing"),
+    [("What colour is the car?", "red", "car"), ("Is this picture taken during the day or night?", "day", None),
+     ("Is there a dog?", "yes", None), ("What does the sign on the door say?", "stop", "sign"),
+     ("What kind of room is this?", "kitchen", None), ("What do people usually cut with this?", "bread", None),
+     ("What colour is the woman's hat?", "blue", "woman")],
+)  # fmt: skip
+def test_the_thing_that_a_question_is_about(question, answer, thing):
+    assert salient(question, answer) == thing
+
+
+def test_labels_decide_where_there_are_some():
+    assert salient("What is the man holding?", "an umbrella", ["man", "umbrella"]) == "umbrella"
+    assert salient("What colour is the kite?", "red", ["man"]) is None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_lama_fills_by_any_torchscript_of_its_form(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Grey(torch.nn.Module):
+        def forward(self, image: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return image * (1 - mask) + 0.5 * mask
+
+    file = tmp_path / "lama.pt"
+    module = torch.jit.trace(Grey(), (torch.rand(1, 3, 8, 8), torch.zeros(1, 1, 8, 8)))
+    module.save(str(file))
+    photo = np.full((30, 41, 3), 10, dtype=np.uint8)  # no multiple of eight
+    mask = np.zeros((30, 41), dtype=bool)
+    mask[5:10, 5:10] = True
+    made = removing.lama(file)(photo, mask, 0)
+    assert made.shape == photo.shape
+    assert set(np.unique(made[mask])) == {128}
+    assert (made[~mask] == 10).all()
+    with pytest.raises(UsageError, match="no such file"):
+        removing.lama(tmp_path / "none.pt")
+    file.write_bytes(b"x")
+    with pytest.raises(UsageError, match="TorchScript"):
+        removing.lama(file)
+
+
+def test_what_is_not_installed_is_said_with_its_install_line(monkeypatch):
+    import builtins
+
+    real = builtins.__import__
+    monkeypatch.setattr(
+        builtins,
+        "__import__",
+        lambda name, *a, **k: (_ for _ in ()).throw(ImportError(name)) if name == "cv2" else real(name, *a, **k),
+    )
+    with pytest.raises(MissingExtra, match=r"demur\[photos\]"):
+        removing.cv()
+
+
+@pytest.mark.reference
+def test_a_hundred_pairs_are_made_of_the_sample_and_every_one_is_whole(tmp_path):
+    out = CertainlyUncertain().build(tmp_path / "set")
+    pairs = CertainlyUncertain().open(out).items
+    assert len(pairs) >= 100
+    assert all(p.mask and p.licence for p in pairs)
+    assert sum(p.control_image is not None for p in pairs) >= 95  # in some photos there is no room beside the thing
+    for pair in pairs:
+        mask = read(out / pair.mask.uri)[:, :, 0] > 127
+        before, without = read(out / pair.image.uri), read(out / pair.idk_image.uri)
+        assert np.abs(without - before)[mask].mean() > 6
+        assert np.abs(without - before)[~mask].mean() < 4
+
+
+# --- captions -------------------------------------------------------------------------------------
+
+COLOURS, THINGS, PLACES = (
+    ("red", "green", "white"),
+    ("chair", "table", "boat", "bicycle", "kettle", "lamp"),
+    ("a wall", "the river", "a hedge", "a stall"),
+)
+
+
+def scripted(body: dict) -> str:
+    """Writes sound pairs from our captions; every seventh reply is bad in another way."""
+    text = body["messages"][0]["content"]
+    text = text if isinstance(text, str) else text[0]["text"]
+    colour, things = text.rpartition("Caption: Two ")[2].split()[:2]
+    thing = things[:-1]
+    q1 = ("Who made the {t}s?" if "outside the photo that nobody" in text else "How many scratches do the {t}s have?" if "too much work" in text
+          else "Will the {t}s be moved today?" if "about time" in text else "Is the {t} the older one?")  # fmt: skip
+    bad = sum(map(ord, text)) % 7
+    if bad == 0:
+        return "Sure! Here are two questions."
+    if bad == 1 and colour == "red":
+        return f"Q1: Who?\nA1: Not a good question\nQ2: What colour are the {thing}s?\nA2: {colour}"
+    return f"Q1: {q1.format(t=thing)}\nA1: I don't know (the photo does not tell)\nQ2: What colour are the {thing}s?\nA2: {colour}"
+
+
+@pytest.mark.integration
+def test_two_hundred_pairs_of_captions_by_a_scripted_writer(tmp_path, capsys):
+    lines = [{"id": f"{c}-{t}-{n}", "caption": f"Two {c} {t}s stand side by side near {p}.", "image": "a.png"}
+             for c in COLOURS for t in THINGS for n, p in enumerate(PLACES)]  # fmt: skip
+    lawn({}).save(tmp_path / "a.png")
+    file = tmp_path / "captions.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    out = tmp_path / "set"
+    with running(reply=scripted) as server:
+        words = ["suite", "build", NAME, "--out", str(out), "--source", "captions", "--input", str(file),
+                 "--writer", f"http://127.0.0.1:{server.port}/v1#writer"]  # fmt: skip
+        assert main(words) == 0
+        assert server.requests == 288
+        first = (out / "pairs.jsonl").read_bytes()
+        assert main(words) == 0
+        assert server.requests == 288  # every reply is paid for once
+    assert (out / "pairs.jsonl").read_bytes() == first
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["pairs"] + sum(manifest["dropped"].values()) == 288
+    assert set(manifest["dropped"]) == {"the writer's lines cannot be read", "the writer found no good question"}
+    assert manifest["pairs"] >= 200
+    assert main(["suite", "check", NAME, str(out)]) == 0
+    assert {p.category.value for p in CertainlyUncertain().open(out).items} == {
+        "knowledge",
+        "complexity",
+        "temporal",
+        "ambiguity",
+    }
+
+
+CAPTION = "Two brown dogs chase a red ball on the beach."
+SOUND = ("Who owns the dogs?", "I don't know (not shown)", "What are the dogs chasing?", "a ball")
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [({}, ""), ({0: "Who owns the dogs"}, "not a question"), ({0: "Which of these is unanswerable about dogs?"}, "a question tells how it was made"),
+     ({1: "Bob"}, "the unanswerable question was answered"), ({3: "I can't tell"}, "the answerable question was not answered"),
+     ({3: "the dogs"}, "a question holds its answer"), ({0: SOUND[2]}, "both questions are the same"),
+     ({0: "Will rain fall tomorrow?"}, "a question is about nothing in the caption"),
+     ({0: "Who bought that ball?", 2: "How many dogs run?", 3: "two"}, "the questions have nothing in common")],
+)  # fmt: skip
+def test_a_pair_that_breaks_a_rule_says_which(changed, why):
+    assert fault(Written(*(changed.get(i, text) for i, text in enumerate(SOUND))), CAPTION) == why
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["", "Q1: a?\nA1: b\nQ2: c?", "Q1: a?\nQ1: a?\nA1: b\nQ2: c?\nA2: d", "Q2: c?\nA2: d\nQ1: a?\nA1: b", "Well.\nQ1: a?\nA1: b\nQ2: c?\nA2: d",
+     "Q1:\nA1: b\nQ2: c?\nA2: d", "\x00" * 50, "Q1: a" * 5000],
+)  # fmt: skip
+def test_lines_that_are_not_the_four_are_not_guessed_at(reply):
+    assert parse(reply) is None
+
+
+def test_lines_in_bold_are_read():
+    assert parse("**Q1:** Who?\n**A1:** no idea\n\n**Q2:** What?\n**A2:** that") == Written(
+        "Who?", "no idea", "What?", "that"
+    )
+
+
+def test_captions_are_asked_for_whole(tmp_path, capsys):
+    file = tmp_path / "c.jsonl"
+    file.write_text('{"id": "a"}\n{"id": "b", "caption": "x"}\n{"example_id": "b", "description": "y"}\n')
+    assert (
+        main(["suite", "build", NAME, "--out", str(tmp_path / "o"), "--source", "captions", "--input", str(file)]) == 2
+    )
+    assert "--writer" in capsys.readouterr().err
+    assert (
+        main(
+            [
+                "suite",
+                "build",
+                NAME,
+                "--out",
+                str(tmp_path / "o"),
+                "--source",
+                "captions",
+                "--input",
+                str(file),
+                "--writer",
+                "http://127.0.0.1:9/v1#m",
+            ]
+        )
+        == 1
+    )
+    err = capsys.readouterr().err
+    assert "c.jsonl:1" in err
+    assert "c.jsonl:3" in err
