@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import examples
 
 import demur.core.errors as errors
 from demur.core.errors import BadInput, DemurError, MissingExtra, UnknownPart, UsageError
@@ -62,3 +65,28 @@ def test_the_drawn_tree_is_the_real_one():
     }
     real = {n for n, v in vars(errors).items() if isinstance(v, type) and issubclass(v, DemurError)}
     assert drawn == real
+
+
+HOSTILE = {
+    "raises": "raise ValueError('no')", "ends": "import sys; sys.exit(0)", "exits": "raise SystemExit('bye')",
+    "wrong": "def (:", "deep": "def f(): f()\nf()", "absent": "import nothing_of_this_name", "nul": "x = '\\0'\nraise KeyError(x)",
+    "half": "raise OSError('\\ud800')", "own": "class E(Exception):\n    def __str__(self): return 'own'\nraise E",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_whatever_a_module_does_when_it_is_imported_is_one_line(name, tmp_path, monkeypatch):
+    (tmp_path / f"hostile_{name}.py").write_text(HOSTILE[name])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for kind in ("sources", "systems", "judges"):
+        with pytest.raises(DemurError) as caught:
+            find(kind, f"hostile_{name}:Part")
+        assert str(caught.value).encode("utf-8", "replace").count(b"\n") <= 1
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.text("zq.:_/\\?=-0 \0\ud800é", max_size=30) | st.sampled_from([".:x", "..zq:x", "zq..zq:x", ":", "zq:" * 9]))
+def test_no_name_of_a_part_ends_in_anything_but_a_part_or_our_error(text):
+    for kind in ("sources", "systems", "judges"):
+        with pytest.raises(DemurError):
+            find(kind, text)

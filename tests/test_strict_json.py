@@ -108,3 +108,9 @@ def test_lists_written_as_text_are_lists(text, value):
 def test_what_python_parses_down_its_stack_is_no_list(piece):
     for text in (piece * 50_000, piece + piece.lstrip("[({") * 50_000):
         assert literal(text) == text
+
+
+@pytest.mark.parametrize("text", ["1e999", '{"a": -1e400}', "[NaN]", "-Infinity", '"\\ud800"', "9" * 5_000])
+def test_what_no_file_can_hold_is_refused(text):
+    with pytest.raises(ValueError, match=r"beyond any number|is not JSON|surrogate|digits"):
+        parsed_json(text)

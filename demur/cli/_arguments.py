@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from demur.core.text import whole_number
+
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
     from demur.models import Budget
@@ -78,9 +80,10 @@ def open_engine(args: argparse.Namespace) -> RayEngine | None:
 
 def positive(text: str) -> int:
     """A whole number above 0."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
-    return int(text)
+    number = whole_number(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text[:40]!r}")
+    return number
 
 
 def settings(pairs: list[str]) -> dict[str, str]:

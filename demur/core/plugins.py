@@ -76,7 +76,7 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
             if name in sys.modules:
                 raise UsageError(f"module {name!r} has no {argument!r}", cure="check the spelling") from error
             raise _cannot_be_imported(name, error) from error
-        except Exception as error:  # a stranger's module may raise anything while it is imported
+        except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
             missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
             if missing is None or not f"{name}.".startswith(f"{missing}."):
                 raise _cannot_be_imported(name, error) from error
@@ -84,6 +84,6 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
     raise UnknownPart(kind[:-1], text, list(points), hint=hint)
 
 
-def _cannot_be_imported(name: str, error: Exception) -> UsageError:
+def _cannot_be_imported(name: str, error: BaseException) -> UsageError:
     told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return UsageError(f"module {name!r} cannot be imported: {told}", cure="mend the module")

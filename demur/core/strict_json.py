@@ -9,6 +9,7 @@ memory is limited and whose stack can no longer grow. So nothing deeper than `MA
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 MAX_DEPTH = 100
@@ -21,8 +22,15 @@ def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")
 
 
-STRICT_JSON = json.JSONDecoder(parse_constant=_refuse)
-"""Decodes no NaN. Check the depth first."""
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:40]} is beyond any number")
+    return value
+
+
+STRICT_JSON = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+"""Decodes neither NaN nor infinity, however it is written. Check the depth first."""
 
 
 def parsed_json(text: str | bytes) -> Any:
@@ -32,7 +40,8 @@ def parsed_json(text: str | bytes) -> Any:
     {'a': [1, 2]}
 
     Raises:
-        ValueError: not JSON or not UTF-8, holds ``NaN`` or ``Infinity`` or half a surrogate pair, or nests too deep.
+        ValueError: not JSON or not UTF-8, nests too deep, or holds ``NaN``, ``Infinity``, ``1e999`` or half a surrogate
+            pair.
     """
     text = _text(text)
     check_depth(text)

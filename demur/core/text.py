@@ -22,6 +22,17 @@ def brief(value: object, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 
+def whole_number(text: str) -> int | None:
+    r"""The number that a few plain digits write; None for anything else.
+
+    `str.isdigit` is true of digits that `int` cannot read (``\u00b2``), and of thousands, which it refuses.
+
+    >>> whole_number("012"), whole_number("-1"), whole_number("\u00b2"), whole_number("9" * 5000)
+    (12, None, None, None)
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
 def stream_safe(text: str) -> str:
     """At most thirty combining marks in a row (Unicode, UAX 15, section 13): normalising sorts them, in squared time.
 

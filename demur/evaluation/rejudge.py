@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from demur.core.errors import UsageError
+from demur.core.errors import DataError, UsageError
 from demur.core.records import AnswerSpec, Ask, Record, Response, Scenario, Verdict
 from demur.core.store import Problems, digest, read_json, read_jsonl, why_invalid, write_json, write_records
 from demur.corpora.formats import json_lines
@@ -261,9 +261,15 @@ def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
 
 def _tasks(manifest: dict[str, Any], release: Release, known: dict[str, Response]) -> list[Task]:
     """The questions of a run, made again from its manifest."""
-    recipes = [recipe(text) for text in manifest["recipes"]]
-    conditions = [condition(text) for text in manifest["conditions"]]
-    seed, repeat = int(manifest.get("seed", 0)), int(manifest.get("repeat", 1))
+    try:
+        recipes = [recipe(text) for text in manifest["recipes"]]
+        conditions = [condition(text) for text in manifest["conditions"]]
+        seed, repeat = int(manifest.get("seed", 0)), int(manifest.get("repeat", 1))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"not what was asked in a run: {type(error).__name__}: {str(error)[:200]}", item="manifest.json",
+            cure="take the run from where it was made",
+        ) from error  # fmt: skip
     tasks = tasks_of(list(release.samples()), recipes, conditions, Prompts(), seed, repeat)
     found = [t for t in tasks if t.ask.id in known]
     if len(found) < len(known):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from demur.core.records import Drop, Evidence, Modality, Sample
-from demur.core.text import plain
+from demur.core.text import plain, whole_number
 from demur.release.evidence import Separation, evidence_by_source, evidence_table
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def recall_lines(
     def place(name: str) -> tuple[int, str, int]:
         measure, _, cut = name.partition("@")
         at = first.index(name) if name in first else {"gold out of reach": 8, "chosen": 9}.get(name, 3)
-        return at, measure, int(cut) if cut.isdigit() else 0
+        return at, measure, whole_number(cut) or 0
 
     def cell(row: Mapping[str, Any], head: str) -> object:
         value, low, high = (row.get(head + end) for end in ("", " low", " high"))

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from demur.core.errors import UsageError
 from demur.core.records import ContextSet, Evidence, Modality, Sample, Scenario
 from demur.core.store import digest, seed_of
+from demur.core.text import whole_number
 
 Pick = Literal["ranked", "random", "hardest"]
 Short = Literal["use_all", "exclude"]
@@ -26,7 +27,7 @@ SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
 WITHOUT_EVIDENCE = frozenset(Scenario) - {Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL}
 WHOLE = tuple(s.value for s in Scenario if not s.shows_evidence)
 """Scenarios of a whole RAG system, its own retriever included."""
-_ORDER = re.compile(r"shuffled|gold-first|gold-last|gold@\d+")
+_ORDER = re.compile(r"shuffled|gold-first|gold-last|gold@[0-9]{1,9}")
 
 
 class Recipe(NamedTuple):
@@ -109,13 +110,15 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
         raise UsageError(f"order={values['order']!r} in {text!r}", cure="shuffled, gold-first, gold-last or gold@I")
     if values.get("inject") == "yes" and not with_distractors:
         raise UsageError(f"inject=yes in {text!r}", cure="realistic and adversarial have a distractor to put it into")
-    number = values.pop("k", str(k if with_distractors else 0))
-    oracle_like = scenario is Scenario.REALISTIC and number == "0"  # the left end of a distractor sweep
-    if not number.isdigit() or ((int(number) > 0) != with_distractors and not oracle_like):
+    stated = values.pop("k", str(k if with_distractors else 0))
+    number = whole_number(stated)
+    oracle_like = scenario is Scenario.REALISTIC and number == 0  # the left end of a distractor sweep
+    if number is None or ((number > 0) != with_distractors and not oracle_like):
         raise UsageError(
-            f"k={number} in {text!r}", cure="realistic takes k >= 0, adversarial k >= 1, the others no distractors"
+            f"k={stated[:40]} in {text[:80]!r}",
+            cure="realistic takes k >= 0, adversarial k >= 1, the others no distractors",
         )
-    return Recipe(scenario, int(number), **values)  # type: ignore[arg-type]  # values were checked against the choices above
+    return Recipe(scenario, number, **values)  # type: ignore[arg-type]  # values were checked against the choices above
 
 
 def standard(k: int = 2) -> tuple[Recipe, ...]:

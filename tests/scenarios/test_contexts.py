@@ -22,6 +22,8 @@ from demur.scenarios.contexts import (
     standard,
     sweep,
 )
+from demur.scenarios.systems import SystemContext
+from demur.scenarios.systems.prior import Prior
 
 recipes = st.builds(
     Recipe,
@@ -199,3 +201,12 @@ def test_a_sweep_runs_from_the_oracles_evidence_up():
     assert sizes == list(range(11))
     with pytest.raises(UsageError, match="3:1"):
         sweep(3, 1)
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "\u0663", "9" * 5_000, "-1", "1.5", "", "1e3", "0x1"])
+def test_numbers_that_are_none_are_told(number):
+    for text in (f"realistic(k={number})", f"adversarial(k={number})", f"realistic(k=3,order=gold@{number})"):
+        with pytest.raises(UsageError):
+            recipe(text)
+    with pytest.raises(UsageError):
+        Prior(f"k={number}", SystemContext(read_image=lambda ref: b""))

@@ -74,6 +74,6 @@ def in_numeric_order(paths: Iterable[Path]) -> list[Path]:
 
     def key(path: Path) -> list[tuple[int, str]]:
         parts = re.split(r"(\d+)", path.name)
-        return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+        return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
     return sorted(paths, key=lambda path: (str(path.parent), key(path), path.name))

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
+from demur.core.text import whole_number
 from demur.corpora.formats import Lookup, csv_rows, first_that_is, json_elements, json_items, json_lines
 from demur.corpora.lineage import quotation_id
 from demur.corpora.rows import evqa_pictures, evqa_sections, picture_id, section_id
@@ -206,7 +207,8 @@ class EncyclopedicVQA(NativeSource):
                 continue
             stated = sections[hop].strip() if hop < len(sections) else ""
             texts = evqa_sections(page)
-            number = int(stated) if stated.isdigit() else -1
+            number = whole_number(stated)
+            number = -1 if number is None else number
             if stated and not 0 <= number < len(texts):
                 lacks.append(f"gold section missing: {url} has {len(texts)} sections, not {stated!r}")
             elif not stated or not texts[number].text.strip():

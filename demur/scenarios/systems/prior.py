@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from demur.core.errors import UsageError
 from demur.core.records import Ask, Response, Sample
+from demur.core.text import whole_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,11 +35,11 @@ class Prior:
 
     def __init__(self, argument: str, context: SystemContext) -> None:
         name, _, value = argument.partition("=")
-        if argument and (name != "k" or not value.isdigit() or int(value) < 1):
+        if argument and (name != "k" or not whole_number(value)):
             raise UsageError(f"prior:{argument}", cure="write prior or prior:k=15")
         if context.embed is None or not context.pool:
             raise UsageError("the prior needs an encoder and a pool of questions", item="prior")
-        self.k = int(value) if value else 15
+        self.k = whole_number(value) or 15
         self.id = f"prior:k={self.k}"
         self.note = f"question-only prior: the answers of the {self.k} most similar other questions, leave-one-out"
         self._place = {sample.id: i for i, sample in enumerate(context.pool)}
