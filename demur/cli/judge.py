@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
         args.rows, judge, args.out, skip_bad=args.skip_bad, progress=lambda n: steps.count("answers graded", n, 0)
     )
     counts = Counter(v.outcome.value if v.outcome else v.status.value for v in verdicts)
-    credits = [v.credit for v in verdicts if v.credit is not None]
+    credit = _mean_credit(v.credit for v in verdicts)
     if args.json:
         sys.stdout.write(
             json.dumps({"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]}) + "\n"
@@ -110,8 +111,8 @@ def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     if len(verdicts) > 20:
         sys.stdout.write(f"... and {len(verdicts) - 20:,} more\n")
     sys.stdout.write(f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}\n")
-    if credits:
-        sys.stdout.write(f"mean credit {sum(credits) / len(credits):.3f} of n = {len(credits):,}\n")
+    if credit:
+        sys.stdout.write(f"{credit}\n")
     if summary := getattr(judge, "summary", ""):
         sys.stderr.write(f"{summary}\n")
     return 0
@@ -164,6 +165,8 @@ def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any, fold
             args.run, release, one, called, progress=lambda n: steps.count("answers graded", n, 0)
         )  # fmt: skip
         steps.note(f"{file}")
+        if told := _mean_credit(v.get("credit") for v in _lines(file)):
+            steps.note(told)
         if summary := getattr(one, "summary", ""):
             steps.note(summary)
     data = load([args.run], folder, verdicts=name)
@@ -174,6 +177,21 @@ def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any, fold
         print_data(data)
         sys.stderr.write(f"next: demur judge compare {args.run}; demur report {args.run} --verdicts {name}\n")
     return 0
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    from demur.core.store import Problems, read_jsonl
+
+    return [line for _, line in read_jsonl(file, Problems())]
+
+
+def _mean_credit(credits: Iterable[float | None]) -> str:
+    """The mean of a rating judge's credits, with how many answers it left unrated; "" of a judge that only labels."""
+    given = list(credits)
+    rated = [c for c in given if c is not None]
+    if not rated:
+        return ""
+    return f"mean credit {sum(rated) / len(rated):.3f} of n = {len(rated):,}, {len(given) - len(rated):,} not rated"
 
 
 def _compare(args: argparse.Namespace) -> int:

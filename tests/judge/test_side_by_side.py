@@ -190,3 +190,14 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     assert "1 disagreements are not settled" in capsys.readouterr().err
     put_labels(tmp_path / "task", "eve", {one: ("deflected", "")})  # two of three
     assert main(["annotate", "take", str(tmp_path / "task")]) == 0
+
+
+def test_judge_run_prints_the_mean_credit_of_ratings(asked, tmp_path, capsys):
+    from demur.testing import running
+
+    run = copied(asked, tmp_path)
+    with running(reply=lambda body: json.dumps({"rating": 2})) as server:
+        judge = f"lave:http://127.0.0.1:{server.port}/v1#m"
+        given = ["judge", "run", str(run), "--release", str(tmp_path / "x" / "release"), "--judge", judge]
+        assert main([*given, "--name", "lave", "--ledger", str(tmp_path / "calls.sqlite")]) == 0
+    assert f"mean credit 0.500 of n = {N}, 0 not rated" in capsys.readouterr().err
