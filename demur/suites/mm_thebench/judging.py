@@ -454,7 +454,7 @@ def right(item: Item) -> str:
     return target(item.spec) if item.format != "grounding" else f"[y1, x1, y2, x2] = {list(item.box or ())}"
 
 
-_FENCE = re.compile(r"^```[a-z]*\s*|\s*```$", re.IGNORECASE)
+_FENCE = re.compile(r"^```[a-z]*\s*|(?<!\s)\s*+```$|```$", re.IGNORECASE)
 
 
 def as_json(reply: str) -> Any:
