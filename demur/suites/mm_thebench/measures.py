@@ -287,7 +287,10 @@ def score(
         return measures(of, partial=partial, resamples=resamples, seed=seed)
 
     videos = [p for p in pairs if p[0].modality == "video"]
-    sources = {s: measured([p for p in pairs if p[0].source == s])["accuracy"] for s in sorted({i.source for i in fit})}
+    sources = {
+        s: measures([p for p in pairs if p[0].source == s], resamples=resamples, seed=seed, answers=True)["accuracy"]
+        for s in sorted({i.source for i in fit})
+    }
     return Score(
         model, judge, pairs, measured([p for p in pairs if p[0].modality != "video"]),
         measured(videos) if videos else None, sources, len(items) - len(fit), len(fit) - len(pairs),
@@ -295,9 +298,17 @@ def score(
 
 
 def measures(
-    pairs: Sequence[tuple[Item, Judged]], *, partial: float = 0.0, resamples: int = 1000, seed: int = 0
+    pairs: Sequence[tuple[Item, Judged]],
+    *,
+    partial: float = 0.0,
+    resamples: int = 1000,
+    seed: int = 0,
+    answers: bool = False,
 ) -> dict[str, Measure]:
-    """Accuracy, step level, K, P, R, H and thinking length, each with n questions and a bootstrap interval."""
+    """Accuracy, step level, K, P, R, H and thinking length, each with n questions and a bootstrap interval.
+
+    ``answers`` asks for accuracy alone.
+    """
 
     def mean(
         name: str, of: Callable[[Item, Judged], tuple[float, float] | None], among: Sequence[tuple[Item, Judged]]
@@ -344,6 +355,8 @@ def measures(
 
     stepped = [p for p in pairs if any(s.necessary for s in p[0].steps)]
     found = {"accuracy": mean("accuracy", answer, pairs)}
+    if answers:
+        return found
     found |= {part: mean(part, step(part), stepped) for part in StepScore._fields}
     for dimension in Dimension:
         tested = [p for p in pairs if any(r.dimension is dimension for r in p[0].full_rubric)]
