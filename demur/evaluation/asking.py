@@ -297,7 +297,8 @@ def ask_opened(
         had = {} if fresh else known_answers(out / folder_name(one.label), one.system)
         if any(t.ask.id not in had and not one.system.skip_reason(t.ask) for t in tasks):
             left[one.label] = one.system  # a finished run can be looked at when its server is gone
-    for line in see_ready(left, [t.ask for t in tasks]):
+    others = {f"the judge {judge.id}": judge} if left else {}  # of a finished run the verdicts are kept
+    for line in see_ready(left, [t.ask for t in tasks], others):
         steps.warn(line)
     folders = []
     try:

@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from demur.core.errors import CallError, DemurError
 from demur.core.records import Ask
+from demur.judge.base import Judge
 from demur.models.run import run_sync
 from demur.scenarios.systems import System
 
 
 async def preflight(
-    systems: Mapping[str, System], asks: Sequence[Ask] = (), *, perhaps: Collection[str] = ()
+    systems: Mapping[str, System | Judge], asks: Sequence[Ask] = (), *, perhaps: Collection[str] = ()
 ) -> list[str]:
     """Ask every system whether it is ready: endpoints are connected to, files of answers compared with the questions.
 
@@ -30,7 +31,7 @@ async def preflight(
         DemurError: some cannot be asked; the first one's error, the others in its message.
     """
 
-    async def one(name: str, system: System) -> list[str] | DemurError:
+    async def one(name: str, system: System | Judge) -> list[str] | DemurError:
         ready = getattr(system, "ready", None)
         if ready is None:
             return []
@@ -52,12 +53,14 @@ async def preflight(
     return [line for lines in found if not isinstance(lines, DemurError) for line in lines]
 
 
-def see_ready(systems: Mapping[str, System], asks: Sequence[Ask]) -> list[str]:
-    """`preflight` from ordinary code; where somebody cannot be asked, everybody is closed."""
+def see_ready(
+    systems: Mapping[str, System], asks: Sequence[Ask], judges: Mapping[str, Judge] | None = None
+) -> list[str]:
+    """`preflight` from ordinary code, of those who grade too; where somebody cannot be asked, everybody is closed."""
 
     async def work() -> list[str]:
         try:
-            return await preflight(systems, asks)
+            return await preflight({**systems, **(judges or {})}, asks)
         except BaseException:
             for system in systems.values():
                 await system.close()

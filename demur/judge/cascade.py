@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Response, Status, Verdict
@@ -101,6 +102,10 @@ class Cascade:
                 f"({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
             )
         return line
+
+    async def ready(self, asks: Sequence[Ask]) -> list[str]:
+        """As the model's."""
+        return await self.model.ready(asks)
 
     async def close(self) -> None:
         """Close the model."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,10 @@ def _seeing(argument: str) -> tuple[str, bool]:
     if found[1] not in ("yes", "no"):
         raise UsageError(f"images={found[1]!r}", item=argument, cure="write model:MODEL,images=yes, or leave it out")
     return argument[: found.start()], found[1] == "yes"
+
+
+CALL_FAILED = "the judge's call failed"
+"""How the reason of a verdict begins that could not be had."""
 
 
 class ModelJudge:
@@ -141,7 +146,7 @@ class ModelJudge:
         try:
             reply = await self._ask(ask, text)
         except (ItemError, TransientError) as error:  # this verdict's failure; one of all answers is raised
-            return self._ungraded(ask, f"the judge's call failed: {error.message}")
+            return self._ungraded(ask, f"{CALL_FAILED}: {error.message}")
         outcome, why = self.read(reply.text)
         if outcome is None:
             return self._ungraded(ask, why + forged, reply)
@@ -211,6 +216,16 @@ class ModelJudge:
         if self._scaler is None:  # what was not scaled first is nobody's image
             return (self._context.read_image or read_image)(ref)
         return self._scaler.read(ref)
+
+    async def ready(self, asks: Sequence[Ask]) -> list[str]:
+        """See that somebody answers at one of its addresses.
+
+        Raises:
+            PermanentError: nobody does, or the key is refused.
+        """
+        from demur.models.ping import ping
+
+        return await ping(self.addresses, lists=False)
 
     async def close(self) -> None:
         """Close the connection and the ledger; the next verdict opens them again (another run has another loop)."""

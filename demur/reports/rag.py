@@ -23,6 +23,7 @@ from demur.corpora.near import same_text
 from demur.evaluation.run_folder import Timing, timings_in, versions_of
 from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.rates import share_of
+from demur.judge.model import CALL_FAILED
 from demur.reports.data import ReportData, Run, load
 from demur.reports.tables import Cell, Column, Table
 from demur.scenarios.contexts import WHOLE
@@ -53,6 +54,8 @@ class Asked(NamedTuple):
     recipe: str
     timing: Timing | None
     """When it came; None of runs of before, and of answers from a file."""
+    why: str = ""
+    """Of what is ungraded: the judge's reason."""
 
 
 def _base(identifier: str) -> Iterator[str]:
@@ -135,6 +138,7 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
                 verdict.kind if result == "deflected" else "",
                 recipe,
                 timings.get(ask),
+                verdict.reason if verdict.status is Status.UNGRADED else "",
             )
         )
     return found
@@ -302,11 +306,20 @@ def in_words(asked: Sequence[Asked]) -> list[str]:
         graded = [one for one in mine if one.result in OUTCOMES]
         ungraded = sum(one.result == Status.UNGRADED.value for one in mine)
         failed = sum(one.result == Status.FAILED.value for one in mine)
+        judged = [one for one in mine if not one.response.abstained and one.result != Status.FAILED.value]
+        silent = sum(CALL_FAILED in one.why for one in judged)
         told = [one for one in graded if one.found != "not told" and one.scenario not in WHOLE[1:]]  # gold was there
         had = [one for one in told if one.found == "gold retrieved"]
-        without = [one for one in told if one.found != "gold retrieved"]
+        without = [  # its gold was taken away, or was not found
+            one for one in graded
+            if one.scenario in WHOLE[1:] or one.found not in ("gold retrieved", "not told")
+        ]  # fmt: skip
         if failed * 2 > len(mine):
             lines.append(f"{run}: most questions failed ({failed:,} of {len(mine):,}): the service is down or refuses.")
+        elif silent * 2 > len(judged):
+            lines.append(
+                f"{run}: the judge is down ({silent:,} of {len(judged):,} verdicts failed): no rate says anything yet."
+            )
         elif ungraded * 2 > len(mine):
             lines.append(
                 f"{run}: the judge graded {len(graded):,} of {len(mine):,}: mend the judge before reading rates."

@@ -10,6 +10,7 @@ import pytest
 from test_rag_service import served
 
 from demur.cli import main
+from demur.testing import running
 
 PLANS = ("Basic", "Team", "Studio", "Campus", "Harbour", "Summit")
 PRICES = (7, 19, 23, 41, 58, 83)
@@ -49,7 +50,8 @@ def write_questions(path):
 class Service:
     """Passages by shared words; the price in the best one, where it names the plan that is asked about and a cost."""
 
-    def __init__(self, corpora, *, always=False):
+    def __init__(self, corpora, *, always=False, blind=False):
+        self.blind, self.asked, self.down = blind, 0, False
         self.documents = {}
         for name in ("full", "gold-removed", "empty"):
             lines = (corpora / name / "corpus.jsonl").read_text().splitlines()
@@ -57,9 +59,13 @@ class Service:
         self.always = always
 
     def __call__(self, asked):
+        self.asked += 1
+        if self.down or (self.asked > 10 and self.down is None):
+            raise OSError("stopped")
         wanted = set(re.findall(r"\w+", asked["q"].lower()))
         left = [d for d in self.documents[asked["corpus"]] if d[0] not in asked["hide"]]
-        hits = sorted(left, key=lambda d: (-len(wanted & set(re.findall(r"\w+", d[1].lower()))), d[0]))[:3]
+        sign = 1 if self.blind else -1
+        hits = sorted(left, key=lambda d: (sign * len(wanted & set(re.findall(r"\w+", d[1].lower()))), d[0]))[:3]
         plan = next((p for p in PLANS if p.lower() in wanted), "")
         price = re.search(rf"{plan} plan costs (\d+ euros)", hits[0][1]) if hits else None
         sure = bool(price and "cost" in wanted)
@@ -106,3 +112,60 @@ def test_from_raw_files_to_a_gate(made, tmp_path, capsys, always, code):
     said = capsys.readouterr().out
     assert "n = 12" in said
     assert ("FAILED" in said) is always
+
+
+def run_words(made, out, name, url, *more, judge="rules?guess=yes"):
+    mapping = out / f"{name}.yaml"
+    mapping.write_text(MAPPING.format(url=url, name=name))
+    return [
+        "run", str(made / "out/release"), "--scenarios", "whole", "--corpora", str(made / "out/corpora"),
+        "--system", f"http:{mapping}", "--judge", judge, "--out", str(out / "runs"), *more,
+    ]  # fmt: skip
+
+
+def test_three_broken_ones_are_told_apart_in_words(made, tmp_path, capsys):
+    """A retriever broken on purpose, a generator that always answers, a judge that is down; and one that is well."""
+    corpora = made / "out/corpora"
+    for name, faults in (("well", {}), ("blind", {"blind": True}), ("chatty", {"always": True})):
+        with served(Service(corpora, **faults)) as url:
+            assert main(run_words(made, tmp_path, name, url)) == 0
+    with served(Service(corpora)) as url, running("filter*200", most_faults=200) as server:
+        assert main(run_words(made, tmp_path, "unjudged", url, judge=f"model:http://127.0.0.1:{server.port}/v1#m")) == 0
+    capsys.readouterr()
+    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(made / "out/release")]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "blind: the retriever found gold for 0 of 6 questions: mend it first." in told
+    assert "chatty: the generator answers whatever it is given: 24 of 24 times without gold." in told
+    assert "unjudged: the judge is down (" in told
+    assert "well:" not in told
+    with served(Service(corpora)) as url:  # nobody there at all is told before anything is asked
+        service_asked = run_words(made, tmp_path, "later", url, judge="model:http://127.0.0.1:9/v1#m")
+        assert main(service_asked) == 1
+    said = capsys.readouterr().err
+    assert "the judge model:m" in said
+    assert "no server answers there" in said
+
+
+def test_a_service_that_is_stopped_and_edited(made, tmp_path, capsys):
+    """Stopped half-way, started again, same command: it completes. Edited: other numbers."""
+    service = Service(made / "out/corpora")
+    service.down = None  # answers ten questions
+    with served(service) as url:
+        command = run_words(made, tmp_path, "mine", url)
+        main(command)
+        rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
+        failed = sum(row["status"] == "failed" for row in rows)
+        assert (len(rows), failed) == (30, 20)
+        assert "the same command asks them again" in " ".join(capsys.readouterr().err.split())
+        service.down, service.asked = False, 0
+        assert main(command) == 0
+        rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
+        assert service.asked == 20  # what was answered is not asked again
+        assert {row["status"] for row in rows} == {"graded"}
+        before = sum(row["outcome"] == "incorrect" for row in rows)
+        service.always = True
+        mapping = tmp_path / "mine.yaml"
+        mapping.write_text(mapping.read_text() + "revision: edited\n")
+        assert main(command) == 0
+        rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
+        assert (before, sum(row["outcome"] == "incorrect" for row in rows)) == (0, 24)
