@@ -67,8 +67,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="queries that --kind auto reckons with (default: 10,000)",
     )
     build.add_argument("--lexical", choices=("lucene", "okapi", "rank-bm25"), default="lucene",
-                       help="how BM25 scores (default: lucene); okapi has the scores of rank-bm25, "
-                       "which is another name of it")  # fmt: skip
+                       help="how BM25 scores (default: lucene); rank-bm25 is that package "
+                       "itself, for small corpora; okapi has its scores at any size")  # fmt: skip
     build.add_argument("--workers", type=positive, help="threads that decode images (default: one a processor)")
     add_engine(build)
     build.add_argument("--allow-random", action="store_true", help="let an encoder without trained weights through")

@@ -5,7 +5,7 @@
     okapi   ln((N - df + 0.5) / (df + 0.5)), and where    float64; x (k1 + 1); equal to
             that is negative 0.25 x the mean of all idf   ``rank_bm25.BM25Okapi``
 
-The two methods rank differently: in okapi
+``rank-bm25`` itself serves small corpora (`RankBM25`). The two methods rank differently: in okapi
 a word found in more than half of the passages weighs a quarter of the mean idf, more than a word of middling frequency
 does; and query words count as often as they are repeated in both.
 
@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from demur.core.errors import IndexFileError, UsageError
 from demur.core.memory import give_back
 from demur.core.store import storage_errors
+from demur.core.strict_json import loose_json
 from demur.core.system import allocate
 from demur.core.text import stream_safe
 from demur.indexing.exact import MARGIN, Found
@@ -229,10 +230,7 @@ class BM25:
     def open(cls, folder: Path, part: dict[str, Any]) -> BM25:
         """The door that `demur.core.plugins` finds."""
         if part["method"] == "rank-bm25":
-            raise IndexFileError(
-                "its words were laid down for the package rank-bm25, which demur no longer searches with", item=folder,
-                cure="build it again: --lexical okapi has the same scores",
-            )  # fmt: skip
+            return RankBM25(folder, part)
         return cls(folder, part)
 
     def _backend(self) -> str:
@@ -290,3 +288,79 @@ def _put(found: Found, place: int, rows: NDArray[np.int64], scores: NDArray[np.f
     hit = scores > 0
     order = np.lexsort((rows[hit], -scores[hit]))[: found.rows.shape[1]]
     found.scores[place, : len(order)], found.rows[place, : len(order)] = scores[hit][order], rows[hit][order]
+
+
+# --- by rank-bm25 itself: every word of every passage in memory, all of them gone through for every query
+
+MOST = 200_000
+"""Passages beyond which a query takes the better part of a second, and memory runs to gigabytes."""
+WORDS = "words.jsonl"
+
+
+def build_rank_bm25(texts: Iterable[str], folder: Path, *, k1: float = 1.5, b: float = 0.75) -> dict[str, Any]:
+    """Write the words of every passage, one JSON list a line; returns the entry for the manifest.
+
+    Raises:
+        UsageError: there are more passages than `MOST`.
+        StorageError: the disk is full or cannot be written.
+    """
+    count = postings = 0
+    vocabulary: set[str] = set()
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / WORDS).open("w", encoding="utf-8") as handle:
+            for text in texts:
+                found = words(text)
+                handle.write(json.dumps(found, ensure_ascii=False) + "\n")
+                own = set(found)
+                vocabulary |= own
+                postings += len(own)
+                count += 1
+                if count > MOST:
+                    raise UsageError(
+                        f"rank-bm25 is for corpora of up to {MOST:,} passages",
+                        cure="--lexical okapi has its scores at any size",
+                    )
+    return {
+        "kind": "bm25", "method": "rank-bm25", "k1": k1, "b": b, "count": count, "words": len(vocabulary),
+        "postings": postings,
+    }  # fmt: skip
+
+
+class RankBM25(BM25):
+    """The words of an index folder, opened by ``rank_bm25.BM25Okapi``; answers as `demur.indexing.bm25.BM25` does.
+
+    Raises:
+        IndexFileError: the file is missing, cut short or not of this index.
+    """
+
+    def __init__(self, folder: Path, part: dict[str, Any]) -> None:
+        from rank_bm25 import BM25Okapi
+
+        path = folder / WORDS
+        self.count = int(part["count"])
+        with storage_errors(path), path.open(encoding="utf-8") as handle:
+            try:
+                passages = [loose_json(line) for line in handle]
+            except ValueError as error:
+                raise IndexFileError(f"not lists of words: {error}", item=path) from error
+        if len(passages) != self.count:
+            raise IndexFileError(f"expected {self.count} passages, found {len(passages)}", item=path)
+        self._passages = BM25Okapi(passages, k1=part["k1"], b=part["b"]) if any(passages) else None
+
+    def scores(self, text: str) -> NDArray[np.float64]:
+        """(n,) scores of all passages for one query; a word of more than half of them may score below 0."""
+        if self._passages is None:
+            return np.zeros(self.count)
+        return np.asarray(self._passages.get_scores(words(text)))
+
+    def search(self, texts: Sequence[str], k: int) -> Found:
+        """The first k passages that score above 0; places past them hold row -1 and score -inf.
+
+        Raises:
+            UsageError: k is below 1.
+        """
+        if k < 1:
+            raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
+        every = np.arange(self.count, dtype=np.int64)
+        return self.search_subset(texts, [every] * len(texts), k)

@@ -40,7 +40,7 @@ from demur.core.records import Document, Drop
 from demur.core.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
 from demur.core.text import plain
 from demur.core.version import __version__
-from demur.indexing.bm25 import Method, build_bm25
+from demur.indexing.bm25 import Method, build_bm25, build_rank_bm25
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.ivf import KINDS, Kind
@@ -87,7 +87,7 @@ def build_index(
         kind: of the dense indexes, see `demur.indexing.indexes`; ``auto`` chooses for each part by size, free memory
             and ``queries``, and the manifest says why.
         queries: how many queries ``auto`` should reckon with.
-        lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25`` is another name of okapi.
+        lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25``: by that package itself, for small corpora.
         skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents whose id repeats, that are empty, or
             that cannot be embedded (an unreadable image, a NaN vector); else all that are known are named in one error,
             those of the reader and of the texts before anything is embedded.
@@ -113,7 +113,6 @@ def build_index(
         raise UsageError("this is a file, not a folder", item=out, cure="choose another --out")
     if out.exists() and any(out.iterdir()) and not _is_index(out):
         raise UsageError("the folder is not empty and not an index", item=out, cure="choose another --out")
-    lexical = "okapi" if lexical == "rank-bm25" else lexical
     encoders = {space: encoder for space in encoder.dims}
     if text_encoder is not None:
         encoders["text"] = text_encoder
@@ -239,11 +238,13 @@ def _unlike(out: Path, content: str, table: Table, encoders: Mapping[str, Encode
     return f"it is of other documents ({there:,}; the source gives {len(table.shelf):,}, cut as the recipe says)"
 
 
-def _build_lexical(shelf: Documents, rows: NDArray[np.int64], folder: Path, method: Method) -> dict[str, Any]:
+def _build_lexical(
+    shelf: Documents, rows: NDArray[np.int64], folder: Path, method: Method | Literal["rank-bm25"]
+) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
     fields = (shelf.raw(row) for start in range(0, len(rows), BLOCK) for row in rows[start : start + BLOCK].tolist())
     texts = (passage_text(str(f["title"]), str(f["text"])) for f in fields)
-    made = build_bm25(texts, folder, method=method)
+    made = build_rank_bm25(texts, folder) if method == "rank-bm25" else build_bm25(texts, folder, method=method)
     save(folder / "rows.npy", rows)
     return made | {"space": "", "over": "texts"}
 

@@ -59,7 +59,7 @@ def test_chunks(kb, capsys):
     assert main(["index", "build", "documents.jsonl", "--chunk", "3", "--out", "cut", *ENCODER]) == 2
 
 
-def test_rank_bm25_is_another_name_of_okapi(kb, capsys):
+def test_both_lexical_engines_find_the_same(kb, capsys):
     found = []
     for engine in ("okapi", "rank-bm25"):
         assert main(["index", "build", "documents.jsonl", "--lexical", engine, "--out", engine, *ENCODER]) == 0
