@@ -112,6 +112,7 @@ CORPORA = {
     "beir": mini.beir,
     "images": photos,
     "datasets": saved,
+    "docs": lambda folder: put(folder / "docs/a.md", "# Fox\n\nA fox is red.\n").parent,
 }
 
 
@@ -172,7 +173,7 @@ async def test_systems(name, tmp_path, monkeypatch):
         url = f"http://127.0.0.1:{server.port}/v1"
         put(tmp_path / "rag.yaml", f"url: {url}/chat/completions\n" + SERVICE)
         arguments = {
-            "model": f"{url}#m",
+            **dict.fromkeys(("model", "multi_agent", "self_consistency", "p_true"), f"{url}#m"),
             "http": tmp_path / "rag.yaml",
             "answers": tmp_path / "mine.jsonl",
             "python": "contract_function:answer",

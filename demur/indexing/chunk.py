@@ -21,6 +21,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,8 +61,9 @@ def tokenizer_offsets(tokenizer: Any) -> Offsets:
     offsets are the same.
 
     Args:
-        tokenizer: its padding and truncation are switched off.
+        tokenizer: a copy of it is used, with padding and truncation switched off; others may share the one given.
     """
+    tokenizer = deepcopy(tokenizer)
     tokenizer.no_padding()
     tokenizer.no_truncation()
 

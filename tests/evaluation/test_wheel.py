@@ -70,6 +70,7 @@ def test_the_demo_runs_and_brings_the_weights_that_no_dependency_can(stranger):
         assert (folder / "out" / "runs" / "SmolLM2-135M").is_dir()
 
 
+@pytest.mark.slow
 def test_a_part_that_needs_an_extra_gives_the_line_that_installs_it(stranger):
     python, folder = stranger
     words = [str(python), "-m", "demur", "run", str(folder / "out" / "release"), "--system", "reader", "--encoder",

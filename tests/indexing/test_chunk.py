@@ -101,6 +101,9 @@ def test_with_a_tokenizer_batched_equals_one_by_one():
     tokenizer.enable_truncation(5)
     tokenizer.enable_padding(length=12)
     offsets = tokenizer_offsets(tokenizer)
+    assert tokenizer.truncation["max_length"] == 5, "others share it"
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     made = [prose(seed, 20) for seed in range(6)]
     together = Chunker(100, 12, offsets).cut(made)
     alone = [Chunker(100, 12, offsets).cut([text])[0] for text in made]

@@ -279,7 +279,7 @@ def test_runs_reports_and_comes_out_as_counted_again(walk):
     runs = walk.folder / "runs"
     demur("run", walk.release.folder, "--system", "python:native_miniatures:well_read", "--out", runs,
           "--judge", "rules?guess=yes")  # fmt: skip
-    (run,) = runs.iterdir()
+    (run,) = (p for p in runs.iterdir() if p.is_dir())
     contexts = {}
     for line in (run / "contexts.jsonl").read_text().splitlines():
         row = json.loads(line)

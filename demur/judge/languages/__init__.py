@@ -158,7 +158,7 @@ def spoken(text: str) -> tuple[str, ...]:
     """The languages that a text may be in, likeliest first; () where it is in none of `CODES`.
 
     >>> spoken("No lo sé, la verdad"), spoken("Δεν ξέρω"), spoken("分かりません")
-    (('es', 'ca', 'gl', 'pt'), (), ('ja',))
+    (('es', 'it', 'en'), (), ('ja',))
     """
     seen = text[:_SEEN]
     letters = sum(c.isalpha() for c in seen)

@@ -67,7 +67,7 @@ def gates(before: str, after: str, limit: float, similar: float | None = None) -
 def ungrammatical(text: str) -> str:
     """Why a text is no one question or request, by rules; "" when it may be.
 
-    >>> ungrammatical("banana banana"), ungrammatical("Which bird is shown?")
+    >>> ungrammatical("Yellow bananas are sweet."), ungrammatical("Which bird is shown?")
     ('begins as no question or request does', '')
     """
     words = re.findall(r"\w+", text)
