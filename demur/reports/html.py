@@ -17,6 +17,7 @@ from pathlib import Path
 from string import Template
 
 from demur.core.errors import UsageError
+from demur.core.records import Measure
 from demur.core.store import write_atomic
 from demur.core.text import brief
 from demur.judge.measures.behaviour import behaviour
@@ -200,15 +201,19 @@ def _sentences(data: ReportData, head: Headline) -> str:
         if one.answered.value is not None and one.over_deflection.value is not None:
             parts.append(
                 f"with the gold evidence shown, {name} is right in {100 * one.answered.value:.0f} % "
-                f"and deflects in {100 * one.over_deflection.value:.0f} %"
+                f"and deflects in {100 * one.over_deflection.value:.0f} % ({_graded(one.answered)})"
             )
         if one.deflected.value is not None:
             who = "it" if parts else name
-            parts.append(f"without it, {who} deflects in {100 * one.deflected.value:.0f} %")
+            parts.append(f"without it, {who} deflects in {100 * one.deflected.value:.0f} % ({_graded(one.deflected)})")
         if parts:
             sentence = "; ".join(parts)
             lines.append(f"<li>{sentence[0].upper()}{sentence[1:]}.</li>")
     return f'<ul class="said-so">{"".join(lines)}</ul>' if lines else ""
+
+
+def _graded(rate: Measure) -> str:
+    return f"n = {rate.n}" + (f", {rate.ungraded} not graded" if rate.ungraded else "")
 
 
 def _behaviour(data: ReportData, head: Headline) -> str:
