@@ -26,11 +26,11 @@ _WORLD = re.compile(
     re.IGNORECASE,
 )
 _PHRASE = re.compile(
-    r"\b(?:the|this|that|these|those|his|her|their|its|an?)\s+((?:[a-z'-]+\s+){0,3}?[a-z'-]+?)(?:'s\b|(?=\s+(?:is|are|was"
-    r"|were|do|does|did|has|have|in|on|at|of|under|behind|beside|near|next|with|to|from|look(?:s|ing)?|wear(?:ing)?"
-    r"|hold(?:ing)?|made|sitting|standing|doing|facing|point|get|that|which|and|or)\b)|\W*$)",
+    r"\b(?:the|this|that|these|those|his|her|their|its|an?) ((?:[a-z'-]{1,40} ){0,3}?[a-z'-]{1,40}?)(?:'s\b|(?= (?:is|are"
+    r"|was|were|do|does|did|has|have|in|on|at|of|under|behind|beside|near|next|with|to|from|look(?:s|ing)?|wear(?:ing)?"
+    r"|hold(?:ing)?|made|sitting|standing|doing|facing|point|get|that|which|and|or)\b)|\W{0,9}$)",
     re.IGNORECASE,
-)
+)  # of a question with single spaces; words are bounded, or a run of apostrophes would take squared time
 _MEASURES = frozenset(
     ["colour", "color", "shape", "size", "kind", "type", "brand", "name", "number", "side", "pattern", "material",
      "top", "bottom", "front", "back", "left", "right"]
@@ -65,6 +65,6 @@ def salient(question: str, answer: str, labels: Sequence[str] = ()) -> str | Non
             return max(found, key=len)
     if labels:
         return None
-    phrases = [" ".join(p.split()) for p in _PHRASE.findall(question)]
+    phrases = [" ".join(p.split()) for p in _PHRASE.findall(" ".join(question.split()))]
     named = [p for p in phrases if not stems(p) <= _MEASURES]
     return named[0].lower() if named else None
