@@ -26,9 +26,9 @@ _WORLD = re.compile(
     re.IGNORECASE,
 )
 _PHRASE = re.compile(
-    r"\b(?:the|this|that|these|those|his|her|their|its|an?) ((?:[a-z'-]{1,40} ){0,3}?[a-z'-]{1,40}?)(?:'s\b|(?= (?:is|are"
-    r"|was|were|do|does|did|has|have|in|on|at|of|under|behind|beside|near|next|with|to|from|look(?:s|ing)?|wear(?:ing)?"
-    r"|hold(?:ing)?|made|sitting|standing|doing|facing|point|get|that|which|and|or)\b)|\W{0,9}$)",
+    r"\b(?:the|this|that|these|those|his|her|their|its|an?) ((?:[a-z'-]{1,40} ){0,3}?[a-z'-]{1,40}?)(?:'s\b"
+    r"|(?= (?:is|are|was|were|do|does|did|has|have|in|on|at|of|under|behind|beside|near|next|with|to|from"
+    r"|look(?:s|ing)?|wear(?:ing)?|hold(?:ing)?|made|sitting|standing|doing|facing|point|get|that|which|and|or)\b)|\W{0,9}$)",
     re.IGNORECASE,
 )  # of a question with single spaces; words are bounded, or a run of apostrophes would take squared time
 _MEASURES = frozenset(
