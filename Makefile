@@ -20,7 +20,7 @@ check: setup ## format, lint, types, floors
 	$(RUN)mypy
 	$(RUN)lint-imports
 
-test: setup ## what every push runs: core, and one integration test of every mechanism; under eight minutes on two cores
+test: setup ## what every push runs: core, and one integration test of every mechanism; 18 minutes on two cores (aim: 8)
 	$(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "$(QUICK)" --durations=15
 
 soak: setup ## the fuzzers and growth tests in their long form; DEMUR_SOAK_S seconds for each door (30)
