@@ -2,6 +2,8 @@
 .PHONY: help demo setup check test test-fast test-all coverage soak docs peers clean wheel
 PY := .venv/bin/python
 RUN := .venv/bin/
+# The tests start hundreds of processes; without bytecode each would compile demur anew.
+unexport PYTHONDONTWRITEBYTECODE
 QUICK := not soak and not slow and not reference
 
 help: ## what there is
@@ -20,7 +22,7 @@ check: setup ## format, lint, types, floors
 	$(RUN)mypy
 	$(RUN)lint-imports
 
-test: setup ## what every push runs: core, and one integration test of every mechanism; 18 minutes on two cores (aim: 8)
+test: setup ## what every push runs: core, and one integration test of every mechanism
 	$(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "$(QUICK)" --durations=15
 
 soak: setup ## the fuzzers and growth tests in their long form; DEMUR_SOAK_S seconds for each door (30)
@@ -31,7 +33,7 @@ test-all: setup ## the rest: reference grids, long walks, property tests with al
 	DEMUR_SOAK_S=$${DEMUR_SOAK_S:-2} $(RUN)pytest -n auto -q -m soak tests/fuzz/test_doors.py
 
 test-fast: setup ## the core tier alone, on all cores
-	$(RUN)pytest -n auto --dist loadfile -m "$(QUICK) and not integration"
+	$(RUN)pytest -n auto --dist loadfile -m "$(QUICK) and not integration and not heavy"
 
 coverage: setup ## every test but the fuzzers' long form, with the coverage of each file
 	DEMUR_LONG=1 $(RUN)pytest -n auto --dist loadfile --no-loadscope-reorder -m "not soak" --cov --cov-report=term:skip-covered

@@ -6,7 +6,7 @@
     run = demur.evaluate(release, my_rag, scenarios=["oracle", "adversarial(k=3)"], limit=50)
     run.rates()
 
-Every name below is described in `demur.api`; importing `demur` imports none of it before it is used.
+Every name below is described in `demur.api` and `demur.values`; importing `demur` imports none of it before it is used.
 """
 
 from __future__ import annotations
@@ -17,11 +17,6 @@ from demur.core.version import __version__
 
 if TYPE_CHECKING:
     from demur.api import (
-        Comparison,
-        Evaluation,
-        Frame,
-        Hits,
-        Index,
         build_index,
         build_release,
         compare,
@@ -35,6 +30,7 @@ if TYPE_CHECKING:
         report,
         suite,
     )
+    from demur.values import Comparison, Evaluation, Frame, Hits, Index
 
 __all__ = [
     "Comparison",
@@ -60,9 +56,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from demur import api
+        from demur import api, values
 
-        return getattr(api, name)
+        return getattr(values if name[0].isupper() else api, name)
     raise AttributeError(f"module 'demur' has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""The library as one uses it: a dozen functions, and the values that they return.
+"""The library as one uses it: a dozen functions; the values that they return stand in `demur.values`.
 
 Everything takes ``str`` or `Path` where a path is meant, and text or objects where a part is meant (a system is a
 name such as ``model:openai/gpt-4o``, or any function). All of it works where an event loop is already running (a
@@ -8,315 +8,26 @@ notebook). Results are values: they print as tables, show as tables in a noteboo
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from demur.core.errors import StorageError, UsageError
+from demur.values import Comparison, Evaluation, Index, StrPath
 
 if TYPE_CHECKING:
-    from demur.core.records import Document, Verdict
+    from demur.core.records import Verdict
     from demur.curation.from_docs.make import DocsRelease
     from demur.curation.recipe import BuildRecipe
     from demur.indexing.ivf import Kind
     from demur.release import Release
-    from demur.reports.compare import Comparison as Compared
-    from demur.reports.data import ReportData
     from demur.reports.gate import Gate
-    from demur.reports.tables import Table
     from demur.scenarios.systems import SystemLike
     from demur.suites import Suite
 
-StrPath = str | Path
 Scenarios = str | Sequence[str]
 ALL = ("parametric", "oracle", "realistic", "adversarial")
 """The four scenarios (VLM-DeflectionBench, section 3.5)."""
-
-
-# --- values ---------------------------------------------------------------------------------------
-
-
-class Frame:
-    """A table as a value: prints as text, shows as a table in a notebook.
-
-    Attributes:
-        table: the cells as they are; a rate holds its n, interval, ungraded and failed.
-    """
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """One dict a row: column -> value; a rate is a dict with value (in [0, 1]), low, high, n, ungraded, failed."""
-        from demur.reports.tables import to_records
-
-        return to_records(self.table)
-
-    def __len__(self) -> int:
-        return len(self.table.rows)
-
-    def __repr__(self) -> str:
-        return self.table.render("terminal")
-
-    def _repr_html_(self) -> str:
-        from demur.reports.markup import table_html
-
-        return table_html(self.table)
-
-    def flat(self) -> list[dict[str, Any]]:
-        """`records` with a rate in columns of its own: ``accuracy``, ``accuracy low``, ``accuracy n`` ..."""
-        return [
-            {
-                (name if key == "value" else f"{name} {key}"): inner
-                for name, value in row.items()
-                for key, inner in (value.items() if isinstance(value, dict) else (("value", value),))
-            }
-            for row in self.records
-        ]
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of `flat`."""
-        import pandas as pd
-
-        return pd.DataFrame(self.flat())
-
-    def to_arrow(self) -> Any:
-        """A pyarrow Table of `flat`."""
-        import pyarrow as pa
-
-        return pa.Table.from_pylist(self.flat())
-
-    def to_latex(self) -> str:
-        """For a paper (booktabs)."""
-        return self.table.render("latex")
-
-    def to_markdown(self) -> str:
-        """For a README."""
-        return self.table.render("markdown")
-
-    def to_csv(self) -> str:
-        """Every number with its n and interval."""
-        return self.table.render("csv")
-
-
-class Evaluation:
-    """What one system said to a release: a run folder, read when it is looked at.
-
-    Attributes:
-        folder: of the run: manifest, contexts, responses, verdicts, rows.
-        release: folder of the release.
-    """
-
-    def __init__(self, folder: StrPath, release: StrPath | None = None) -> None:
-        self.folder = Path(folder)
-        self.release = None if release is None else Path(release)
-
-    @cached_property
-    def data(self) -> ReportData:
-        """The rows, contexts and samples, as reports read them."""
-        from demur.reports.data import load
-
-        return load([self.folder], self.release)
-
-    @property
-    def system(self) -> str:
-        """Who was asked."""
-        return self.data.runs[0].system
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """What was asked, of whom, by which code, prompts, judge and seed."""
-        return self.data.runs[0].manifest
-
-    def rates(self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False) -> Frame:
-        """Accuracy, deflection and hallucination by scenario, each with n, interval, ungraded and failed.
-
-        Args:
-            by: also by ``source``, ``topic``, ``query_modality``, ``gold_modality`` or ``negative_modality``.
-            labels: of people: the folder of ``demur annotate``, or a file of ``{"ask", "label"}`` lines; True for
-                ``labels.jsonl`` in the run's folder. The rates are then shown as the labels correct them, beside the
-                judge's own (`demur.judge.measures.corrected`).
-            finite: with labels, intervals for these very answers instead of for others like them.
-
-        Raises:
-            Stale: the labels were given beside another judge, prompt or rubric, or of other answers.
-        """
-        if labels:
-            from demur.reports.agree import check_labels, corrected_cells, corrected_tables, of_runs, read_labels
-
-            given = of_runs(self.data) if labels is True else read_labels(Path(labels))
-            check_labels(given, self.data)
-            population: Literal["super", "finite"] = "finite" if finite else "super"
-            return Frame(corrected_tables(corrected_cells(self.data, given, population=population))[0])
-        from demur.reports.cells import headline
-        from demur.reports.paper_tables import breakdown_table
-        from demur.reports.terminal import results_table
-
-        head = headline(self.data.runs)
-        if by is None:
-            return Frame(results_table(self.data, head))
-        known = ("source", "topic", "query_modality", "gold_modality", "negative_modality")
-        if by not in known:
-            raise UsageError(f"by={by!r}", cure=f"one of {', '.join(known)}")
-        return Frame(breakdown_table(self.data, head, by, by.replace("_", " "), totals=False))
-
-    def to_arrow(self) -> Any:
-        """A pyarrow Table: one row an answer, with its verdict (`demur.core.records.Row`)."""
-        from demur.reports.data import arrow_rows
-
-        return arrow_rows(self.folder / "rows.parquet")
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame: one row an answer, with its verdict."""
-        return self.to_arrow().to_pandas()
-
-    def __repr__(self) -> str:
-        return f"{self.system} ({self.folder})\n{self.rates()!r}"
-
-    def _repr_html_(self) -> str:
-        return self.rates()._repr_html_()
-
-
-class Comparison:
-    """Two runs over what both were asked: paired differences with tests, and the items that changed.
-
-    Attributes:
-        found: all of it, see `demur.reports.compare.Comparison`.
-    """
-
-    def __init__(self, found: Compared) -> None:
-        self.found = found
-
-    @property
-    def worse(self) -> bool:
-        """Whether the second is significantly worse in some scenario."""
-        return bool(self.found.worse)
-
-    @property
-    def differences(self) -> Frame:
-        """By scenario: both rates, their paired difference, interval, p."""
-        from demur.reports.compare_tables import table
-
-        return Frame(table(self.found))
-
-    def to_pandas(self) -> Any:
-        """The differences as a pandas DataFrame."""
-        return self.differences.to_pandas()
-
-    def to_arrow(self) -> Any:
-        """The differences as a pyarrow Table."""
-        return self.differences.to_arrow()
-
-    def __repr__(self) -> str:
-        from demur.reports.compare_tables import print_comparison
-
-        out = io.StringIO()
-        print_comparison(self.found, items=5, file=out)
-        return out.getvalue()
-
-    def _repr_html_(self) -> str:
-        return self.differences._repr_html_()
-
-
-class Index:
-    """An index folder, opened with the encoders that its manifest names.
-
-    Attributes:
-        folder: of the index.
-        manifest: what it holds: parts, encoders, documents, hashes.
-    """
-
-    def __init__(self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> None:
-        from demur.curation.indexes import open_searcher
-
-        self.folder = Path(folder)
-        self._searcher = open_searcher(self.folder, encoder, text_encoder)
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """The manifest of the folder."""
-        from demur.indexing.folder import checked_manifest
-
-        return checked_manifest(self.folder)
-
-    def search(
-        self,
-        text: str = "",
-        *,
-        image: StrPath | bytes | None = None,
-        k: int = 10,
-        mode: str | None = None,
-        pages: int = 10,
-    ) -> Hits:
-        """The documents nearest to a question, an image, or both, best first.
-
-        Args:
-            text: the question.
-            image: of the query: a file, or its bytes.
-            k: hits.
-            mode: as in ``demur index search --help``; by what is given when None.
-            pages: opened by ``FIRST/...`` modes.
-        """
-        from demur.core.store import storage_errors
-        from demur.curation.indexes import search
-
-        data, item = (image, "") if isinstance(image, bytes) or image is None else (None, str(image))
-        if item:
-            with storage_errors(item):
-                data = Path(item).read_bytes()
-        chosen, found = search(self._searcher, text, data, k=k, mode=mode or "", pages=pages, item=item)
-        return Hits([(hit.rank, hit.score, document) for hit, document in found], chosen)
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{n:,} {name}" for name, n in self.manifest["counts"].items())
-        return f"Index({str(self.folder)!r}: {counts}; modes: {', '.join(self._searcher.modes)})"
-
-
-class Hits(Sequence[Any]):
-    """Hits of a search: (rank, score, document), best first."""
-
-    def __init__(self, found: Sequence[tuple[int, float, Document]], mode: str) -> None:
-        self._found, self.mode = tuple(found), mode
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._found[place]
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @property
-    def frame(self) -> Frame:
-        """Rank, score, id, title and the beginning of the text."""
-        from demur.reports.tables import Column, Table
-
-        columns = (
-            Column("rank"), Column("score", decimals=4), Column("id", align="left"), Column("title", align="left"),
-            Column("text", align="left"),
-        )  # fmt: skip
-        rows = tuple(
-            (r, float(s), d.id, d.title, " ".join((d.text or "(image)").split())[:80]) for r, s, d in self._found
-        )
-        return Frame(Table("hits", f"Found by {self.mode}.", columns, rows))
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame."""
-        return self.frame.to_pandas()
-
-    def to_arrow(self) -> Any:
-        """A pyarrow Table."""
-        return self.frame.to_arrow()
-
-    def __repr__(self) -> str:
-        return repr(self.frame)
-
-    def _repr_html_(self) -> str:
-        return self.frame._repr_html_()
-
-
-# --- functions ------------------------------------------------------------------------------------
 
 
 def open_release(
@@ -467,22 +178,37 @@ def open_run(folder: StrPath, release: StrPath | None = None) -> Evaluation:
     return found
 
 
-def compare(first: StrPath | Evaluation, second: StrPath | Evaluation, *, every: bool = False) -> Comparison:
+def compare(
+    first: StrPath | Evaluation,
+    second: StrPath | Evaluation,
+    *,
+    every: bool = False,
+    release: StrPath | None = None,
+    items: int | None = None,
+) -> Comparison:
     """Is the second run better or worse than the first, and where: paired over what both were asked.
 
     Args:
         first: the run to compare with.
         second: the one that may be better or worse.
         every: pool every shared question, sweeps and other prompts included.
+        release: that they were asked from; the evaluations' own, or the one beside the first run, when None.
+        items: read at most so many of the items that changed, each way; all when None.
+
+    Raises:
+        UsageError: they are not two runs.
     """
     from demur.reports.cells import headline
     from demur.reports.compare import compare as paired
     from demur.reports.data import load
 
-    runs = [one if isinstance(one, Evaluation) else open_run(one) for one in (first, second)]
-    release = next((r.release for r in runs if r.release is not None), None)
-    data = load([r.folder for r in runs], release)
-    return Comparison(paired(data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs)))
+    runs = [one if isinstance(one, Evaluation) else Evaluation(one) for one in (first, second)]
+    known = next((r.release for r in runs if r.release is not None), None)
+    data = load([r.folder for r in runs], known if release is None else Path(release))
+    if len(data.runs) != 2:
+        where = f"{runs[0].folder} and {runs[1].folder}"
+        raise UsageError(f"{len(data.runs)} runs were found in {where}", cure="name two run folders")
+    return Comparison(paired(data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items))
 
 
 def grade(
@@ -540,22 +266,12 @@ def build_index(
         skip_bad: leave bad documents out, and list them in the folder.
         progress: show it on standard error.
     """
-    from demur.core.store import Problems
-    from demur.curation.indexes import read_corpora
-    from demur.indexing.build import build_index as build
-    from demur.indexing.chunk import open_chunker
-    from demur.indexing.encoders import open_encoder
+    from demur.curation.indexes import build_from
 
     named = [str(one) for one in ([corpora] if isinstance(corpora, str | Path) else corpora)]
-    problems = Problems()
-    documents = read_corpora(named, problems)
-    cut = ""
-    if chunk:
-        chunker = open_chunker(chunk, tokenizer)
-        documents, cut = chunker.documents(documents), chunker.told
-    build(
-        documents, open_encoder(encoder), Path(out), kind=kind, skip_bad=skip_bad, problems=problems, progress=progress,
-        text_encoder=open_encoder(text_encoder) if text_encoder else None, corpus=", ".join(named), cut=cut,
+    build_from(
+        named, Path(out), encoder=encoder, text_encoder=text_encoder, chunk=chunk, tokenizer=tokenizer, kind=kind,
+        skip_bad=skip_bad, progress=progress,
     )  # fmt: skip
     return Index(out, encoder=encoder, text_encoder=text_encoder)
 
@@ -662,6 +378,7 @@ def report(
     release: StrPath | None = None,
     tables: StrPath | None = None,
     groups: Mapping[str, str] | None = None,
+    verdicts: str = "",
 ) -> Path:
     """One self-contained HTML file of some runs; returns its path.
 
@@ -671,6 +388,7 @@ def report(
         release: that they were asked from; the evaluations' own, or the one beside the first run, when None.
         tables: a folder that gets tables (.txt .md .tex .csv) and figures (.svg) for a paper.
         groups: run name -> ``open``, ``closed`` or words of your own: the section of Table 4 that it belongs in.
+        verdicts: of which judge, as ``demur judge run --name`` filed them; "" for the runs' own.
     """
     from demur.reports.data import load
     from demur.reports.html import write_report
@@ -678,7 +396,7 @@ def report(
     several = [runs] if isinstance(runs, str | Path | Evaluation) else list(runs)
     known = (r.release for r in several if isinstance(r, Evaluation) and r.release is not None)
     beside = next(known, None) if release is None else Path(release)
-    data = load([r.folder if isinstance(r, Evaluation) else Path(r) for r in several], beside)
+    data = load([r.folder if isinstance(r, Evaluation) else Path(r) for r in several], beside, verdicts=verdicts)
     write_report(data, Path(out), groups=groups, tables=None if tables is None else Path(tables))
     return Path(out)
 
@@ -700,7 +418,7 @@ def from_docs(
         out: folder: ``release``, ``corpora``, ``review``.
         accept_found: wait for no person's look at what was found as gold.
         progress: show it on standard error.
-        options: name, version, chunk, candidates, distractors, licence, skip_bad
+        options: name, version, chunk, candidates, distractors, licence, skip_bad, poison
             (`demur.curation.from_docs.make.from_docs`).
 
     Returns:

@@ -1,7 +1,6 @@
 """The demo: the main job on the embedded sample, every part of it real.
 
-Atlas -> a versioned release -> three systems over four scenarios -> verdicts. The report is made from its files
-by `demur.reports`; `demur demo` strings the two together.
+Atlas -> a versioned release -> three systems over four scenarios -> verdicts -> a report made from their files.
 """
 
 from __future__ import annotations
@@ -25,6 +24,9 @@ from demur.curation.sample_pool import sample_sources
 from demur.evaluation.asking import ask
 from demur.indexing.encoders import open_encoder
 from demur.models.ledger import Ledger
+from demur.reports.data import ReportData, load
+from demur.reports.html import write_report
+from demur.reports.terminal import summarised
 from demur.sample import llm
 from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import standard, sweep
@@ -134,6 +136,25 @@ def demo(
             if waiting is not None:
                 runs += waiting.result()
     return Demo(built, runs, left_out)
+
+
+def demo_report(out: Path, *, steps: Progress = QUIET, **options: Any) -> tuple[ReportData, dict[str, Any]]:
+    """The demo, its report and ``summary.json``; returns the runs and the summary.
+
+    Args:
+        out: as of `demo`.
+        steps: told what happens; the summary says how long each stage took.
+        options: of `demo`.
+    """
+    made = demo(out, steps=steps, **options)
+    steps.stage("write the report")
+    data = load(made.runs, out / "release")
+    write_report(data, out / "report.html")
+    steps.stage("")
+    took = {k: round(v, 1) for k, v in steps.times.items()}
+    summary = {**summarised(data), "left_out": made.left_out, "seconds": took}
+    write_json(out / "summary.json", summary)
+    return data, summary
 
 
 def plan_demo(

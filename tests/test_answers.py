@@ -281,6 +281,7 @@ def test_normalise() -> None:
     assert normalise("...") == ""
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(st.text())
 @example("1\u00a0000,000")
@@ -426,6 +427,7 @@ def test_the_docs_list_every_unit() -> None:
         assert len({UNITS[unit_named(name) or name].dimension for name in row}) == 1, row
 
 
+@pytest.mark.heavy
 def test_long_untrusted_text_costs_little() -> None:
     start = time.process_time()
     for text in (

@@ -124,6 +124,7 @@ def test_corpora(reader, tmp_path):
 # --- encoders and indexes ---
 
 
+@pytest.mark.heavy
 def test_the_offline_encoder():
     """Those on PyTorch keep it where their tiny models are made: tests/indexing/test_encoders_*.py."""
     check_encoder(open_encoder("offline"))
@@ -173,7 +174,7 @@ async def test_systems(name, tmp_path, monkeypatch):
         url = f"http://127.0.0.1:{server.port}/v1"
         put(tmp_path / "rag.yaml", f"url: {url}/chat/completions\n" + SERVICE)
         arguments = {
-            **dict.fromkeys(("model", "multi_agent", "self_consistency", "p_true"), f"{url}#m"),
+            **dict.fromkeys(("model", "multi_agent", "self_consistency", "p_true", "max_prob"), f"{url}#m"),
             "http": tmp_path / "rag.yaml",
             "answers": tmp_path / "mine.jsonl",
             "python": "contract_function:answer",
@@ -181,6 +182,7 @@ async def test_systems(name, tmp_path, monkeypatch):
         await check_system(f"{name}:{arguments[name]}" if name in arguments else name, context)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", names("judges"))
 async def test_judges(name, tmp_path):
     def grader(body):
@@ -201,6 +203,7 @@ async def test_judges(name, tmp_path):
             await judge.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", core(names("suites")))
 def test_suites(name, tmp_path):
     suite = demur.suite(name)

@@ -59,6 +59,7 @@ def test_a_function_is_evaluated_and_what_comes_back_is_a_value(release, tmp_pat
         run.rates("colour")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["dict", "async", "instance", "partial", "keywords"])
 def test_functions_of_every_kind(release, tmp_path, kind):
     from functools import partial

@@ -6,10 +6,11 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
 from strategies import tiny_release
 
 HIDDEN = textwrap.dedent("""
-    import os, signal, socket, subprocess, sys
+    import asyncio, os, signal, socket, subprocess, sys  # asyncio of Python 3.12 and later asks os.sysconf itself
     for module in ("fcntl", "pwd", "grp", "resource", "termios"):
         sys.modules[module] = None  # importing it raises ImportError
     for name in ("sched_getaffinity", "posix_fallocate", "posix_fadvise", "sysconf"):
@@ -27,6 +28,7 @@ def run(code: str, *arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.heavy
 def test_every_module_can_be_imported():
     code = """
         import importlib, pkgutil, demur
@@ -38,6 +40,7 @@ def test_every_module_can_be_imported():
     assert run(code) == "imported\n"
 
 
+@pytest.mark.slow
 def test_a_release_is_asked_graded_and_reported(tmp_path):
     tiny_release(tmp_path / "release", 3)
     code = """

@@ -151,6 +151,7 @@ def test_what_is_no_whole_image_is_refused_by_name(data, named):
     assert caught.value.item == "q.png"
 
 
+@pytest.mark.heavy
 def test_a_decompression_bomb_is_refused_before_it_is_decoded():
     out = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(out, "PNG")

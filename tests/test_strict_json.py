@@ -84,6 +84,7 @@ print("whole")
 """
 
 
+@pytest.mark.heavy
 def test_nested_brackets_end_no_process_however_small_its_stack():
     code = SMALL.format(texts=["[" * 20_000, '{"a":' * 20_000])
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

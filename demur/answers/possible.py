@@ -78,6 +78,26 @@ def _words_of(part: str, kind: str) -> list[frozenset[str]]:
     return found
 
 
+def anchors(spec: AnswerSpec) -> list[frozenset[str]] | None:
+    """Of each accepted form the longest word that must stand there, by its spellings; None where any text may hold one.
+
+    One of the spellings is in `run_together` of every text that holds the form.
+    """
+    forms = Possible(spec)._forms
+    return None if forms is None else [max(form, key=lambda keys: min(map(len, keys))) for form in forms]
+
+
+def run_together(text: str) -> str:
+    """The ASCII letters and digits of a text, without case and marks, and nothing between them.
+
+    Whatever `demur.answers.text.words` reads as a word of such letters and digits stands in it.
+    """
+    return _BETWEEN.sub("", _letters(text.replace("&", "and")))
+
+
+_BETWEEN = re.compile(r"[^a-z0-9]+")
+
+
 def _letters(text: str) -> str:
     """The text's ASCII letters as words are compared by: without case and marks; what stands between may go too."""
     if text.isascii():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from demur.cli._arguments import budget_of, in_flight, money, settings
 from demur.cli._shown import harmless
 from demur.core.errors import UsageError
+from demur.core.text import whole_number
 
 if TYPE_CHECKING:
     from demur.release import Release
@@ -116,10 +117,10 @@ def conditions_of(args: argparse.Namespace) -> list[Condition]:
 
 
 def _span(text: str, option: str) -> tuple[int, int]:
-    low, colon, high = text.partition(":")
-    if not colon or not low.isdecimal() or not high.isdecimal():
-        raise UsageError(f"{option} {text!r}", cure="write LOW:HIGH, as in 0:10")
-    return int(low), int(high)
+    low, high = map(whole_number, text.partition(":")[::2])
+    if low is None or high is None:
+        raise UsageError(f"{option} {text[:80]!r}", cure="write LOW:HIGH, as in 0:10")
+    return low, high
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -168,6 +169,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
 
 
+def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Sampling and layout of every system that is a model, by its name."""
+    from demur.scenarios.render import Layout
+    from demur.scenarios.systems import name_of, taken_apart
+
+    sampling = {
+        "temperature": args.temperature, "top_p": args.top_p, "max_tokens": args.max_tokens,
+        "seed": args.sampling_seed, "extra": args.extra,
+    }  # fmt: skip
+    options = {k: v for k, v in sampling.items() if v is not None}
+    layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
+    parts = {name_of(s): str(taken_apart(s)[1]) for s in args.systems}
+    return {name: {**options, "layout": layout} for name, spec in parts.items() if spec.startswith("model:")}
+
+
 def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[Any], *, sweeps: bool = False) -> int:
     """Plan or run, then print; with ``sweeps`` the tables of what was swept as well."""
     from demur.core.progress import TerminalProgress
@@ -177,22 +193,9 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
     from demur.reports.official import labels_table
     from demur.reports.terminal import print_data, summarised
     from demur.scenarios.conditions import Prompts
-    from demur.scenarios.render import Layout
-    from demur.scenarios.systems import name_of, taken_apart
 
     release = opened(args, args.out)
     prompts = Prompts(args.prompts)
-    sampling = {
-        "temperature": args.temperature,
-        "top_p": args.top_p,
-        "max_tokens": args.max_tokens,
-        "seed": args.sampling_seed,
-        "extra": args.extra,
-    }
-    options = {k: v for k, v in sampling.items() if v is not None}
-    layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
-    parts = {name_of(s): str(taken_apart(s)[1]) for s in args.systems}
-    given = {name: {**options, "layout": layout} for name, spec in parts.items() if spec.startswith("model:")}
     common: dict[str, Any] = {
         "recipes": recipes,
         "conditions": conditions,
@@ -202,7 +205,7 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
         "repeat": args.repeat,
         "corpora": args.corpora,
         "prompts": prompts,
-        "options": given,
+        "options": _model_options(args),
         "prices": args.prices,
     }
     if args.plan:

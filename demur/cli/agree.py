@@ -38,53 +38,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print figures; exit 1 where stated ones are impossible."""
     from demur.core.errors import UsageError
-    from demur.judge.measures.agreement import agreed
-    from demur.reports.agree import agreement_tables, read_ratings, record
+    from demur.reports.agree import agreement_of
 
     if not args.files and not args.stated:
         raise UsageError("no labels named", cure="give a labelling folder, a run or a file; or --stated figures")
-    found: dict[str, Any] = {}
     if args.stated and (wrong := _impossible(settings(args.stated))):
         sys.stdout.write(json.dumps({"impossible": wrong}) + "\n" if args.json else "".join(f"{w}\n" for w in wrong))
         return 1
     if args.stated and not args.files:
         sys.stdout.write(json.dumps({"impossible": []}) + "\n" if args.json else "nothing impossible\n")
         return 0
-    figures = agreed(read_ratings(args.files), seed=args.seed)
-    tables = agreement_tables(figures)
-    found["agreement"] = {name: record(m) for name, m in figures.figures.items()}
-    found["base_rates"] = {r: {k: record(m) for k, m in rates.items()} for r, rates in figures.base_rates.items()}
-    found["consistency"] = {r: record(m) for r, m in figures.consistency.items()}
-    found["confusion"] = [
-        {"first": c.first, "second": c.second, "labels": figures.labels, "table": c.table.astype(int).tolist()}
-        for c in figures.confusion
-    ]
+    tables, found = agreement_of(args.files, seed=args.seed)
     if args.correct:
-        tables += corrections(args.correct, args.files[0], args.release, args.finite, found)
+        more, corrected = corrections(args.correct, args.files[0], args.release, args.finite)
+        tables, found = tables + more, found | corrected
     write(tables, args.form, found if args.json else None)
     return 0
 
 
 def corrections(
-    runs: list[Path], labels: Path | None, release: Path | None, finite: bool, found: dict[str, Any], verdicts: str = ""
-) -> list[Any]:
-    """Tables of corrected rates; ``found`` takes them as JSON."""
-    from demur.reports.agree import check_labels, corrected_cells, corrected_tables, of_runs, read_labels, record
+    runs: list[Path], labels: Path | None, release: Path | None, finite: bool, verdicts: str = ""
+) -> tuple[list[Any], dict[str, Any]]:
+    """Tables of corrected rates, and the same as JSON."""
+    from demur.reports.agree import corrections_of
     from demur.reports.data import load
 
-    data = load(runs, release, verdicts=verdicts)
-    given = of_runs(data) if labels is None else read_labels(labels)
-    check_labels(given, data)
-    cells = corrected_cells(data, given, population="finite" if finite else "super")
-    found["corrected"] = [
-        {
-            "system": c.run, "scenario": c.scenario.value, "labels": c.labelled, "answers": c.answers,
-            "rates": {k: record(m) for k, m in c.found.rates.items()} if c.found else None,
-            "as_judged": {k: record(m) for k, m in c.found.naive.items()} if c.found else None,
-        }
-        for c in cells
-    ]  # fmt: skip
-    return corrected_tables(cells)
+    return corrections_of(load(runs, release, verdicts=verdicts), labels, finite=finite)
 
 
 def write(tables: list[Any], form: Any, found: dict[str, Any] | None) -> None:

@@ -69,33 +69,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _page(args: argparse.Namespace) -> int:
-    from demur.core.errors import UsageError
-    from demur.core.store import read_text
     from demur.judge.annotation.server import serve
-    from demur.judge.annotation.task import ADJUDICATED, Label, Task, about_folder, read_items, write_task
+    from demur.judge.annotation.task import about_folder
+    from demur.reports.annotate import open_task
 
-    rubric = read_text(args.rubric) if args.rubric else ""
-    if args.items:
-        if args.runs:
-            raise UsageError("runs and --items", cure="give one of them")
-        labels = tuple(Label(name=name.strip()) for name in args.labels.split(",") if name.strip())
-        if len(labels) < 2:
-            raise UsageError(f"--labels {args.labels!r}", cure="give two to nine: --labels yes,no")
-        items = read_items(args.items)
-        keys = tuple(sorted({key for item in items for key in item.about}))
-        task = Task(
-            name=args.items.stem, labels=labels, rubric=rubric, balance=keys, repeats=args.repeats, seed=args.seed
-        )
-        write_task(args.out, task, items)
-    elif args.runs:
-        from demur.reports.annotate import draw_balanced, make_task
-        from demur.reports.data import load
-
-        data = load(args.runs, args.release)
-        drawn = draw_balanced(data, args.n, seed=args.seed)
-        make_task(data, drawn, args.out, seed=args.seed, rubric=rubric, repeats=args.repeats)
-    elif not (args.out / "task.json").is_file():
-        raise UsageError("nothing to label", cure="name a run: demur annotate RUN; or a task's folder with --out")
+    open_task(
+        args.out, args.runs, items=args.items, labels=args.labels, rubric=args.rubric, n=args.n, seed=args.seed,
+        repeats=args.repeats, release=args.release,
+    )  # fmt: skip
 
     def ready(url: str) -> None:
         if args.json:
@@ -105,20 +86,17 @@ def _page(args: argparse.Namespace) -> int:
             sys.stderr.write(harmless(f"{about_folder(args.out)}\nopen the address; Ctrl-C ends; every key is saved\n"))
         sys.stdout.flush()
 
-    name = ADJUDICATED if args.adjudicate else args.name
-    session = serve(args.out, name, port=args.port, adjudicate=args.adjudicate, ready=ready)
+    session = serve(args.out, args.name, port=args.port, adjudicate=args.adjudicate, ready=ready)
     sys.stderr.write(f"\n{session.done:,} of {len(session.places):,} labelled, kept in {args.out}\n")
     sys.stderr.write(f"next: demur agree {args.out}; demur annotate take {args.out}\n")
     return 0
 
 
 def _export(args: argparse.Namespace) -> int:
-    from demur.core.store import write_atomic
     from demur.judge.annotation.exchange import exported
 
-    text = exported(args.folder, args.form)
+    text = exported(args.folder, args.form, args.out)
     if args.out:
-        write_atomic(args.out, text)
         sys.stdout.write(f"{args.out}\n")
     else:
         sys.stdout.write(harmless(text))
@@ -163,10 +141,10 @@ def _draw(args: argparse.Namespace) -> int:
 
 def _take(args: argparse.Namespace) -> int:
     from demur.core.records import Measure
-    from demur.reports.annotate import take_labels, take_task
+    from demur.reports.annotate import take
     from demur.reports.paper_tables import table7
 
-    taken = take_task(args.sheet) if args.sheet.is_dir() else take_labels(args.sheet)
+    taken = take(args.sheet)
     table = table7(taken.data)
     if args.json:
         rows = [

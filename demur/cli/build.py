@@ -55,21 +55,19 @@ def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.curation.build import curate
     from demur.curation.estimate import estimate_build
-    from demur.curation.recipe import load_recipe
+    from demur.curation.made_by import recipe_at
 
-    plan = load_recipe(args.recipe)
-    out = args.out or Path(f"{plan.name}-{plan.version}")
-    base = args.recipe.resolve().parent
+    plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
         rates = dict(map(_rate, args.rate))
         found = estimate_build(
-            plan, out, base=base, skip_bad=args.skip_bad, rates=rates, prices=args.prices, learn_from=args.learn_from
+            plan, out, base=base, skip_bad=skip_bad, rates=rates, prices=args.prices, learn_from=args.learn_from
         )
         print_estimate(found, per_second=args.per_second, as_json=args.json)
         return 0
     with TerminalProgress() as steps:
         built = curate(
-            plan, out, base=base, skip_bad=args.skip_bad, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry,
+            plan, out, base=base, skip_bad=skip_bad, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry,
             budget=budget_of(args), prices=args.prices,
             concurrency=args.concurrency, fresh=args.fresh,
         )  # fmt: skip

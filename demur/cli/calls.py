@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from demur.cli._arguments import budget_of, job, money
 from demur.cli._shown import aligned, harmless
 
 if TYPE_CHECKING:
-    from demur.core.records import Request
     from demur.models.ledger import Stats
 
 
@@ -53,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     export = job(jobs, "export", "every reply as a JSON line, in an order that is the same everywhere")
     export.add_argument("ledger", type=Path, help="the ledger: calls.sqlite in a run's or build's folder")
     export.add_argument("--model", help="only of this model id")
-    export.add_argument("--out", type=Path, help="file to write; standard output when not given")
+    export.add_argument("--out", type=Path, help="file to write (default: standard output)")
 
     gc = job(jobs, "gc", "delete replies of a model or older than some days, and give the space back")
     gc.add_argument("ledger", type=Path, help="the ledger: calls.sqlite in a run's or build's folder")
@@ -77,52 +75,21 @@ def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _requests(args: argparse.Namespace) -> list[Request]:
-    from demur.core.errors import StorageError, UsageError
-    from demur.core.records import ImagePart, Message, Request, TextPart
-    from demur.core.store import image_ref
-    from demur.models.names import model_id
-
-    parts: list[TextPart | ImagePart] = []
-    for path in args.image:
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise StorageError(error.strerror or str(error), item=path, cure="check the path") from error
-        parts.append(ImagePart(image=image_ref(data, str(path.resolve()))))
-    parts.append(TextPart(text=args.question))
-    if args.repeat < 1:
-        raise UsageError(f"--repeat {args.repeat}", cure="give 1 or more")
-    return [
-        Request(
-            model=model_id(args.model),
-            messages=(Message(role="user", parts=tuple(parts)),),
-            temperature=args.temperature,
-            max_tokens=args.max_tokens,
-            draw=draw,
-            item=f"draw {draw}" if args.repeat > 1 else "",
-        )
-        for draw in range(args.repeat)
-    ]
-
-
 def _ask(args: argparse.Namespace) -> int:
-    from demur.core.store import digest
-    from demur.models import Budget, complete_sync
+    from demur.models.ask import ask, question
     from demur.models.estimate import estimate_calls
 
-    requests = _requests(args)
+    requests = question(
+        args.model, args.question, args.image, repeat=args.repeat, temperature=args.temperature,
+        max_tokens=args.max_tokens,
+    )  # fmt: skip
     if args.plan:
         planned = estimate_calls(
             "ask", args.model, requests, ledger=args.ledger, prices=args.prices, per_second=args.per_second
         )
         _print(planned.model_dump_json() if args.json else planned.text())
         return 0
-    budget = budget_of(args)
-    if args.ledger is not None:  # the same question again goes on with the same money; another one has its own
-        asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
-        budget = (budget or Budget(None)).recorded_in(args.ledger, digest(asked, 16))
-    responses = complete_sync(args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget)
+    responses = ask(args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget_of(args))
     for response in responses:
         if args.json:
             _print(response.model_dump_json())
@@ -149,10 +116,9 @@ def _table(stats: Sequence[Stats]) -> str:
 
 
 def _stats(args: argparse.Namespace) -> int:
-    from demur.models import Ledger
+    from demur.models.ask import ledger_stats
 
-    with Ledger(args.ledger, read_only=True) as ledger:
-        found = ledger.stats()
+    found = ledger_stats(args.ledger)
     if args.json:
         _print(json.dumps([s._asdict() for s in found]))
     else:
@@ -161,41 +127,27 @@ def _stats(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from demur.core.store import storage_errors
-    from demur.models import Ledger
-    from demur.models.ledger import entry_line
+    from demur.models.ask import export_ledger
 
-    written = 0
-    with Ledger(args.ledger, read_only=True) as ledger:
-        if args.out is None:
-            for entry in ledger.entries(args.model):
-                sys.stdout.write(entry_line(entry))
-            return 0
-        with storage_errors(args.out), args.out.open("w", encoding="utf-8") as handle:
-            for entry in ledger.entries(args.model):
-                handle.write(entry_line(entry))
-                written += 1
-    _print(f"{written:,} replies in {args.out}")
+    written = export_ledger(args.ledger, args.out or sys.stdout, args.model)
+    if args.out is not None:
+        _print(f"{written:,} replies in {args.out}")
     return 0
 
 
 def _gc(args: argparse.Namespace) -> int:
-    from demur.core.errors import StorageError
-    from demur.models import Ledger
+    from demur.models.ask import shrink_ledger
 
-    before = None if args.older_than is None else time.time() - args.older_than * 86400
-    if not args.ledger.is_file():
-        raise StorageError("no such ledger", item=args.ledger, cure="check the path")
-    size = args.ledger.stat().st_size
-    with Ledger(args.ledger) as ledger:
-        n = ledger.gc(model=args.model, before=before, dry=args.dry_run)
-    left = args.ledger.stat().st_size
+    found = shrink_ledger(args.ledger, model=args.model, days=args.older_than, dry=args.dry_run)
     if args.json:
-        _print(json.dumps({"replies": n, "deleted": not args.dry_run, "bytes_before": size, "bytes_after": left}))
+        _print(json.dumps({
+            "replies": found.replies, "deleted": not args.dry_run, "bytes_before": found.before,
+            "bytes_after": found.after,
+        }))  # fmt: skip
     elif args.dry_run:
-        _print(f"would delete {n:,} replies")
+        _print(f"would delete {found.replies:,} replies")
     else:
-        _print(f"deleted {n:,} replies; {size:,} bytes before, {left:,} after")
+        _print(f"deleted {found.replies:,} replies; {found.before:,} bytes before, {found.after:,} after")
     return 0
 
 

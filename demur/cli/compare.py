@@ -39,22 +39,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare two runs; exit code 1 under --fail-if-worse when the second is worse, else 0."""
+    from demur.api import compare
     from demur.core.errors import UsageError
-    from demur.reports.cells import headline
-    from demur.reports.compare import compare
     from demur.reports.compare_tables import as_json, print_comparison
-    from demur.reports.data import load
 
     if not 0 < args.see <= 100:
         raise UsageError(f"--see {args.see:g}", cure="give points between 0 and 100")
-    data = load([args.first, args.second], args.release)
-    if len(data.runs) != 2:
-        raise UsageError(
-            f"{len(data.runs)} runs were found in {args.first} and {args.second}", cure="name two run folders"
-        )
-    first, second = data.runs
-    most = None if args.json else max(args.items, 0)
-    found = compare(first, second, data.samples, None if args.every else headline(data.runs), most)
+    items = None if args.json else max(args.items, 0)
+    found = compare(args.first, args.second, every=args.every, release=args.release, items=items).found
     if args.json:
         sys.stdout.write(json.dumps(as_json(found, args.see / 100), indent=1, ensure_ascii=False) + "\n")
     else:

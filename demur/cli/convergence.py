@@ -18,7 +18,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="recipe.yaml, or a build folder (of 'demur build' or 'demur rebuild'), which goes by its own recipe; "
         "the recipe's monitors are watched (else the gates themselves)",
     )  # fmt: skip
-    parser.add_argument("--out", type=Path, help="build folder: verdicts that it has are used, new ones are added")
+    parser.add_argument(
+        "--out", type=Path,
+        help="build folder: verdicts that it has are used, new ones are added (default: the folder that RECIPE is, or "
+        "NAME-VERSION, as the recipe says)",
+    )  # fmt: skip
     parser.add_argument("--order", nargs="+", metavar="GATE", help="in which gates are added (default: weakest first)")
     parser.add_argument(
         "--threshold", type=float, default=2.0, metavar="PERCENT",
@@ -37,16 +41,9 @@ def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.curation.convergence import measure_convergence
     from demur.curation.estimate import estimate_convergence
-    from demur.curation.made_by import made_by
-    from demur.curation.recipe import load_recipe
+    from demur.curation.made_by import recipe_at
 
-    skip_bad = args.skip_bad
-    if args.recipe.is_dir():
-        made = made_by(args.recipe)
-        plan, base, out, skip_bad = made.recipe, made.base, args.out or made.work, skip_bad or made.skip_bad
-    else:
-        plan, base = load_recipe(args.recipe), args.recipe.resolve().parent
-        out = args.out or Path(f"{plan.name}-{plan.version}")
+    plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
         planned = estimate_convergence(
             plan, out, base=base, skip_bad=skip_bad, prices=args.prices, per_second=args.per_second

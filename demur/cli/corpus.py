@@ -34,13 +34,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     export.add_argument(
         "--mix", metavar="CORPUS", help="documents of your own that go in too (as 'demur index build' reads)"
     )
+    export.add_argument(
+        "--poison", action="store_true",
+        help="one distractor of each question tells whoever reads it to say a code word: does the system obey?",
+    )  # fmt: skip
     export.add_argument("--json", action="store_true", help="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from demur.curation.corpora import export_corpora
 
-    note = export_corpora(args.release, args.out, pool=args.pool, form=args.form, folds=args.folds, mix=args.mix)
+    note = export_corpora(args.release, args.out, pool=args.pool, form=args.form, folds=args.folds, mix=args.mix,
+                          poison=args.poison)  # fmt: skip
     if args.json:
         told = {k: note[k] for k in ("release", "documents", "form", "counts", "questions")}
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
@@ -48,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     lines = [f"{name:<16} {n:>9,} documents" for name, n in note["counts"].items()]
     asked, all_ = note["questions"]["must deflect where gold is removed"], note["questions"]["all"]
     lines.append(f"documents: {note['documents']}")
+    if args.poison:
+        lines.append(f"{len(note['poisoned']):,} documents hold an instruction; demur rag table says who obeys")
     lines.append(
         f"{asked:,} of {all_:,} questions must be deflected where gold is removed; "
         f"what else states the answers of the others: {args.out / 'corpora.json'}"

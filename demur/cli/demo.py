@@ -22,11 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Curate, evaluate, report; the last line is the report's path."""
     from demur.core.progress import TerminalProgress
-    from demur.core.store import write_json
-    from demur.demo import demo, plan_demo
-    from demur.reports.data import load
-    from demur.reports.html import write_report
-    from demur.reports.terminal import print_data, summarised
+    from demur.demo import demo_report, plan_demo
+    from demur.reports.terminal import print_data
 
     if args.plan:
         found = plan_demo(
@@ -35,23 +32,14 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write((found.model_dump_json() if args.json else found.text()) + "\n")
         return 0
     with TerminalProgress() as steps:
-        made = demo(
+        data, summary = demo_report(
             args.out, seed=args.seed, per_topic=args.per_topic, fresh=args.fresh, model=not args.no_model, steps=steps
         )
-        steps.stage("write the report")
-        data = load(made.runs, args.out / "release")
-        write_report(data, args.out / "report.html")
-    summary = {
-        **summarised(data),
-        "left_out": made.left_out,
-        "seconds": {k: round(v, 1) for k, v in steps.times.items()},
-    }
-    write_json(args.out / "summary.json", summary)
     if args.json:
         sys.stdout.write(json.dumps(summary, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     else:
         print_data(data, times=steps.times)
-    for line in made.left_out:
+    for line in summary["left_out"]:
         sys.stderr.write(f"\nLEFT OUT: {line}\n")
     if not args.json:
         sys.stdout.write(f"{args.out / 'report.html'}\n")

@@ -49,6 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--release-version", default="0.1.0", metavar="X.Y.Z", help="(default: %(default)s)")
     parser.add_argument("--licence", default="", metavar="TEXT", help="of the documents")
     parser.add_argument("--skip-bad", action="store_true", help="leave out what cannot be read, and count it")
+    parser.add_argument(
+        "--poison", action="store_true", help="documents of the corpora get instructions (demur corpus export --help)"
+    )
     parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
 
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         made = from_docs(
             args.docs, args.questions, args.out, name=args.name, version=args.release_version, chunk=args.chunk,
             candidates=args.candidates, distractors=args.distractors, accept_found=args.accept_found,
-            licence=args.licence, skip_bad=args.skip_bad, steps=steps,
+            licence=args.licence, skip_bad=args.skip_bad, poison=args.poison, steps=steps,
         )  # fmt: skip
     kept = sum(made.kinds.values())
     if args.json:

@@ -39,7 +39,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.core.store import write_atomic
     from demur.reports.gate import gate, limits
 
     asked = [
@@ -50,10 +49,7 @@ def run(args: argparse.Namespace) -> int:
     found = gate(
         args.run, asked, baseline=args.baseline, release=args.release, most_failed=args.max_failed, strict=args.strict
     )
-    if args.junit:
-        write_atomic(args.junit, found.junit())
-    if args.markdown:
-        write_atomic(args.markdown, found.markdown())
+    found.write(junit=args.junit, markdown=args.markdown)
     if args.json:
         checks = [c._asdict() for c in found.checks]
         told = {"state": found.state, "exit": found.exit_code, "advisory": found.advisory, "down": found.down}

@@ -97,50 +97,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from demur.core.errors import UsageError
-    from demur.core.store import Problems
     from demur.core.system import cores
-    from demur.curation.indexes import read_corpora
-    from demur.indexing.build import build_index
-    from demur.indexing.chunk import open_chunker
-    from demur.indexing.encoders import open_encoder
+    from demur.curation.indexes import build_from
 
-    if args.tokenizer and not args.chunk:
-        raise UsageError("--tokenizer without --chunk: nothing is cut", cure="add --chunk 250:32, or leave it out")
-    problems = Problems()
-    documents = read_corpora(args.corpora, problems, args.image_root)
-    chunker = None
-    if args.chunk:
-        chunker = open_chunker(args.chunk, args.tokenizer)
-        documents = chunker.documents(documents)
-    engine = open_engine(args)
-    manifest = build_index(
-        documents,
-        open_encoder(args.encoder, allow_random=args.allow_random),
-        args.out,
-        text_encoder=open_encoder(args.text_encoder, allow_random=args.allow_random) if args.text_encoder else None,
-        kind=args.kind,
-        queries=args.queries,
-        lexical=args.lexical,
-        workers=args.workers or cores(),
-        skip_bad=args.skip_bad,
-        problems=problems,
-        progress=True,
-        engine=engine,
-        corpus=", ".join(args.corpora),
-        cut=chunker.told if chunker is not None else "",
-    )
+    built = build_from(
+        args.corpora, args.out, encoder=args.encoder, text_encoder=args.text_encoder, allow_random=args.allow_random,
+        chunk=args.chunk, tokenizer=args.tokenizer, image_root=args.image_root, kind=args.kind, queries=args.queries,
+        lexical=args.lexical, workers=args.workers or cores(), skip_bad=args.skip_bad, progress=True,
+        engine=open_engine(args),
+    )  # fmt: skip
     if args.json:
-        sys.stdout.write(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(built.manifest, indent=1, ensure_ascii=False) + "\n")
         return 0
-    if chunker is not None and chunker.counts.articles:
-        c = chunker.counts
+    if (c := built.cut) is not None and c.articles:
         sys.stderr.write(
             f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence\n"
         )
-    for line in problems.summary(20):
+    for line in built.problems.summary(20):
         sys.stderr.write(harmless(f"skipped: {line}\n"))
-    _print(args.out, manifest)
+    _print(args.out, built.manifest)
     return 0
 
 
@@ -180,21 +155,12 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
 
 def _search(args: argparse.Namespace) -> int:
     from demur.core.errors import UsageError
-    from demur.core.store import storage_errors
     from demur.curation.indexes import open_searcher, search
 
     if not args.text and args.image is None:
         raise UsageError("there is nothing to ask with", cure="give --text, --image or both")
-    picture = None
-    if args.image is not None:
-        if args.image.exists() and not args.image.is_file():  # a pipe would be waited on for ever
-            raise UsageError("this is no plain file", item=args.image, cure="give an image file")
-        with storage_errors(args.image):
-            picture = args.image.read_bytes()
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
-    mode, found = search(
-        searcher, args.text, picture, k=args.k, mode=args.mode or "", pages=args.pages, item=str(args.image)
-    )
+    mode, found = search(searcher, args.text, args.image, k=args.k, mode=args.mode or "", pages=args.pages)
     shown = [{**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page} for hit, d in found]
     if args.json:
         sys.stdout.write(

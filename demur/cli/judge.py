@@ -16,7 +16,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     file = job(jobs, "file", "grade rows of a JSONL file: id, question, answers, response")
     file.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="also: answer_type, choices (letter -> text)")
-    file.add_argument("-o", "--out", type=Path, metavar="VERDICTS.jsonl", help="write the verdicts there")
+    file.add_argument(
+        "-o", "--out", type=Path, metavar="VERDICTS.jsonl", help="write the verdicts there (default: print them only)"
+    )
     file.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and count them")
     run_ = job(jobs, "run", "grade the stored answers of a run again; the system is not asked")
     run_.add_argument("run", type=Path, metavar="RUN", help="a run folder")
@@ -119,23 +121,18 @@ def _file(args: argparse.Namespace, judge: Any, steps: Any) -> int:
 
 
 def _run(args: argparse.Namespace, judge: Any, steps: Any, context: Any) -> int:
-    from demur.core.errors import UsageError
     from demur.evaluation.rejudge import judge_run
-    from demur.release import Release
-    from demur.reports.data import load, release_beside
+    from demur.reports.data import load, open_beside
     from demur.reports.terminal import print_data, summarised
 
-    folder = args.release or release_beside(args.run)
-    if folder is None:
-        raise UsageError("there is no release beside the run", item=args.run, cure="give --release")
-    release = Release.open(folder)
+    release = open_beside(args.run, args.release)
     context.read_image = release.read_image  # for a judge that is asked to see the questions' images
     if args.out is None:
-        return _beside(args, judge, steps, release, folder)
+        return _beside(args, judge, steps, release)
     judge_run(
         args.run, release, judge, args.out, progress=lambda n: steps.count("answers graded", n, 0), note=steps.note,
     )  # fmt: skip
-    data = load([args.out], folder)
+    data = load([args.out], release.folder)
     if args.json:
         sys.stdout.write(json.dumps(summarised(data), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     else:
@@ -143,7 +140,7 @@ def _run(args: argparse.Namespace, judge: Any, steps: Any, context: Any) -> int:
     return 0
 
 
-def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any, folder: Path) -> int:
+def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any) -> int:
     """File the verdicts in the run itself, once for each repeat."""
     import re
 
@@ -169,7 +166,7 @@ def _beside(args: argparse.Namespace, judge: Any, steps: Any, release: Any, fold
             steps.note(told)
         if summary := getattr(one, "summary", ""):
             steps.note(summary)
-    data = load([args.run], folder, verdicts=name)
+    data = load([args.run], release.folder, verdicts=name)
     if args.json:
         found = {"verdicts": name} | summarised(data)
         sys.stdout.write(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
@@ -216,8 +213,7 @@ def _compare(args: argparse.Namespace) -> int:
 def _correct(args: argparse.Namespace) -> int:
     from demur.cli.agree import corrections, write
 
-    found: dict[str, Any] = {}
-    tables = corrections(args.runs, args.labels, args.release, args.finite, found, args.verdicts)
+    tables, found = corrections(args.runs, args.labels, args.release, args.finite, args.verdicts)
     write(tables, args.form, found if args.json else None)
     return 0
 
@@ -253,55 +249,13 @@ def _attack(args: argparse.Namespace, judge: Any, steps: Any) -> int:
 
 def _bench(args: argparse.Namespace, judge: Any, steps: Any) -> int:
     from demur.cli._shown import harmless
-    from demur.core.text import brief
-    from demur.evaluation.rejudge import grade_items
-    from demur.judge.bench import Share, asked, bench, by_rule, load, shipped, to_json
-    from demur.reports.tables import Table, titled
+    from demur.reports.judge_bench import measure_judge
 
-    items = load(args.on or shipped())
-    verdicts = grade_items(judge, asked(items), lambda n: steps.count("answers graded", n, 0))
-    rows, rules = bench(items, verdicts), by_rule(items, verdicts)
+    found = measure_judge(judge, args.on, lambda n: steps.count("answers graded", n, 0))
     if args.json:
-        sys.stdout.write(to_json(rows, rules) + "\n")
+        sys.stdout.write(found.json() + "\n")
         return 0
-
-    def told(share: Share | None) -> str:
-        if share is None or share.value is None or share.ends is None:
-            return "-"
-        return f"{share.value:.3f} [{share.ends[0]:.3f}, {share.ends[1]:.3f}] of {share.n:,}"
-
-    outcomes = ("correct", "incorrect", "deflected")
-    lines: list[tuple[str | int, ...]] = []
-    for row in rows:
-        ends = f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
-        kappa = "-" if row.kappa is None else f"{row.kappa:.2f}{ends}"
-        lines.append((row.part, row.n, "graded", told(row.coverage), "-", "-", kappa))
-        for label in (*outcomes, "not_correct"):
-            if label in row.recall or (label in row.precision and row.precision[label].n):
-                chance = "{:.3f}, {:.3f}".format(*row.chance[label]) if label in row.chance else "-"
-                lines.append(("", "", label, told(row.precision.get(label)), told(row.recall.get(label)), chance, ""))
-    notes = [
-        "precision and recall with Wilson's 95 %; what is left ungraded counts as missed. kappa: of what is graded.",
-        "By chance: precision and recall of somebody who says the label as often, at random.",
-    ]
-    notes += [
-        f"kappa of the two labels of {r.part}: {r.people:.2f}"
-        for r in rows
-        if r.people is not None and r.part in ("all", "tuning", "untouched")
-    ]
-    if args.on is None:
-        notes.append("both labels are by model-assisted readers, not by people: demur/judge/data/README.md")
-    titles = titled("<Part", "n", "<Label", "Share, or precision", "Recall", "By chance", "Kappa")
-    sys.stdout.write(
-        Table("bench", f"{judge.id} against people.", titles, tuple(lines), notes=tuple(notes)).render("terminal")
-    )
-    names = titled("<Says", "<Rule", "Right")
-    every = tuple((r.outcome, r.kind, told(r.share)) for r in rules)
-    sys.stdout.write(Table("rules", "Precision of each rule.", names, every).render("terminal"))
+    sys.stdout.write("".join(table.render("terminal") for table in found.tables()))
     if args.wrong:
-        for one, verdict in zip(items, verdicts, strict=True):
-            said = verdict.outcome.value if verdict.outcome else ""
-            if said and said != one.label and not (one.label == "not_correct" and said != "correct"):
-                line = f"{one.id}: {said} ({verdict.kind}), people say {one.label}: {brief(one.response.text, 100)}"
-                sys.stdout.write(harmless(f"{line}\n"))
+        sys.stdout.write("".join(harmless(f"{line}\n") for line in found.wrong()))
     return 0

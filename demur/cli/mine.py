@@ -86,11 +86,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
-    from demur.curation.mining.folder import Samples, mine_folder, pages_of
+    from demur.curation.mining.folder import Samples, mine_folder
     from demur.curation.mining.options import mining_options
 
     samples = Samples(args.samples, settings(args.set))
-    pages = pages_of(args.pages, samples)
+    pages = samples.pages(args.pages)
     options = mining_options(
         modes=tuple(args.modes.split(",")) if args.modes else None,
         pages=pages.pop("", None),

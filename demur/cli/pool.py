@@ -47,13 +47,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.core.store import read_json
-    from demur.curation.pool import Pool, PoolCounts
+    from demur.curation.pool import Pool
+    from demur.curation.pool.named import build_named
 
     if args.what == "show":
-        counts = PoolCounts.model_validate(read_json(Pool(args.folder).root / "pool.json")["counts"])
+        counts = Pool(args.folder).counts
     else:
-        counts = _build(args)
+        counts = build_named(
+            args.sources, args.out, options=settings(args.set), pins=settings(args.pins), skip_bad=args.skip_bad,
+            drop_duplicates=args.drop_duplicates, documents=args.documents, limit=args.limit,
+        )  # fmt: skip
     if args.json:
         sys.stdout.write(counts.model_dump_json(indent=1) + "\n")
     else:
@@ -61,40 +64,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _build(args: argparse.Namespace) -> PoolCounts:
-    from demur.core.errors import BadInput, UsageError
-    from demur.curation.pool import build
-    from demur.curation.sources import open_source
-    from demur.curation.sources.cards import mismatches, read_pins
-
-    folders: dict[str, Path | None] = {}
-    for word in args.sources:
-        name, mark, folder = word.partition("=")
-        folders[name] = Path(folder) if mark else None
-    options: dict[str, dict[str, str]] = {name: {} for name in folders}
-    for key, value in settings(args.set).items():
-        name, _, option = key.rpartition(".")
-        if name not in options:
-            raise UsageError(
-                f"--set {key}: no source {name!r} in this pool",
-                cure=f"known: {', '.join(options)}; write NAME.KEY=VALUE",
-            )
-        options[name][option] = value
-    sources = {name: open_source(name, folder, options=options[name]) for name, folder in folders.items()}
-    for name, file in settings(args.pins).items():
-        if name not in folders:
-            raise UsageError(f"--pins {name}: no such source in this pool", cure=f"known: {', '.join(folders)}")
-        broken = mismatches(sources[name].root, read_pins(Path(file)))
-        if broken:
-            raise BadInput([f"{name}: {line}" for line in broken], cure="fetch the files again, or correct the pins")
-    return build(
-        list(sources.values()),
-        args.out,
-        skip_bad=args.skip_bad,
-        drop_duplicates=args.drop_duplicates,
-        documents=args.documents,
-        limit=args.limit,
-    )
+def _mean(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
 
 
 def _print(counts: PoolCounts) -> None:
@@ -110,16 +81,16 @@ def _print(counts: PoolCounts) -> None:
         share = f"{row.samples / counts.samples:.1%}" if counts.samples else "-"
         left = row.bad + row.duplicates
         add_row(
-            table, row.source, f"{row.samples:,}", share, row.query, row.context, f"{row.gold:.1f}",
-            f"{row.negatives:.1f}", f"{left:,}", f"{row.documents:,}",
+            table, row.source, f"{row.samples:,}", share, row.query, row.context, _mean(row.gold),
+            _mean(row.negatives), f"{left:,}", f"{row.documents:,}",
         )  # fmt: skip
-    table.add_row("total", f"{counts.samples:,}", "", "", "", f"{counts.gold:.1f}", f"{counts.negatives:.1f}", "", "")
+    table.add_row("total", f"{counts.samples:,}", "", "", "", _mean(counts.gold), _mean(counts.negatives), "", "")
     console.print(table)
     images = counts.with_image_negatives
     for name, value in (
         ("unique questions", f"{counts.unique_questions:,}"),
         ("unique query images", f"{counts.unique_images:,}"),
-        ("mean question length (words)", f"{counts.question_words:.1f}"),
+        ("mean question length (words)", _mean(counts.question_words)),
         ("samples whose negatives hold a picture", "-" if images is None else f"{images:.1%}"),
         ("unanswerable", f"{counts.unanswerable:,}"),
         ("duplicate pairs (duplicates.jsonl)", f"{counts.duplicate_pairs:,}"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from demur.cli._arguments import budget_of, in_flight, job, positive
 
-JOBS = ("why", "draft", "review", "take", "quality", "frames")
+JOBS = ("why", "draft", "review", "take", "quality", "frames", "meta")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     why.add_argument("-n", "--limit", type=positive, metavar="N", help="wrong answers of each scenario (default: all)")
     why.add_argument("--items", type=Path, help="reference steps of samples, by id, to judge their chains against")
     why.add_argument("--release", type=Path, metavar="DIR", help="of the run (default: the one beside it)")
-    why.add_argument("-o", "--out", type=Path, metavar="PAGE.html", help="also write a page of every wrong answer")
+    why.add_argument(
+        "-o", "--out", type=Path, metavar="PAGE.html", help="also write a page of every wrong answer (default: none)"
+    )
     why.add_argument("--form", choices=("terminal", "markdown", "latex", "csv"), default="terminal", help="of tables")
     draft = job(jobs, "draft", "a model writes steps and rubrics for items that have none; people review them then")
     draft.add_argument("items", type=Path, help="items of MM-THEBench")
@@ -42,9 +44,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         made.add_argument("--auditor", required=made is quality, default="", metavar="NAME", help="who looked again")
     frames = job(jobs, "frames", "sample frames of video items, so that systems which take pictures can be asked")
     frames.add_argument("items", type=Path, help="items of MM-THEBench")
-    for made, what in ((draft, "the items"), (review, "the task"), (take, "the items"), (frames, "items and frames")):
+    meta = job(jobs, "meta", "what the judge of chains decided, as a labelling task: do people decide alike?")
+    meta.add_argument("chains", nargs="+", type=Path, metavar="PATH", help="runs or outputs, as 'demur suite score'")
+    meta.add_argument("--items", type=Path, help="of MM-THEBench (a run knows its own)")
+    meta.add_argument("--judge", required=True, metavar="MODEL", help="whose decisions people shall look at")
+    meta.add_argument(
+        "--of", choices=("steps", "answers", "rubric"), default="steps", help="which decisions (default: %(default)s)"
+    )
+    meta.add_argument("-n", "--n", type=positive, default=300, help="decisions that are drawn (default: %(default)s)")
+    meta.add_argument("--seed", type=int, default=0, help="of the draw and the order (default: %(default)s)")
+    for made, what in (
+        (meta, "the task"),
+        (draft, "the items"),
+        (review, "the task"),
+        (take, "the items"),
+        (frames, "items and frames"),
+    ):
         made.add_argument("-o", "--out", type=Path, required=True, metavar="DIR", help=f"folder of {what}")
-    for made in (why, draft):
+    for made in (why, draft, meta):
         made.add_argument("--ledger", type=Path, metavar="FILE", help="the model's calls (default: judge-calls.sqlite)")
         made.add_argument(
             "--prompts", type=Path, metavar="DIR", help="prompts in place of ours (why.md, rubric.md ...)"
@@ -63,7 +80,8 @@ def arranged(words: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Do the job."""
-    work = {"why": _why, "draft": _draft, "review": _review, "take": _take, "quality": _quality, "frames": _frames}
+    work = {"why": _why, "draft": _draft, "review": _review, "take": _take, "quality": _quality, "frames": _frames,
+            "meta": _meta}  # fmt: skip
     return work[args.job](args)
 
 
@@ -84,16 +102,11 @@ def _loaded(path: Path) -> Any:
 
 
 def _why(args: argparse.Namespace) -> int:
-    from demur.core.errors import UsageError
     from demur.core.progress import TerminalProgress
-    from demur.release import Release
-    from demur.reports.data import release_beside
-    from demur.suites.mm_thebench.why import filed, page, tables, why
+    from demur.reports.data import open_beside
+    from demur.suites.mm_thebench.why import kept, tables, why
 
-    place = args.release or release_beside(args.run)
-    if place is None:
-        raise UsageError("no release lies beside the run", item=str(args.run), cure="give --release DIR")
-    release, judge = Release.open(place), _judge(args)
+    release, judge = open_beside(args.run, args.release), _judge(args)
     items = {i.id: i for i in _loaded(args.items).items} if args.items else None
     with TerminalProgress() as steps:
         steps.stage("reason")
@@ -101,17 +114,15 @@ def _why(args: argparse.Namespace) -> int:
             args.run, release, judge, scenarios=args.scenarios, limit=args.limit, items=items,
             progress=lambda n: steps.count("wrong answers looked at", n, 0),
         )  # fmt: skip
-    path = filed(args.run, found, judge.model if judge else "rules")
+    path = kept(found, args.run, release, judge.model if judge else "rules", args.out)
     made = tables(found)
-    if args.out:
-        page(found, args.run, release, args.out)
     if args.json:
         value: dict[str, Any] = {t.name: t.records() for t in made}
         value["reasons"] = [r.model_dump(mode="json") for r in found.reasons]
         sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
         return 0
     sys.stdout.write("\n".join(t.render(args.form) for t in made))
-    sys.stderr.write(f"\neach wrong answer with its cause: {args.out or path}\n")
+    sys.stderr.write(f"\neach wrong answer with its cause: {path}\n")
     return 0
 
 
@@ -190,4 +201,23 @@ def _frames(args: argparse.Namespace) -> int:
 
     loaded = _loaded(args.items)
     sys.stdout.write(f"{with_frames(loaded.items, loaded.root, args.out)}\n")
+    return 0
+
+
+def _meta(args: argparse.Namespace) -> int:
+    from demur.core.progress import TerminalProgress
+    from demur.suites import suite
+    from demur.suites.mm_thebench.meta import judged_task
+    from demur.suites.outputs import open_outputs
+
+    found, judge = open_outputs(suite("mm_thebench"), args.chains, args.items), _judge(args)
+    with TerminalProgress() as steps:
+        steps.stage("judge")
+        made = judged_task(
+            found, judge, args.out, of=args.of, n=args.n, seed=args.seed,
+            progress=lambda n: steps.count("chains judged", n, 0),
+        )  # fmt: skip
+    sys.stdout.write(f"{made.decisions:,} decisions to be looked at: {args.out}\n")
+    told = f"demur annotate page --out {args.out} --as NAME; demur agree {args.out} {made.judge}"
+    sys.stderr.write(f"next: {told}\n")
     return 0

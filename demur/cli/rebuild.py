@@ -22,26 +22,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
-    from demur.curation.build import curate
-    from demur.curation.estimate import estimate_build
-    from demur.curation.made_by import leave_recipe
-    from demur.curation.rebuild import carry_over, enlarge, gate_of
+    from demur.curation.rebuild import enlarged, estimate_rebuild, rebuild
 
-    new = enlarge(args.old, [gate_of(g) for g in args.add_gate], args.version)
-    out = args.out or new.work.with_name(f"{new.recipe.name}-{new.recipe.version}")
-    if args.plan:  # reckoned from the verdicts that would be carried over; nothing is written
-        begun = out if (out / "build" / "carried").exists() else new.work
-        skip_bad = args.skip_bad or new.skip_bad
-        found = estimate_build(new.recipe, begun, base=new.base, skip_bad=skip_bad, prices=args.prices)
-        print_estimate(found, per_second=args.per_second, as_json=args.json)
+    new = enlarged(args.old, args.add_gate, args.out, version=args.version, skip_bad=args.skip_bad)
+    if args.plan:
+        print_estimate(estimate_rebuild(new, args.prices), per_second=args.per_second, as_json=args.json)
         return 0
-    carry_over(new.work, out)
-    leave_recipe(new.recipe, out, base=new.base)
     with TerminalProgress() as steps:
-        built = curate(
-            new.recipe, out, base=new.base, skip_bad=args.skip_bad or new.skip_bad, steps=steps,
-            exhaustive=args.exhaustive, hurry=args.hurry, budget=budget_of(args),
-            prices=args.prices, concurrency=args.concurrency, fresh=args.fresh,
+        built = rebuild(
+            new, steps=steps, exhaustive=args.exhaustive, hurry=args.hurry, budget=budget_of(args), prices=args.prices,
+            concurrency=args.concurrency, fresh=args.fresh,
         )  # fmt: skip
-    print_built(built, out, as_json=args.json)
+    print_built(built, new.out, as_json=args.json)
     return 0

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from demur.cli._arguments import job
 from demur.cli._shown import print_funnel, show_table, words
-from demur.core.errors import ReleaseError
 from demur.core.text import brief, plain
 
 if TYPE_CHECKING:
@@ -50,11 +49,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verify(release: Release, args: argparse.Namespace) -> int:
-    from demur.answers import holds
     from demur.release import verify
     from demur.release.evidence import telling
 
-    wrong = verify(release, holds=holds)
+    wrong = verify(release)
     findings = [] if wrong else telling(release.manifest.get("separation") or ())
     if args.json:
         result = {"release": str(args.folder), "sound": not wrong, "problems": wrong, "findings": findings}
@@ -125,16 +123,8 @@ def _name(value: object) -> str:
 
 
 def _push(release: Release, args: argparse.Namespace) -> int:
-    from demur.answers import holds
-    from demur.release import verify
     from demur.release.push import push
 
-    wrong = verify(release, holds=holds)
-    if wrong:
-        raise ReleaseError(
-            f"is not sound: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
-            item=args.folder, cure=f"demur release verify {args.folder}",
-        )  # fmt: skip
     sent = push(release, args.target, dry_run=args.dry_run, private=args.private)
     if args.json:
         result = {

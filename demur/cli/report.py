@@ -12,7 +12,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs (demo-out)"
     )
-    parser.add_argument("-o", "--out", type=Path, default=Path("report.html"), metavar="FILE", help="the HTML file")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the HTML file (default: %(default)s)",
+    )
     parser.add_argument(
         "--release",
         type=Path,
@@ -31,7 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of which judge, as 'demur judge run' filed them (default: the runs' own)",
     )  # fmt: skip
     parser.add_argument(
-        "--image-budget", type=float, default=12.0, metavar="MB", help="most that pictures may take in the page"
+        "--image-budget",
+        type=float,
+        default=12.0,
+        metavar="MB",
+        help="most that pictures may take in the page (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print the numbers and the files written as JSON")
 
@@ -46,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
         raise UsageError(f"--group {bad[0]!r}", cure="write RUN=open, RUN=closed or RUN=TEXT")
     groups = {name: text for name, _, text in (pair.rpartition("=") for pair in args.group)}
-    data = load(args.runs, args.release)
+    data = load(args.runs, args.release, verdicts=args.verdicts)
     budget = int(args.image_budget * 1_000_000)
     written = write_report(data, args.out, image_budget=budget, groups=groups, tables=args.tables)
     if args.json:

@@ -74,7 +74,7 @@ def _show(args: argparse.Namespace) -> int:
     from demur.curation.sources import options_of
     from demur.curation.sources.cards import card_of
 
-    factory, _ = find("sources", args.name)
+    factory = find("sources", args.name)[0]
     card, options = card_of(factory), options_of(factory)
     if args.json:
         _print({"name": args.name, "card": card and card.model_dump(mode="json"), "options": options})
@@ -104,16 +104,12 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from demur.core.plugins import find
     from demur.curation.sources import open_source
-    from demur.curation.sources.cards import card_of, read_pins
+    from demur.curation.sources.cards import pins_for
     from demur.curation.sources.check import check
 
     source = open_source(args.name, args.path, options=settings(args.set))
-    card = card_of(find("sources", args.name)[0])
-    pins = read_pins(args.pins) if args.pins else ()
-    if card is not None and not args.no_published_pins:
-        pins += card.published
+    pins = pins_for(args.name, args.pins, published=not args.no_published_pins)
     checked = check(source, pins, args.limit)
     if args.json:
         _print(checked.model_dump(mode="json"))

@@ -141,6 +141,12 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="ask about the first N items alone")
     in_flight(parser)
+    parser.add_argument(
+        "--prompt",
+        type=Path,
+        metavar="PATH",
+        help=f"your own in place of the suite's: a file, or a folder of {', '.join(chosen.prompt_files.values())}",
+    )
     parser.add_argument("--fresh", action="store_true", help="reuse nothing: ask everything again (and pay for it)")
     model = parser.add_argument_group("models (systems that begin with model:)")
     model.add_argument("--temperature", type=float, help="sampling temperature")
@@ -155,7 +161,9 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
 
 
 def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    from demur.cli._shown import harmless
     from demur.core.progress import TerminalProgress
+    from demur.evaluation.run_folder import all_failed
     from demur.suites import read_outputs
 
     chosen.check_options(_given(chosen.options, args))
@@ -174,13 +182,17 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
             prices=args.prices,
             steps=steps,
             fresh=args.fresh,
+            prompt=args.prompt,
         )
     shown = [str(f) for f in folders]
     sys.stderr.write(
         f"\nnext: demur suite report {chosen.name} {' '.join(shown)} --items {args.items} -o report.html\n"
     )
     args.models = []
-    return _print_scores(chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders))
+    silent = all_failed(folders)
+    sys.stderr.write(harmless("".join(f"demur: {line}\n" for line in silent)))
+    _print_scores(chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders))
+    return 1 if silent else 0
 
 
 def _fill_score(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:

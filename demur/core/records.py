@@ -11,6 +11,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from demur.core.turns import ATTRIBUTE, Turn, asked_in, turns_of
+
 
 class Record(BaseModel):
     """Frozen, strict about unknown fields, and equal by value."""
@@ -194,8 +196,19 @@ class Sample(Record):
     source_ref: str = ""
     """File and line or row it came from."""
 
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """What was said before the question; see `demur.core.turns`."""
+        return turns_of(self.attributes.get(ATTRIBUTE))
+
+    @property
+    def asked(self) -> str:
+        """The question, with what was said before it."""
+        return asked_in(self.turns, self.question)
+
     @model_validator(mode="after")
     def _evidence_in_its_place(self) -> Self:
+        turns_of(self.attributes.get(ATTRIBUTE))  # says what is wrong with them
         if not self.question.strip():
             raise ValueError("the question is empty")
         ids = [e.id for e in (*self.gold, *self.negatives)]
@@ -251,7 +264,8 @@ class Verdict(Record):
     outcome: Outcome | None = None
     kind: str = ""
     """Which of a judge's rules, or which sort: of deflections ``refusal`` (will not), ``lack`` (cannot tell), ``asks
-    back``, ``echo``; of what is ungraded ``near``, ``other``, ``contested``, ``language``, ``starved``."""
+    back``, ``echo``; of what is ungraded ``near``, ``other``, ``contested``, ``language``, ``starved``,
+    ``unjudged`` (the judge failed, and may do better another time)."""
     reason: str = ""
     """Which rule fired, or what the judge wrote; why it is ungraded or failed."""
     credit: float | None = Field(default=None, ge=0, le=1)
@@ -373,6 +387,20 @@ class Ask(Record):
     """Distractors shown."""
     exclude: tuple[str, ...] = ()
     """Scenario gold-removed: ids of the corpus that are not to be retrieved for it."""
+    fold: str = ""
+    """Scenario gold-removed over corpora in folds: the one without this question's gold (``gold-removed-2``)."""
+    turns: tuple[Turn, ...] = ()
+    """What was said before the question."""
+
+    @property
+    def corpus(self) -> str:
+        """The corpus that a system with a retriever of its own is to search; "" where evidence is shown."""
+        return "" if self.scenario.shows_evidence else self.fold or self.scenario.value
+
+    @property
+    def asked(self) -> str:
+        """The question, with what was said before it."""
+        return asked_in(self.turns, self.question)
 
 
 class TextPart(Record):
@@ -536,3 +564,5 @@ class Row(Record):
     answer: str = ""
     confidence: float | None = None
     error: str = ""
+    kind: str = ""
+    """Of the verdict (`Verdict.kind`): of deflections ``refusal``, ``lack``, ``asks back``, ``echo``."""

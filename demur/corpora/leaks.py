@@ -21,7 +21,7 @@ from demur.answers import holds
 from demur.answers.possible import Possible
 from demur.core.records import Document, Drop, Evidence, ImageRef, Sample
 from demur.corpora.lineage import Gold
-from demur.corpora.near import IMAGE_NEAR, TEXT_NEAR, Look, same_text, showing
+from demur.corpora.near import IMAGE_NEAR, TEXT_NEAR, ImageHash, same_text, showing
 
 STAGE = "mine"
 """Of the drops, whether a search found what is dropped or the source had shipped it."""
@@ -37,7 +37,7 @@ class Leaks:
     """What leaks of one sample.
 
     Args:
-        looks: what an image looks like, see `demur.corpora.near.Looks`; without it only bytes are compared.
+        image_hashes: of an image, see `demur.corpora.near.ImageHashes`; without it only bytes are compared.
         answers: whether a text holds the answer; `demur.answers.holds` of the sample's answers when None.
         text_near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
         image_near: bits, of 64, within which two images are near-duplicates; below 0 only bytes are compared.
@@ -47,7 +47,7 @@ class Leaks:
     def __init__(
         self,
         sample: Sample,
-        looks: Callable[[ImageRef], Look | None] = lambda image: None,
+        image_hashes: Callable[[ImageRef], ImageHash | None] = lambda image: None,
         *,
         answers: Callable[[str], bool] | None = None,
         text_near: float = TEXT_NEAR,
@@ -57,9 +57,11 @@ class Leaks:
         self.lineage = gold or Gold(sample.gold)
         self._answers = sample.answers
         self._holds = answers or _holds(sample)
-        self._as_query = showing(sample.images, looks, image_near)
+        self._as_query = showing(sample.images, image_hashes, image_near)
         self._gold_texts = [(e.id, e.text) for e in sample.gold if e.text]
-        self._as_gold = [(e.id, showing([e.image], looks, image_near)) for e in sample.gold if e.image is not None]
+        self._as_gold = [
+            (e.id, showing([e.image], image_hashes, image_near)) for e in sample.gold if e.image is not None
+        ]
         self._text_near = text_near
 
     def query(self, item: Document | Evidence) -> str:
@@ -124,11 +126,11 @@ def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
     return (sample.model_copy(update={"negatives": left}) if gone else sample), gone
 
 
-def unfit(sample: Sample, looks: Callable[[ImageRef], Look | None]) -> str:
+def unfit(sample: Sample, image_hashes: Callable[[ImageRef], ImageHash | None]) -> str:
     """Why no release may hold a sample as it is (`demur.release.verify` would refuse it); "" when one may."""
     if not sample.gold:
         return "it has no gold evidence"
     if not sample.answers.choices and holds(sample.answers, sample.question, sample.question):
         return "the answer stands in the question"
-    leaks = Leaks(sample, looks)
+    leaks = Leaks(sample, image_hashes)
     return next((f"its gold evidence {IS[why]}: {e.id}" for e in sample.gold if (why := leaks.query(e))), "")

@@ -125,7 +125,7 @@ class View(NamedTuple):
     """`FINE` x `FINE` shades of grey, or `COARSE`: 16 shades, two pixels a byte, by zlib."""
 
 
-class Look(NamedTuple):
+class ImageHash(NamedTuple):
     """What an image looks like: as it is, and without the frame of one colour around it, where it has one."""
 
     views: tuple[View, ...]
@@ -140,7 +140,7 @@ def _bits(values: np.ndarray) -> int:
     return int.from_bytes(np.packbits(values.astype(np.uint8).ravel()).tobytes(), "big")
 
 
-def look(data: bytes) -> Look:
+def image_hash(data: bytes) -> ImageHash:
     """What an encoded image looks like; transparency is laid on white and an EXIF turn is undone.
 
     Raises:
@@ -155,7 +155,7 @@ def look(data: bytes) -> Look:
             turned = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
         colour = turned.convert("RGB")
         inner = _within_frame(colour)
-        return Look(tuple(_view(image) for image in ([colour] if inner is None else [colour, inner])))
+        return ImageHash(tuple(_view(image) for image in ([colour] if inner is None else [colour, inner])))
 
 
 def _view(colour: Image.Image) -> View:
@@ -218,7 +218,7 @@ def _within_frame(colour: Image.Image) -> Image.Image | None:
     ))  # fmt: skip
 
 
-def same_look(one: Look, other: Look, threshold: int = IMAGE_NEAR) -> bool:
+def same_picture(one: ImageHash, other: ImageHash, threshold: int = IMAGE_NEAR) -> bool:
     """Whether two images show the same picture, re-encoded, resized, slightly cropped or with another border.
 
     Args:
@@ -337,22 +337,22 @@ SameImage = Literal["look", "bytes"]
 NEAR_OF: dict[SameImage, int] = {"look": IMAGE_NEAR, "bytes": -1}
 """The same as a threshold of `showing`."""
 REMEMBERED = 1 << 15
-"""Looks remembered where images may be any number, some 50 MB of drawings, 150 MB of photographs."""
+"""Image hashes remembered where images may be any number, some 50 MB of drawings, 150 MB of photographs."""
 
 
-class Looks:
-    """What images look like: each is read and hashed once, and known by its SHA-256 from then on.
+class ImageHashes:
+    """Hashes of images: each is read and hashed once, and known by its SHA-256 from then on.
 
     Args:
-        kept: a file with `lines` of an earlier reader, for images that need not be read again.
+        kept: a file with `lines` of an earlier reader, for images that need not be read again, where it is there.
         most: how many are remembered, those asked of last; None for all, which `lines` then has.
     """
 
     def __init__(self, root: Path | None = None, kept: Path | None = None, most: int | None = None) -> None:
         self._root, self._most = root, most
-        self._known: dict[str, Look | None] = {}
-        for _, row in read_jsonl(kept, Problems()) if kept else ():
-            self._known[row["sha256"]] = Look(tuple(
+        self._known: dict[str, ImageHash | None] = {}
+        for _, row in read_jsonl(kept, Problems()) if kept is not None and kept.is_file() else ():
+            self._known[row["sha256"]] = ImageHash(tuple(
                 View(
                     int(view["dct"], 16), int(view["difference"], 16), view["spread"], bytes.fromhex(view["colours"]),
                     view["shape"], base64.b64decode(view["strokes"]),
@@ -360,13 +360,13 @@ class Looks:
                 for view in row["views"]
             ))  # fmt: skip
 
-    def __call__(self, image: ImageRef) -> Look | None:
-        """The look of an image; None of one that cannot be read."""
+    def __call__(self, image: ImageRef) -> ImageHash | None:
+        """The hashes of an image; None of one that cannot be read."""
         try:
             found = self._known.pop(image.sha256)  # and back in, behind those that were asked of before
         except KeyError:
             try:
-                found = look(read_image(image, self._root))
+                found = image_hash(read_image(image, self._root))
             except (DataError, StorageError):
                 found = None
         self._known[image.sha256] = found
@@ -374,22 +374,22 @@ class Looks:
             del self._known[next(iter(self._known))]
         return found
 
-    def read(self, image: ImageRef, data: bytes) -> Look | None:
-        """The look of an image whose bytes are at hand.
+    def read(self, image: ImageRef, data: bytes) -> ImageHash | None:
+        """The hashes of an image whose bytes are at hand.
 
         Raises:
             DataError: they are no image that can be read.
         """
         if self._known.get(image.sha256) is None:
-            self._known[image.sha256] = look(data)
+            self._known[image.sha256] = image_hash(data)
         return self._known[image.sha256]
 
     def lines(self) -> bytes:
         """What is known of readable images, as JSON lines, ordered by their hashes."""
         return b"".join(
-            canonical({"sha256": sha, "views": [_told(view) for view in look.views]}).encode() + b"\n"
-            for sha, look in sorted(self._known.items())
-            if look is not None
+            canonical({"sha256": sha, "views": [_told(view) for view in image_hash.views]}).encode() + b"\n"
+            for sha, image_hash in sorted(self._known.items())
+            if image_hash is not None
         )
 
 
@@ -401,26 +401,26 @@ def _told(view: View) -> dict[str, object]:
 
 
 def showing(
-    images: Sequence[ImageRef], looks: Callable[[ImageRef], Look | None], threshold: int = IMAGE_NEAR
+    images: Sequence[ImageRef], image_hashes: Callable[[ImageRef], ImageHash | None], threshold: int = IMAGE_NEAR
 ) -> Callable[[ImageRef], str]:
     """A function that says whether a picture shows one of these: ``same bytes``, ``same look``, or "" when it does not.
 
     Args:
-        images: what is asked about; their looks are found once, when first another picture is compared with them.
-        looks: what an image looks like, see `Looks`.
-        threshold: as for `same_look`; below 0 only bytes are compared.
+        images: what is asked about; their hashes are made once, when first another picture is compared with them.
+        image_hashes: of an image, see `ImageHashes`.
+        threshold: as for `same_picture`; below 0 only bytes are compared.
     """
     bytes_ = {image.sha256 for image in images}
     compared = images if threshold >= 0 else ()
-    own: list[Look] | None = None
+    own: list[ImageHash] | None = None
 
     def shown(image: ImageRef) -> str:
         nonlocal own
         if image.sha256 in bytes_:
             return "same bytes"
         if own is None:
-            own = [look for other in compared if (look := looks(other))]
-        other = looks(image) if own else None
-        return "same look" if other and any(same_look(look, other, threshold) for look in own) else ""
+            own = [image_hash for other in compared if (image_hash := image_hashes(other))]
+        other = image_hashes(image) if own else None
+        return "same look" if other and any(same_picture(image_hash, other, threshold) for image_hash in own) else ""
 
     return shown

@@ -236,7 +236,7 @@ def gold_at_the_cut(pool: SampledPool, bases: Mapping[str, Base], steps: Progres
             continue
         shelf: Shelf = base.searcher if base.searcher is not None else _shelf(pool, base, samples, steps)
         for sample in samples:
-            done[sample.id] = at_the_cut(sample, shelf, Leaks(sample, pool.looks), base.gold)
+            done[sample.id] = at_the_cut(sample, shelf, Leaks(sample, pool.image_hashes), base.gold)
     return pool._replace(samples=[done.get(s.id, s) for s in pool.samples])
 
 

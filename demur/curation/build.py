@@ -21,7 +21,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack
 
-from demur.answers import holds
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.records import Sample
 from demur.core.store import locked, seed_of, write_records
@@ -147,7 +146,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, learn: bool, hurry: boo
         gates=[v for s in kept for v in verdicts(s, states[s.id], ctx.runner)],
     )  # fmt: skip
     release = Release.open(ctx.out / "release")
-    if wrong := verify(release, holds=holds):
+    if wrong := verify(release):
         raise ReleaseError(
             f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=release.folder, cure="report this"
         )

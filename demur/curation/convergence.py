@@ -192,7 +192,7 @@ def converge(
     for i in range(len(added) + 1):
         stays = {s: unknown_without_evidence({g: row[g] for g in added[:i]}, rule) for s, row in table.items()}
         left = [s for s in table if stays[s] is not False]  # what could not be graded is not taken
-        changed = None if before is None else (before - len(left)) / before if before else 0.0
+        changed = (before - len(left)) / before if before else None  # of nothing no share is taken
         kept = whole(added[:i]) if whole is not None and i else None
         last = rounds[-1].kept if rounds else None
         rounds.append(Round(

@@ -13,10 +13,18 @@ from demur.corpora import read_corpus
 from demur.curation.pool import Pool
 from demur.release import Release
 from demur.release.corpora import FORMS, Form, export
+from demur.scenarios.injection import injected
 
 
 def export_corpora(
-    release: Path, out: Path, *, pool: Path | None = None, form: Form = "jsonl", folds: int = 1, mix: str | None = None
+    release: Path,
+    out: Path,
+    *,
+    pool: Path | None = None,
+    form: Form = "jsonl",
+    folds: int = 1,
+    mix: str | None = None,
+    poison: bool = False,
 ) -> dict[str, Any]:
     """Write ``full``, ``gold-removed`` and ``empty`` for a release.
 
@@ -24,6 +32,7 @@ def export_corpora(
         pool: that it was built from, for the whole knowledge base; None for the evidence that the release holds.
         form: ``jsonl``, ``parquet`` or ``markdown``.
         folds: as for `demur.release.corpora.export`.
+        poison: whether documents get instructions, see `demur.scenarios.injection`.
         mix: a corpus of the user's own that goes in too, named as for ``demur index build``.
 
     Returns:
@@ -62,6 +71,7 @@ def export_corpora(
 
     return export(
         out, documents, samples, read_image=read, form=form, folds=folds, mixed=mixed, about=about,
+        poison=injected if poison else None,
         release={"name": opened.name, "version": opened.version, "sha256": opened.sha256},
     )  # fmt: skip
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import Document, Hit
-from demur.core.store import Problems
+from demur.core.store import Problems, storage_errors
 
 if TYPE_CHECKING:
+    from demur.indexing.chunk import Counts
     from demur.indexing.ray import RayEngine
     from demur.retrieval.search import Searcher
 
@@ -36,6 +37,75 @@ def open_searcher(
         text_encoder=open_encoder(second, allow_random=True, from_file=not text_encoder) if second else None,
         engine=engine,
     )
+
+
+class BuiltIndex(NamedTuple):
+    """What `build_from` made."""
+
+    manifest: dict[str, Any]
+    cut: Counts | None
+    """What was cut into passages; None where nothing was."""
+    problems: Problems
+    """Bad rows and documents that were left out."""
+
+
+def build_from(
+    corpora: Sequence[str],
+    out: Path,
+    *,
+    encoder: str = "offline",
+    text_encoder: str | None = None,
+    allow_random: bool = False,
+    chunk: str | None = None,
+    tokenizer: str | None = None,
+    image_root: Path | None = None,
+    **options: Any,
+) -> BuiltIndex:
+    """Corpora by name to an index folder.
+
+    Args:
+        corpora: as `read_corpora` takes them.
+        out: the index folder.
+        encoder: of images and texts.
+        text_encoder: another one for passages.
+        allow_random: let an encoder without trained weights through.
+        chunk: ``SIZE:OVERLAP`` in tokens; texts are not cut without it.
+        tokenizer: what counts the tokens (`demur.indexing.chunk.open_chunker`).
+        image_root: as of `read_corpora`.
+        options: of `demur.indexing.build.build_index`.
+
+    Raises:
+        UsageError: a tokenizer for texts that are not cut.
+    """
+    from demur.indexing.build import build_index
+    from demur.indexing.chunk import open_chunker
+    from demur.indexing.encoders import open_encoder
+
+    if tokenizer and not chunk:
+        raise UsageError("--tokenizer without --chunk: nothing is cut", cure="add --chunk 250:32, or leave it out")
+    problems = Problems()
+    documents = read_corpora(corpora, problems, image_root)
+    chunker = open_chunker(chunk, tokenizer) if chunk else None
+    manifest = build_index(
+        documents if chunker is None else chunker.documents(documents),
+        open_encoder(encoder, allow_random=allow_random), out,
+        text_encoder=open_encoder(text_encoder, allow_random=allow_random) if text_encoder else None,
+        problems=problems, corpus=", ".join(corpora), cut=chunker.told if chunker else "", **options,
+    )  # fmt: skip
+    return BuiltIndex(manifest, chunker.counts if chunker else None, problems)
+
+
+def read_image_file(path: Path) -> bytes:
+    """The bytes of a query image.
+
+    Raises:
+        UsageError: no plain file (a pipe would be waited on for ever).
+        StorageError: it cannot be read.
+    """
+    if path.exists() and not path.is_file():
+        raise UsageError("this is no plain file", item=path, cure="give an image file")
+    with storage_errors(path):
+        return path.read_bytes()
 
 
 def read_corpora(corpora: Sequence[str], problems: Problems, image_root: Path | None = None) -> Iterator[Document]:
@@ -72,16 +142,16 @@ def read_corpora(corpora: Sequence[str], problems: Problems, image_root: Path | 
 def search(
     searcher: Searcher,
     text: str = "",
-    image: bytes | None = None,
+    image: bytes | Path | None = None,
     *,
     k: int,
     mode: str = "",
     pages: int = 10,
-    item: str = "",
 ) -> tuple[str, list[tuple[Hit, Document]]]:
     """Ask an index once.
 
     Args:
+        image: of the query: a file, or its bytes.
         mode: by what is given when empty: fused for a text, image->image for an image, titles and their passages for
             both.
         pages: opened by ``FIRST/...`` modes.
@@ -100,7 +170,11 @@ def search(
         raise UsageError("there is nothing to ask with", cure="give a text, an image or both")
     if text != text.encode("utf-8", "replace").decode():  # bytes that are no text come as lone surrogates
         raise UsageError("the text is not valid UTF-8", cure="give the question in UTF-8")
-    picture = None if image is None else rgb(image, item or "the query image")
+    picture = None
+    if isinstance(image, Path):
+        picture = rgb(read_image_file(image), str(image))
+    elif image is not None:
+        picture = rgb(image, "the query image")
     by_kind = "fused" if picture is None else "image->image" if not text else "image->title/text->text"
     chosen = canonical_mode(mode or by_kind)
     hits = searcher.search([Query(text, picture)], chosen, k, pages=pages)[0]

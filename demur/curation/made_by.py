@@ -10,7 +10,7 @@ import yaml
 
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.store import read_json, write_atomic, write_json
-from demur.curation.recipe import BuildRecipe, parse_recipe
+from demur.curation.recipe import BuildRecipe, load_recipe, parse_recipe
 
 RECIPE = "recipe.yaml"
 """In a folder whose recipe nobody wrote: the one that its build was enlarged to."""
@@ -48,6 +48,21 @@ def made_by(folder: Path) -> MadeBy:
     stated = read_json(_state(found))
     recipe = parse_recipe(dict(stated["recipe"]), str(_state(found)))
     return MadeBy(recipe, Path(stated["base"]), bool(stated["skip_bad"]), found.resolve())
+
+
+def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> MadeBy:
+    """A recipe file, or a build folder that goes by its own; with the build folder it is for.
+
+    Args:
+        path: recipe.yaml, or a build folder.
+        out: the build folder; as the recipe's name and version say, or the folder itself, when None.
+        skip_bad: leave bad records out; a folder that was built so stays so.
+    """
+    if path.is_dir():
+        made = made_by(path)
+        return made._replace(skip_bad=skip_bad or made.skip_bad, work=out or made.work)
+    recipe = load_recipe(path)
+    return MadeBy(recipe, path.resolve().parent, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
 
 
 def same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:

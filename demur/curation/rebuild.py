@@ -13,11 +13,13 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.store import parsed_yaml, storage_errors, write_atomic
-from demur.curation.made_by import MadeBy, made_by
+from demur.curation.build import Built, curate
+from demur.curation.estimate import BuildEstimate, estimate_build
+from demur.curation.made_by import MadeBy, leave_recipe, made_by
 from demur.curation.recipe import parse_recipe
 from demur.curation.sample_pool import built
 from demur.models.ledger import forget_spending
@@ -90,6 +92,46 @@ def carry_over(work: Path, out: Path) -> None:
         if pool := built(work / "build" / "pool"):
             _copied(work / "build" / "pool" / pool, out / "build" / "pool" / pool)
     write_atomic(out / "build" / "carried", f"{work}\n")
+
+
+class Enlarged(NamedTuple):
+    """A release with more gates, before it is built."""
+
+    new: MadeBy
+    out: Path
+    """Its build folder."""
+
+
+def enlarged(
+    old: Path, gates: Sequence[str], out: Path | None = None, *, version: str | None = None, skip_bad: bool = False
+) -> Enlarged:
+    """The recipe and the folder of a release with more gates; nothing is written.
+
+    Args:
+        old: a release folder with its build folder beside it, or the folder that holds both.
+        gates: each as `gate_of` takes it.
+        out: build folder; beside the old one, named by recipe and version, when None.
+        version: of the new release; the next minor version when None.
+        skip_bad: leave bad records out; what the old build left out stays out.
+    """
+    new = enlarge(old, [gate_of(g) for g in gates], version)
+    beside = new.work.with_name(f"{new.recipe.name}-{new.recipe.version}")
+    return Enlarged(new._replace(skip_bad=skip_bad or new.skip_bad), out or beside)
+
+
+def estimate_rebuild(what: Enlarged, prices: Path | None = None) -> BuildEstimate:
+    """Reckon it from the verdicts that would be carried over; nothing is written."""
+    new, out = what
+    begun = out if (out / "build" / "carried").exists() else new.work
+    return estimate_build(new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices)
+
+
+def rebuild(what: Enlarged, **options: Any) -> Built:
+    """Build it, with the verdicts, replies, pool and index of the old one; ``options`` are those of `curate`."""
+    new, out = what
+    carry_over(new.work, out)
+    leave_recipe(new.recipe, out, base=new.base)
+    return curate(new.recipe, out, base=new.base, skip_bad=new.skip_bad, **options)
 
 
 def _copied(folder: Path, target: Path) -> None:

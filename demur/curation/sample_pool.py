@@ -46,8 +46,8 @@ from demur.core.store import (
 from demur.core.strict_json import loose_json
 from demur.core.system import hold
 from demur.core.version import __version__
-from demur.corpora.near import REMEMBERED, Looks
-from demur.curation.pool import LOOKS, LeftOut, Pool, Twins, build
+from demur.corpora.near import REMEMBERED, ImageHashes
+from demur.curation.pool import IMAGE_HASHES, LeftOut, Pool, Twins, build
 from demur.curation.recipe import SourceSpec
 from demur.curation.sources import Source, open_source
 
@@ -82,7 +82,7 @@ class SampledPool(NamedTuple):
         hashes: source -> SHA-256 over all its documents and samples.
         repeated: samples left out because an earlier source asks the same about the same images.
         specs: source -> what the recipe says of it.
-        looks: what images of the pool look like; those that the pool compared are known.
+        image_hashes: what images of the pool look like; those that the pool compared are known.
         left_out: samples that are in no pool because the user allowed them to be left out, each with its reason.
     """
 
@@ -94,7 +94,7 @@ class SampledPool(NamedTuple):
     hashes: dict[str, str]
     repeated: int
     specs: dict[str, SourceSpec]
-    looks: Looks
+    image_hashes: ImageHashes
     left_out: tuple[LeftOut, ...] = ()
 
     def prefix_of(self, source: str) -> str:
@@ -152,11 +152,11 @@ def sample_sources(
     if not any(sizes.values()):
         raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
     samples = _sampled(pool, [spec.per_topic for spec in sources], seed)
-    looks = Looks(place, place / LOOKS, REMEMBERED)
-    kept = _once(samples, looks) if len(specs) > 1 else samples
+    image_hashes = ImageHashes(place, place / IMAGE_HASHES, REMEMBERED)
+    kept = _once(samples, image_hashes) if len(specs) > 1 else samples
     repeated = len(samples) - len(kept)
     return SampledPool(
-        Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, looks, tuple(left_out)
+        Documents(pool), kept, place, sizes, problems.skipped, hashes, repeated, specs, image_hashes, tuple(left_out)
     )
 
 
@@ -311,7 +311,7 @@ def _sample(line: bytes) -> Sample:
     return Sample.model_validate(loose_json(line))
 
 
-def _once(samples: list[Sample], looks: Looks) -> list[Sample]:
+def _once(samples: list[Sample], image_hashes: ImageHashes) -> list[Sample]:
     """Without those that ask what a sample of an earlier source asks, of the same pictures, whatever they accept.
 
     Pictures are compared only where two sources ask the same question.
@@ -323,8 +323,8 @@ def _once(samples: list[Sample], looks: Looks) -> list[Sample]:
     kept = []
     for sample in samples:
         if len(asking[normalise(sample.question)]) > 1:
-            seen = [looks(ref) for ref in sample.images]
-            known = tuple(look for look in seen if look is not None)
+            seen = [image_hashes(ref) for ref in sample.images]
+            known = tuple(image_hash for image_hash in seen if image_hash is not None)
             if len(known) == len(seen) and any(t.source != sample.source for t in twins.of(sample, known)):
                 continue
         kept.append(sample)

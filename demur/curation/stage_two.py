@@ -45,7 +45,9 @@ def mine_pool(
         if base.searcher is None:
             for sample in todo:
                 own = sample if base.how.adopts else sample.model_copy(update={"negatives": ()})
-                mined[sample.id], gone = adopted(own, Leaks(own, pool.looks, image_near=NEAR_OF[base.how.same_image]))
+                mined[sample.id], gone = adopted(
+                    own, Leaks(own, pool.image_hashes, image_near=NEAR_OF[base.how.same_image])
+                )
                 drops += gone
             continue
         asked_of = [s for s in pool.samples if s.source == source]
@@ -61,13 +63,13 @@ def mine_pool(
                 f"{source}: {unread.total():,} of {tried:,} images that were tried cannot be read: {summary_of(unread)}"
             )
         tune_probes(asked_of, base.searcher, pool.root, [how], steps)
-        chosen = choose_modes(asked_of, base.searcher, pool.root, how, steps, pool.looks, len(asked_of))
+        chosen = choose_modes(asked_of, base.searcher, pool.root, how, steps, pool.image_hashes, len(asked_of))
         choices += chosen.choices
         for choice in chosen.choices:
             if choice.warning:
                 steps.warn(choice.warning)
         found_for = mine_samples(
-            todo, base.searcher, pool.root, how, chosen, steps, pool.looks, len(todo),
+            todo, base.searcher, pool.root, how, chosen, steps, pool.image_hashes, len(todo),
             seed=recipe.seed, cross_encoder=base.cross_encoder,
         )  # fmt: skip
         for sample, found in found_for:

@@ -332,11 +332,14 @@ def _forget(system: ModelSystem, tasks: Sequence[Task], ledger: Path) -> None:
 
     if not ledger.exists():
         return
+    asked = [task.ask for task in tasks if not system.skip_reason(task.ask)]
     with Ledger(ledger) as opened:
-        for task in tasks:
-            if not system.skip_reason(task.ask):
-                request = system.request(task.ask)
-                opened.drop(request_key(request, request.model, system.revision))
+        if type(system) is not ModelSystem:  # several calls a question, known when they are made
+            opened.drop_items([ask.id for ask in asked], system.models)
+            return
+        for ask in asked:
+            request = system.request(ask)
+            opened.drop(request_key(request, request.model, system.weights))
 
 
 def _progress(steps: Progress, system: System, label: str, total: int) -> Callable[[int], None]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from demur.core.errors import UsageError
 from demur.core.records import Ask, ImageRef, Modality, Record, Scenario
 from demur.core.store import storage_errors, write_atomic, write_records
+from demur.core.turns import as_messages
 from demur.evaluation.asking import drawn, tasks_of
 from demur.release import Release
 from demur.release.corpora import Corpora
@@ -56,6 +57,8 @@ class AskLine(Record):
     shown."""
     exclude: tuple[str, ...] = ()
     """Ids of that corpus that are not to be retrieved for it."""
+    turns: tuple[dict[str, str], ...] = ()
+    """What was said before the question, oldest first: ``{"role": "user" or "assistant", "content": ...}``."""
 
 
 class Written(NamedTuple):
@@ -140,7 +143,8 @@ def _line(ask: Ask, place: Callable[[ImageRef], str]) -> AskLine:
             )
             for e in ask.evidence
         ),
-        corpus="" if ask.scenario.shows_evidence else ask.scenario.value, exclude=ask.exclude,
+        corpus=ask.corpus, exclude=ask.exclude,
+        turns=tuple(as_messages(ask.turns)),
     )  # fmt: skip
 
 

@@ -78,12 +78,12 @@ def inspect_task(folder: Path, name: str, judge: str = "rules") -> Any:
 
 def _sample(one: Question, folder: Path) -> Any:
     from inspect_ai.dataset import Sample
-    from inspect_ai.model import ChatMessageSystem, ChatMessageUser, ContentImage, ContentText
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, ContentImage, ContentText
 
     def content(parts: Any) -> list[Any]:
         return [ContentImage(image=str(folder / p.image)) if p.image else ContentText(text=p.text) for p in parts]
 
-    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser}
+    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
     messages = [kinds[turn.role](content=content(turn.parts)) for turn in one.messages]
     about = {"sample": one.ask.sample, "scenario": one.ask.scenario.value, "recipe": one.ask.recipe, "k": one.ask.k}
     return Sample(id=one.id, input=messages, target=one.answers.shown, metadata=about)

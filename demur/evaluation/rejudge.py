@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from demur.core.errors import DataError, UsageError
-from demur.core.records import AnswerSpec, Ask, Record, Response, Scenario, Verdict
-from demur.core.store import Problems, digest, read_json, read_jsonl, why_invalid, write_json, write_records
+from demur.core.errors import DataError, TransientError, UsageError
+from demur.core.parquet import whole_table
+from demur.core.records import AnswerSpec, Ask, Record, Response, Sample, Scenario, Status, Verdict
+from demur.core.store import (
+    Problems,
+    digest,
+    read_json,
+    read_jsonl,
+    storage_errors,
+    why_invalid,
+    write_json,
+    write_records,
+)
 from demur.corpora.formats import json_lines
 from demur.evaluation.asking import tasks_of
 from demur.evaluation.run_folder import Task
-from demur.evaluation.runner import run
+from demur.evaluation.runner import commonest, run
 from demur.judge.attacks import Held, attacks, held, question_of
-from demur.judge.base import Judge, close_judge
+from demur.judge.base import UNJUDGED, Judge, close_judge
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
 from demur.release import Release
 from demur.scenarios.conditions import Prompts, condition
-from demur.scenarios.contexts import recipe
+from demur.scenarios.contexts import context, recipe
+from demur.scenarios.render import ask as make_ask
 
 AT_ONCE = 64
 """Answers that are graded at once; a model judge's endpoint has a limit of its own."""
@@ -48,8 +59,19 @@ class GradeRow(Record):
 def grade_items(
     judge: Judge, items: Iterable[tuple[Ask, Response, AnswerSpec]], progress: Callable[[int], None] = lambda n: None
 ) -> list[Verdict]:
-    """Verdicts in the order of the items; an item that the judge cannot grade is ungraded, with the reason."""
-    return run_sync(_grade(judge, list(items), progress))
+    """Verdicts in the order of the items; an item that the judge cannot grade is ungraded, with the reason.
+
+    Raises:
+        TransientError: the judge failed on every one that it was asked about.
+    """
+    verdicts = run_sync(_grade(judge, list(items), progress))
+    failed = [v.reason for v in verdicts if v.kind == UNJUDGED]
+    if failed and not any(v.status is Status.GRADED for v in verdicts):
+        raise TransientError(
+            f"not one of {len(verdicts):,} answers could be judged: {next(iter(commonest(failed)))}", item=judge.id,
+            cure="see to the judge, and run the same command again",
+        )  # fmt: skip
+    return verdicts
 
 
 async def _grade(
@@ -136,7 +158,7 @@ def judge_file(
     return verdicts
 
 
-_CARRIED = ("release", "seed", "limit", "recipes", "conditions", "prompts", "repeat")
+_CARRIED = ("release", "corpora", "seed", "limit", "recipes", "conditions", "prompts", "repeat")
 """What the manifest of a run says of its questions."""
 
 
@@ -182,7 +204,7 @@ def judge_run(
         UsageError: the run is of another release, or not finished.
     """
     manifest, known = _stored(folder, release)
-    tasks = _tasks(manifest, release, known)
+    tasks = _tasks(folder, manifest, release, known)
     about = {
         **{key: manifest[key] for key in _CARRIED if key in manifest},
         "graded_again": {"run": folder.name, "judge": manifest.get("judge", "")},
@@ -240,7 +262,7 @@ def judge_beside(
     if about.is_file() and (before := read_json(about).get("judge")) != judge.id:
         raise UsageError(f"verdicts {name!r} are of {before}", item=str(file), cure="give another --name")
     manifest, known = _stored(folder, release)
-    tasks = _tasks(manifest, release, known)
+    tasks = _tasks(folder, manifest, release, known)
     items = [(t.ask, known[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
     write_records(file, verdicts)
@@ -256,27 +278,46 @@ def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
         UsageError: the run is of another release, or not finished.
     """
     manifest, known = _stored(folder, release)
-    return [(task, known[task.ask.id]) for task in _tasks(manifest, release, known)]
+    return [(task, known[task.ask.id]) for task in _tasks(folder, manifest, release, known)]
 
 
-def _tasks(manifest: dict[str, Any], release: Release, known: dict[str, Response]) -> list[Task]:
-    """The questions of a run, made again from its manifest."""
+def _tasks(folder: Path, manifest: dict[str, Any], release: Release, known: dict[str, Response]) -> list[Task]:
+    """The questions of a run, made again from its manifest; where that says too little, from its rows."""
     try:
         recipes = [recipe(text) for text in manifest["recipes"]]
         conditions = [condition(text) for text in manifest["conditions"]]
         seed, repeat = int(manifest.get("seed", 0)), int(manifest.get("repeat", 1))
+        if repeat > max(1, len(known)):
+            raise ValueError(f"{repeat} repeats, {len(known)} answers")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"not what was asked in a run: {type(error).__name__}: {str(error)[:200]}", item="manifest.json",
             cure="take the run from where it was made",
         ) from error  # fmt: skip
-    tasks = tasks_of(list(release.samples()), recipes, conditions, Prompts(), seed, repeat)
-    found = [t for t in tasks if t.ask.id in known]
+    samples = list(release.samples())
+    if "corpora" not in manifest:
+        found = [t for t in tasks_of(samples, recipes, conditions, Prompts(), seed, repeat) if t.ask.id in known]
+        if len(found) == len(known):
+            return found
+    return _tasks_of_rows(folder / "rows.parquet", {s.id: s for s in samples}, known, seed)
+
+
+def _tasks_of_rows(path: Path, samples: Mapping[str, Sample], known: dict[str, Response], seed: int) -> list[Task]:
+    """The same from the rows: under prompts or corpora of the user's own an ask's id holds words that are not here."""
+    with storage_errors(path):
+        rows = whole_table(path).to_pylist()
+    found = []
+    for row in rows:
+        sample = samples.get(row.get("sample"))
+        made = sample and context(sample, recipe(str(row.get("recipe"))), seed)
+        if sample and made and row.get("ask") in known:
+            again = make_ask(sample, made, condition(str(row.get("condition"))), Prompts(), int(row.get("repeat") or 0))
+            found.append(Task(sample, made, again.model_copy(update={"id": row["ask"]})))
     if len(found) < len(known):
         raise UsageError(
             f"{len(known) - len(found)} of {len(known)} stored answers belong to no question of this release",
-            cure="a run with prompts of your own cannot be graded again yet",
-        )
+            item=str(path), cure="take the run from where it was made",
+        )  # fmt: skip
     return found
 
 

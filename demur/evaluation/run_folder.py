@@ -4,9 +4,9 @@ A run folder can be killed at any moment and run again: answers are appended to 
 final files are written from it in the order of the tasks, so that they are the same bytes whenever and however often
 the run was stopped. Answers that were errors are asked for again by the next run of the same command.
 
-It holds what one revision of a system (its code, its file, its weights) answered. When the revision has changed, the
-folder goes aside, to ``.earlier/NAME@REVISION`` beside it, and everything is asked again; when it has changed back, the
-earlier folder is taken up again.
+It holds what one revision of a system (its code, its file, its weights) answered under one sampling and layout. When
+any of them has changed, the folder goes aside, to ``.earlier/NAME@REVISION`` beside it, and everything is asked again;
+when it has changed back, the earlier folder is taken up again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,13 @@ EARLIER = ".earlier"
 """Beside the run folders: those that went aside."""
 
 
-_RESULTS = frozenset({"files", "counts", "errors", "reads_prompt"})
+_ASIDE = {
+    "revision": "its code or file changed",
+    "settings": "its sampling or layout changed",
+    "judge_code": "the judge changed",
+}
+"""What may differ between two runs of one folder, and why it goes aside then; of another run it is refused."""
+_RESULTS = frozenset({"files", "counts", "errors", "unjudged", "reads_prompt"})
 """What a manifest says of a run that is finished."""
 
 
@@ -111,7 +117,7 @@ def take_up(
     """
     old = _identity_in(out)
     other = {k for k in {*old, *identity} if old.get(k) != identity.get(k)} if old else set()
-    if other - {"revision", "judge_code"} and not fresh:
+    if other - _ASIDE.keys() and not fresh:
         names = ", ".join(sorted(other))
         raise UsageError(
             f"holds another run (they differ in: {names})", item=str(out),
@@ -121,9 +127,9 @@ def take_up(
     since = _date(out)
     if old and (other or fresh):
         aside = _aside(out, old)
-        why = "asked afresh" if fresh else "its code or file changed" if "revision" in other else "the judge changed"
+        why = "asked afresh" if fresh else next(said for name, said in _ASIDE.items() if name in other)
         note(f"{identity['system']}: {why}; the run of {since} is now {aside}")
-        if not fresh and "revision" not in other:
+        if not fresh and other == {"judge_code"}:
             graded_otherwise = answers_in(aside / "journal.jsonl") | answers_in(aside / "responses.jsonl")
         earlier = _place_aside(out, identity)
         if not fresh and earlier.is_dir():
@@ -135,9 +141,9 @@ def take_up(
 
 
 def known_answers(folder: Path, system: System) -> dict[str, Response]:
-    """The answers by ask that a run folder has of this revision of a system; errors are none."""
-    old = _identity_in(folder)
-    if (old.get("system"), old.get("revision")) != (system.id, system.revision):
+    """The answers by ask that a run folder has of this revision of a system, so set; errors are none."""
+    old, settings = _identity_in(folder), getattr(system, "settings", None) or None
+    if (old.get("system"), old.get("revision"), old.get("settings")) != (system.id, system.revision, settings):
         return {}
     return answers_in(folder / "journal.jsonl") | answers_in(folder / "responses.jsonl")
 
@@ -218,6 +224,7 @@ def row(graded: Graded) -> Row:
         answer=response.text,
         confidence=response.confidence,
         error=response.error,
+        kind=verdict.kind,
     )
 
 
@@ -249,7 +256,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 
 
 def all_failed(folders: Iterable[Path]) -> list[str]:
-    """A line for each run in which the system gave no usable answer at all, with the commonest reason."""
+    """A line for each run in which the system gave no usable answer, or its judge no verdict: the commonest reason."""
     lines = []
     for folder in folders:
         manifest = read_json(folder / "manifest.json")
@@ -258,5 +265,10 @@ def all_failed(folders: Iterable[Path]) -> list[str]:
             lines.append(
                 f"{manifest['system']}: all {manifest['asks']:,} questions failed: {reason} - fix that and run the "
                 "same command again"
+            )
+        elif manifest["asks"] and not manifest["counts"]["graded"] and (why := manifest.get("unjudged")):
+            lines.append(
+                f"{manifest['judge']}: no answer of {manifest['system']} could be judged: {next(iter(why))} - fix that "
+                "and run the same command again"
             )
     return lines

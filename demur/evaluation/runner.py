@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from demur.core.errors import DemurError
+from demur.core.errors import DemurError, UsageError
 from demur.core.records import (
     Ask,
     Outcome,
@@ -48,7 +48,7 @@ from demur.evaluation.run_folder import (
     versions_of,
     write_rows,
 )
-from demur.judge.base import Judge, close_judge, judge_code
+from demur.judge.base import UNJUDGED, Judge, close_judge, judge_code
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
 from demur.release.corpora import Corpora
@@ -76,19 +76,38 @@ def plan(
     their gold are not asked where the gold is removed; without, only the gold itself is excluded.
     """
     seen: set[str] = set()
+    recipes = [_over(recipe, corpora) for recipe in recipes]
     for sample, context in making.contexts(samples, recipes, seed):
         removed: tuple[str, ...] = ()
+        fold = ""
         if context.scenario is Scenario.GOLD_REMOVED:
             if corpora is not None and corpora.stated(sample.id):
                 continue
             own = dict.fromkeys(name for e in sample.gold for name in (e.id, e.document, e.page) if name)
             removed = tuple(own) if corpora is None else corpora.excluded(sample.id)
+            fold = "" if corpora is None else corpora.fold(sample.id)
         for condition in conditions:
             for number in range(repeat):
-                task = Task(sample, context, make_ask(sample, context, condition, prompts, number, removed))
+                task = Task(sample, context, make_ask(sample, context, condition, prompts, number, removed, fold))
                 if task.ask.id not in seen:  # a sweep and the four scenarios may name the same recipe
                     seen.add(task.ask.id)
                     yield task
+
+
+def _over(recipe: making.Recipe, corpora: Corpora | None) -> making.Recipe:
+    """The recipe as these corpora have it: over poisoned ones it says so, so that no answer is taken for another's.
+
+    Raises:
+        UsageError: instructions are asked for, and no document holds one.
+    """
+    poisoned = corpora is not None and bool(corpora.poisoned)
+    if recipe.scenario not in making.POISONABLE or poisoned == (recipe.inject == "yes"):
+        return recipe
+    if not poisoned:
+        raise UsageError(
+            "no document of the corpora holds an instruction", item=str(recipe), cure="demur corpus export --poison"
+        )
+    return recipe._replace(inject="yes")
 
 
 async def grade_all(
@@ -206,7 +225,7 @@ def run(
     known, since = take_up(out, identity, fresh, note)
     old = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
     reused = sum(t.ask.id in known for t in taken)
-    if "files" in old and reused == len(taken):  # finished: nothing to ask, nothing to write
+    if "files" in old and reused == len(taken) and "unjudged" not in old:  # finished: nothing to ask or to write
         note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
         return out
     if not old:
@@ -255,6 +274,9 @@ def run(
             f"{system.id}: {failed:,} of {len(taken):,} failed, {times:,} of them so: {reason} - the same command asks "
             "them again"
         )
+    if why := results.get("unjudged"):
+        reason, times = next(iter(why.items()))
+        note(f"{judge.id}: gave no verdict, {times:,} times so: {reason} - the same command asks it again")
     return out
 
 
@@ -274,12 +296,13 @@ def _identity(
     system: System, judge: Judge, taken: Sequence[Task], skipped: Mapping[str, int], about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What tells this run from another: who was asked what, by which code, and who graded."""
-    code = judge_code(judge)
+    code, settings = judge_code(judge), getattr(system, "settings", None)
     plain: dict[str, Any] = json.loads(canonical({
         **{k: v for k, v in about.items() if k != "caveat"},
         "demur": __version__,
         "system": system.id,
         "revision": system.revision,
+        **({"settings": settings} if settings else {}),
         "note": "; ".join(filter(None, (system.note, str(about.get("caveat", ""))))),
         "judge": judge.id,
         **({"judge_code": code} if code else {}),
@@ -310,11 +333,13 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
         "gold_cut": sum(_gold_cut(g) for g in graded),
     }
     errors = commonest(g.response.error for g in graded)
+    unjudged = commonest(g.verdict.reason for g in graded if g.verdict.kind == UNJUDGED)
     reads = getattr(system, "reads_prompt", None)
     return {
         "files": files,
         "counts": counts,
         **({"errors": errors} if errors else {}),
+        **({"unjudged": unjudged} if unjudged else {}),
         **({} if reads is None else {"reads_prompt": reads}),
     }
 

@@ -30,6 +30,7 @@ import numpy as np
 
 from demur.core.errors import DataError, MissingExtra, UsageError
 from demur.core.records import Document
+from demur.core.text import whole_number
 from demur.corpora.lineage import chunk_id, document_of, page_of
 
 Offsets = Callable[[Sequence[str]], list[list[tuple[int, int]]]]
@@ -142,15 +143,15 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
         MissingExtra: the package tokenizers is not installed.
         DataError: not a tokenizer, or one that cannot be had.
     """
-    size, colon, overlap = cut.partition(":")
-    if not (colon and size.isdecimal() and overlap.isdecimal()):
-        raise UsageError(f"{cut!r} is not SIZE:OVERLAP", cure="the paper's is 250:32")
+    size, overlap = map(whole_number, cut.partition(":")[::2])
+    if size is None or overlap is None:
+        raise UsageError(f"{cut[:80]!r} is not SIZE:OVERLAP", cure="the paper's is 250:32")
     if not tokenizer:
-        return Chunker(int(size), int(overlap))
+        return Chunker(size, overlap)
     opened = _tokenizer(tokenizer, base)
     offsets = tokenizer_offsets(opened)  # switches padding and truncation off, which say nothing of tokens
     tokens = hashlib.sha256(opened.to_str().encode()).hexdigest()[:16]
-    return Chunker(int(size), int(overlap), offsets, tokens=tokens)
+    return Chunker(size, overlap, offsets, tokens=tokens)
 
 
 def _tokenizer(name: str, base: Path) -> Any:

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,11 @@ Work = Callable[[Run], Any]
 
 
 # --- what runs on the nodes -----------------------------------------------------------------------
+
+
+KNOWN_S = 60.0
+"""Seconds for which lost work is begun again in any case: until a lost node is known to be lost, everything that is put
+on it is lost too, and on a busy machine that takes longer than any number of quick tries."""
 
 
 class _Actor:
@@ -216,17 +221,18 @@ class RayEngine:
         """
         from ray import exceptions
 
-        for pause in (*(2.0**n for n in range(-1, self.retries - 1)), None):
+        until = time.monotonic() + KNOWN_S
+        for tried in count():
             try:
                 return self._found(self._held_seekers(), folder.absolute(), entry, queries, k)
             except exceptions.RayTaskError:  # a mistake in the program: to be seen as it is
                 raise
             except exceptions.RayError as error:
                 self._seekers = []  # the last references: those that live on end with them
-                if pause is None:
-                    raise self._lost(error) from error
-                time.sleep(pause)  # it takes a moment until a lost node is known to be lost
-        raise AssertionError("the last pause is None")
+                if tried >= self.retries and time.monotonic() > until:
+                    raise self._lost(tried, error) from error
+                time.sleep(min(0.5 * 2.0**tried, 8.0))
+        raise AssertionError("it is tried without end")
 
     def _found(
         self, seekers: Sequence[Any], path: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int
@@ -249,7 +255,7 @@ class RayEngine:
         """What the work makes of each run, in their order; begun again with what is missing when a node is lost."""
         from ray import exceptions
 
-        done = tries = 0
+        done, tries, until = 0, 0, 0.0
         while done < len(runs):
             try:
                 for made in self._one_pass(opened, runs[done:], gpus):
@@ -261,8 +267,11 @@ class RayEngine:
                 raise
             except exceptions.RayError as error:
                 tries += 1
-                if tries > self.retries:
-                    raise self._lost(error) from error
+                until = until if tries > 1 else time.monotonic() + KNOWN_S
+                if tries > self.retries and time.monotonic() > until:
+                    raise self._lost(tries - 1, error) from error
+                if tries > 1:
+                    time.sleep(min(0.25 * 2.0**tries, 8.0))
 
     def _one_pass(self, opened: Callable[[], Work], runs: Sequence[Run], gpus: float) -> Iterator[Any]:
         from ray.data import ActorPoolStrategy, from_items
@@ -304,10 +313,10 @@ class RayEngine:
                 raise answer
         return [answer for answer in answers if isinstance(answer, Found)]
 
-    def _lost(self, error: Exception) -> StorageError:
+    def _lost(self, times: int, error: Exception) -> StorageError:
         why = (str(error).splitlines() or [type(error).__name__])[0]
         return StorageError(
-            f"work was lost {self.retries} times: {why}", item="ray", cure="look at the cluster, run again to go on"
+            f"work was lost {times} times: {why}", item="ray", cure="look at the cluster, run again to go on"
         )
 
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from demur.models import Budget
 
 
+UNJUDGED = "unjudged"
+"""`Verdict.kind` of an answer that is ungraded because its judge failed: it is judged again by the next command."""
+
+
 class Judge(Protocol):
     """Whoever grades; a rule judge answers at once, a model judge may be awaited.
 

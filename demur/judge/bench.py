@@ -151,10 +151,21 @@ def _steps(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
             if isinstance(words, str) and words.strip() and type(rating) is int and rating in (-1, 0, 1):
                 made = one(n + 1, str(about.get("problem", "")), before, words, rating == -1)
                 yield made._replace(id=f"{made.id}.{k}")
-        chosen = step.get("chosen_completion") if isinstance(step, dict) else None
-        if not isinstance(several, list) or type(chosen) is not int or not 0 <= chosen < len(several):
+        taken = _went_on(step)
+        if taken is None:
             return  # the chain ends where nobody went on
-        before.append(str(several[chosen].get("text", "")) if isinstance(several[chosen], dict) else "")
+        before.append(taken)
+
+
+def _went_on(step: Any) -> str | None:
+    """The completion of a PRM800K step that the chain goes on from: the chosen one, or what people wrote instead."""
+    if not isinstance(step, dict):
+        return None
+    several, chosen, taken = step.get("completions"), step.get("chosen_completion"), step.get("human_completion")
+    if isinstance(several, list) and type(chosen) is int and 0 <= chosen < len(several):
+        taken = several[chosen]
+    text = taken.get("text") if isinstance(taken, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:

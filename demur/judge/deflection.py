@@ -106,7 +106,10 @@ _CLAUSES = 100
 _QUOTED = re.compile(
     "\"[^\"\n]{1,200}\"|\u201c[^\u201d\n]{1,200}\u201d|(?<![\\w])'[^'\n]{2,200}'(?![\\w])"
     "|\u2018[^\u2019\n]{1,200}\u2019|\\*[^*\n]{1,80}\\*(?!\\*)"
+    "|\u00ab[^\u00bb\n]{1,200}\u00bb|\u00bb[^\u00ab\n]{1,200}\u00ab|\u201e[^\u201c\u201d\n]{1,200}[\u201c\u201d]"
+    "|\u300c[^\u300d\n]{1,200}\u300d|\u300e[^\u300f\n]{1,200}\u300f"
 )
+"""What somebody else said, in the quotation marks of every language."""
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')*]*+\s++(?=[^a-z])|\n|;|(?<=\s)[-\u2013\u2014]\s|\u2014")
 _TURN = re.compile(
     r"(?:,|(?<![\s,]))\s++(?:but|however|yet|nevertheless|nonetheless)\b,?\s*+|,\s++(?:and )?(?:so|therefore|thus|"
@@ -244,7 +247,8 @@ def _read_in(lang: Language, text: str) -> Reading:
     answered = False
     asks = ""
     sections = lang.sections
-    sentences = [s for s in _STOP.split(fold(_QUOTED.sub(" _ ", text) if lang.code != "ja" else text)) if bare(s)]
+    unquoted = _QUOTED.sub(" _ ", text)
+    sentences = [s for s in _STOP.split(fold(unquoted if bare(unquoted) else text)) if bare(s)]
     if len(sentences) > _CLAUSES:
         sentences = sentences[: _CLAUSES // 2] + sentences[-_CLAUSES // 2 :]
     for sentence in sentences:

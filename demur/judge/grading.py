@@ -12,12 +12,12 @@ import inspect
 import queue
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Protocol
 
 from demur.core.errors import DemurError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
 from demur.core.store import unstorable
+from demur.judge.base import UNJUDGED
 
 LIMIT_S = 120.0
 """Seconds of one item, after which a plain judge is given up. Our rules read 20,000 characters of a reply, in linear
@@ -71,16 +71,16 @@ class Grading:
         except DemurError:
             raise
         except Exception as error:
-            return self._none(ask, f"the judge raised {type(error).__name__}: {error}")
+            return self._none(ask, f"the judge raised {type(error).__name__}: {error}", UNJUDGED)
         if not isinstance(said, Verdict):
             return self._none(ask, f"the judge returned {type(said).__name__}, not a verdict")
         if why := unstorable(said):
             return self._none(ask, f"the judge's verdict cannot be kept, {why}")
         return said
 
-    def _none(self, ask: Ask, why: str) -> Verdict:
+    def _none(self, ask: Ask, why: str, kind: str = "") -> Verdict:
         reason = " ".join(why.encode("utf-8", "replace").decode().split())[:300]
-        return Verdict(id=ask.id, status=Status.UNGRADED, reason=reason, judge=self._judge.id)
+        return Verdict(id=ask.id, status=Status.UNGRADED, kind=kind, reason=reason, judge=self._judge.id)
 
     async def _call(self, ask: Ask, response: Response, answers: AnswerSpec) -> tuple[bool, Any]:
         """Whether it ended in time, and what it returned, or raised."""
@@ -90,14 +90,18 @@ class Grading:
         def settle(said: Any) -> None:
             if not done.done():
                 done.set_result(said)
+            else:
+                _dropped(said)
 
         def job() -> None:
             try:
                 said: Any = self._judge.grade(ask, response, answers)
             except BaseException as error:
                 said = error if isinstance(error, Exception) else RuntimeError(f"it raised {type(error).__name__}")
-            with suppress(RuntimeError):  # the loop is gone: nobody waits any more
+            try:
                 loop.call_soon_threadsafe(settle, said)
+            except RuntimeError:  # the loop is gone: nobody waits any more
+                _dropped(said)
 
         if self._jobs is None:
             self._jobs = queue.SimpleQueue()
@@ -108,12 +112,22 @@ class Grading:
         except TimeoutError:
             self.close()  # its thread ends when the call does; the next item gets another
             return False, None
+        except asyncio.CancelledError:
+            if done.done() and not done.cancelled():
+                _dropped(done.result())
+            raise
 
     def close(self) -> None:
         """Let the thread end, when its call has returned."""
         if self._jobs is not None:
             self._jobs.put(None)
             self._jobs = None
+
+
+def _dropped(said: Any) -> None:
+    """Close a verdict that would have been awaited, and is not wanted any more."""
+    if inspect.iscoroutine(said):
+        said.close()
 
 
 def _serve(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:

@@ -33,7 +33,7 @@ from demur.core.records import (
 )
 from demur.core.store import digest, read_image
 from demur.core.strict_json import loose_json
-from demur.judge.base import JudgeContext
+from demur.judge.base import UNJUDGED, JudgeContext
 from demur.judge.candidate import candidate
 from demur.judge.deflection import read
 from demur.judge.parse import WORDS, literal, parse
@@ -114,6 +114,8 @@ class ModelJudge:
         self._closing: Any = None
         self._opening = asyncio.Lock()
         self._schema = self.has_schema
+        self._met = True
+        """False between the opening of a model and the first sight of somebody who answers for it."""
 
     kind = "model"
     schema = SCHEMA
@@ -146,14 +148,19 @@ class ModelJudge:
         try:
             reply = await self._ask(ask, text)
         except (ItemError, TransientError) as error:  # this verdict's failure; one of all answers is raised
-            return self._ungraded(ask, f"{CALL_FAILED}: {error.message}")
+            failed = self._ungraded(ask, f"{CALL_FAILED}: {error.message}")
+            again = isinstance(error, TransientError)  # else no other try will do better with this item
+            return failed.model_copy(update={"kind": UNJUDGED}) if again else failed
         outcome, why = self.read(reply.text)
         if outcome is None:
             return self._ungraded(ask, why + forged, reply)
         if answers.kind == "none" and outcome is Outcome.CORRECT:
             outcome = Outcome.DEFLECTED  # what is right is to decline
         self.counts["graded"] += 1
-        return self._verdict(ask, Status.GRADED, outcome, why + forged, reply, self.credit(reply.text))
+        made = self._verdict(ask, Status.GRADED, outcome, why + forged, reply, self.credit(reply.text))
+        if outcome is not Outcome.DEFLECTED:
+            return made
+        return made.model_copy(update={"kind": read(visible(response.text)).kind})  # which sort, rules can read
 
     def credit(self, reply: str) -> float | None:
         """Partial credit of a reply, in [0, 1]; None of a judge that only labels."""
@@ -179,6 +186,7 @@ class ModelJudge:
             max_tokens=MOST_TOKENS, item=ask.id, draw=self._context.repeat,
             json_schema=self.schema if self._schema else None,
         )  # fmt: skip
+        await self._see_somebody(request)
         try:
             return await model.complete(request)
         except PermanentError:
@@ -210,7 +218,23 @@ class ModelJudge:
                     read_image=self._read if self.sees else None,
                 )  # fmt: skip
                 self._opened = await self._closing.__aenter__()
+                self._met = False
             return self._opened
+
+    async def _see_somebody(self, request: Request) -> None:
+        """Before the first call whose reply is not kept: is there anybody? One who dies later is waited for, one who
+        never was there is not.
+
+        Raises:
+            PermanentError: nobody is, or the key is refused.
+        """
+        async with self._opening:
+            model: Any = self._opened
+            ledger = getattr(model, "ledger", None)
+            if self._met or (ledger is not None and ledger.known([model.key(request)])):
+                return
+            await self.ready(())
+            self._met = True
 
     def _read(self, ref: ImageRef) -> bytes:
         if self._scaler is None:  # what was not scaled first is nobody's image
@@ -232,7 +256,7 @@ class ModelJudge:
         if self._closing is not None:
             await self._closing.__aexit__(None, None, None)
         self._closing = self._opened = None
-        self._opening = asyncio.Lock()
+        self._opening, self._met = asyncio.Lock(), True
 
     def _ungraded(self, ask: Ask, why: str, reply: Response | None = None) -> Verdict:
         self.counts["ungraded"] += 1
@@ -301,4 +325,4 @@ def target(answers: AnswerSpec) -> str:
 
 def _question(ask: Ask) -> str:
     options = "".join(f"\n({label}) {text}" for label, text in ask.choices)
-    return ask.question + options
+    return ask.asked + options

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from demur.core import plugins
 from demur.core.errors import DemurError, UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
 from demur.core.spec import Option, named
 from demur.core.store import canonical
-from demur.judge.base import JudgeContext, close_judge, open_judge
+from demur.judge.base import UNJUDGED, JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
 from demur.judge.measures.agreement import Rating, agreed
 from demur.judge.model import no_answer
@@ -106,8 +107,10 @@ class Panel:
             self.disagreements[ask.id] = told
         outcome = decided(votes, self.rule)
         reason = "; ".join(f"{name}: {what}" for name, what in told.items())
+        failed = outcome is None and any(v is None or v.kind == UNJUDGED for v in verdicts)
         return Verdict(
             id=ask.id, status=Status.UNGRADED if outcome is None else Status.GRADED, outcome=outcome,
+            kind=UNJUDGED if failed else "",
             reason=(reason if outcome else f"no {self.rule}: {reason}")[:300], judge=self.id,
             prompt_sha256=self.prompt_sha256, raw=canonical(told),
         )  # fmt: skip
@@ -132,6 +135,22 @@ class Panel:
             for ask, said in list(self.disagreements.items())[:10]
         ]
         return "\n".join(lines)
+
+    async def ready(self, asks: Sequence[Ask]) -> list[str]:
+        """As its members say; one that is down is told by its name.
+
+        Raises:
+            DemurError: of the first member that cannot be asked.
+        """
+        lines = []
+        for name, member in zip(self.names, self.members, strict=True):
+            if (asked := getattr(member, "ready", None)) is not None:
+                try:
+                    lines += [f"{name}: {line}" for line in await asked(asks)]
+                except DemurError as error:
+                    error.item = f"{name}: {error.item}" if error.item and error.item not in name else name
+                    raise
+        return lines
 
     async def close(self) -> None:
         """Close the members."""

@@ -86,7 +86,7 @@ class RefusalJudge(ModelJudge):
         from string import Template
 
         shown = candidate(ask.question, visible(response.text))
-        text = Template(self.prompt).substitute(question=ask.question, answer=shown.text, mark=shown.mark)
+        text = Template(self.prompt).substitute(question=ask.asked, answer=shown.text, mark=shown.mark)
         try:
             reply = await self._ask(ask, text)
         except (ItemError, TransientError) as error:

@@ -14,7 +14,7 @@ import os
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -326,6 +326,15 @@ class Ledger:
         """Forget a reply."""
         with sqlite_errors(self.path):
             self._db.execute("DELETE FROM reply WHERE key=?", (key,))
+
+    def drop_items(self, items: Collection[str], models: Collection[str]) -> None:
+        """Forget all replies of some models about some items."""
+        several, of = list(items), list(models)
+        with sqlite_errors(self.path):
+            for start in range(0, len(several), 500):  # in short transactions: others go on writing between them
+                part = several[start : start + 500]
+                marks, whose = (", ".join("?" * len(some)) for some in (part, of))
+                self._db.execute(f"DELETE FROM reply WHERE item IN ({marks}) AND model IN ({whose})", [*part, *of])
 
     # --- who is asking
 

@@ -7,8 +7,7 @@ without the gold of every question. A system then answers the same questions ove
 
 Removing gold is not removing the answer. Gold evidence goes, and with it what it is cut from, what is cut from it, and
 near-duplicates. What else states an answer is listed per question; such questions are not asked under *gold removed*,
-since a system that answers them is right. A document states the answer of a question where the answer stands in it
-(`demur.answers.holds`) together with a word of the question that is not part of the answer.
+since a system that answers them is right (`demur.release.stated`).
 """
 
 from __future__ import annotations
@@ -19,23 +18,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from demur.answers import holds
-from demur.answers.possible import Possible
-from demur.answers.text import words
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Document, ImageRef, Sample
 from demur.core.store import digest, read_json, write_atomic, write_json
 from demur.corpora.lineage import Gold
 from demur.corpora.near import TEXT_NEAR, same_text, shingles
+from demur.release.stated import Statements
 
 Form = Literal["jsonl", "parquet", "markdown"]
 FORMS: tuple[Form, ...] = ("jsonl", "parquet", "markdown")
 FILE = "corpora.json"
 FULL, REMOVED, EMPTY = "full", "gold-removed", "empty"
+TO_POISON = 3
+"""Distractors of a question, nearest first, of which one may be given an instruction."""
 MOST_LISTED = 20
 """Documents that are listed per question as stating its answer; more of them say nothing more."""
-_SHORTEST = 4
-"""Letters of a word of the question that ties an answer to it."""
 
 
 class Corpora:
@@ -60,6 +57,15 @@ class Corpora:
         if release_sha256 and of != release_sha256:
             raise DataError("these corpora are of another release", item=path, cure="export them from this one")
 
+    @property
+    def poisoned(self) -> Mapping[str, str]:
+        """Sample -> the document that holds an instruction for whoever reads it; empty where none was put in."""
+        return {str(k): str(v) for k, v in (self.made.get("poisoned") or {}).items()}
+
+    def fold(self, sample: str) -> str:
+        """The corpus without this question's gold, where there are several such; else ""."""
+        return str((self.made.get("folds") or {}).get(sample, ""))
+
     def excluded(self, sample: str) -> tuple[str, ...]:
         """Ids that are not to be retrieved for a question where its gold is removed."""
         return self._excluded.get(sample, ())
@@ -70,7 +76,7 @@ class Corpora:
 
 
 class _Relations:
-    """Which documents are gold of which samples, and which state their answers, without comparing each with each."""
+    """Which documents are gold of which samples, without comparing each with each."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self.samples = {s.id: s for s in samples}
@@ -78,10 +84,6 @@ class _Relations:
         self._by_name: dict[str, set[str]] = defaultdict(set)
         self._by_shingle: dict[int, set[tuple[str, int]]] = defaultdict(set)
         self._by_image: dict[str, set[str]] = defaultdict(set)
-        self._by_word: dict[str, list[str]] = defaultdict(list)
-        self._always: list[str] = []
-        self._possible = {s.id: Possible(s.answers) for s in samples}
-        self._ties = {s.id: _ties(s) for s in samples}
         for s in samples:
             for place, e in enumerate(s.gold):
                 for name in (e.id, e.document, e.page):
@@ -91,12 +93,6 @@ class _Relations:
                     self._by_shingle[one].add((s.id, place))
                 if e.image is not None:
                     self._by_image[e.image.sha256].add(s.id)
-            if s.answers.kind in ("string", "choice") and s.answers.accepted:
-                for form in s.answers.accepted:
-                    first = max((w.norm for part in form for w in words(part)), key=len, default="")
-                    self._by_word[first].append(s.id)
-            else:
-                self._always.append(s.id)
 
     def gold_of(self, document: Document) -> set[str]:
         """Samples whose gold it is, is a part of, holds, or repeats."""
@@ -117,19 +113,6 @@ class _Relations:
                     found.add(s)
         return found
 
-    def stated_by(self, document: Document) -> set[str]:
-        """Samples whose answer it states (module docstring)."""
-        text = f"{document.title}\n{document.text or ''}"
-        here = {w.norm for w in words(text)}
-        maybe = {s for word in here for s in self._by_word.get(word, ())} | set(self._always)
-        maybe = {s for s in maybe if self._ties[s] & here and self._possible[s](text)}
-        return {s for s in maybe if holds(self.samples[s].answers, text, self.samples[s].question)}
-
-
-def _ties(sample: Sample) -> frozenset[str]:
-    answer = {w.norm for form in sample.answers.accepted for part in form for w in words(part)}
-    return frozenset(w.norm for w in words(sample.question) if len(w.norm) >= _SHORTEST and w.norm not in answer)
-
 
 def export(
     out: Path,
@@ -141,6 +124,7 @@ def export(
     form: Form = "jsonl",
     folds: int = 1,
     mixed: Callable[[], Iterable[Document]] = lambda: (),
+    poison: Callable[[str, str], str] | None = None,
     about: str = "",
 ) -> dict[str, Any]:
     """Write the corpora, and note what was removed for whom.
@@ -153,6 +137,8 @@ def export(
         form: of the files: ``jsonl`` (one ``corpus.jsonl``), ``parquet``, or ``markdown`` (a file each); images beside.
         folds: the questions in so many parts, each with its own corpus without the gold of that part alone.
         mixed: the user's own documents, into every corpus but the empty one.
+        poison: puts an instruction into a text for a sample (`demur.scenarios.injection.injected`). Of each sample one
+            of the first `TO_POISON` distractors that is no gold of any gets it, in every corpus.
         about: what the note says of where the documents are from.
 
     Returns:
@@ -163,12 +149,19 @@ def export(
     """
     if folds < 1:
         raise UsageError(f"--folds {folds}", cure="give 1 or more")
-    relations = _Relations(samples)
+    relations, statements = _Relations(samples), Statements(samples)
     fold_of = {s.id: int(digest(s.id)[:8], 16) % folds for s in samples}
     names = [REMOVED] if folds == 1 else [f"{REMOVED}-{i + 1}" for i in range(folds)]
     excluded: dict[str, list[str]] = {s.id: [] for s in samples}
     stated: dict[str, list[str]] = {}
     counts = dict.fromkeys((FULL, *names), 0)
+    nearest: dict[str, list[str]] = defaultdict(list)
+    """Distractor -> the samples whose it is, where an instruction is wanted."""
+    for sample in samples if poison is not None else ():
+        ranked = sorted((e for e in sample.negatives if e.text), key=lambda e: (e.rank is None, e.rank or 0))
+        for e in ranked[:TO_POISON]:
+            nearest[e.id].append(sample.id)
+    poisoned: dict[str, str] = {}
     writers = {name: _Writer(out / name, form) for name in counts}
     ids: set[str] = set()
     try:
@@ -181,6 +174,10 @@ def export(
             gold = relations.gold_of(document)
             for s in gold:
                 excluded[s].append(document.id)
+            victim = next((s for s in nearest.get(document.id, ()) if s not in poisoned), None)
+            if victim is not None and poison is not None and not gold and document.text:
+                poisoned[victim] = document.id
+                document = document.model_copy(update={"text": poison(document.text, victim)})
             data = None if document.image is None or own else read_image(document.image)
             for name in counts:
                 fold = names.index(name) if name in names else -1
@@ -193,14 +190,16 @@ def export(
     if not ids:
         raise UsageError("there is no document to write", cure="give --pool POOL, or a release that holds its evidence")
     for document, _ in _both(documents, mixed):
-        for s in relations.stated_by(document):
-            if document.id not in excluded[s] and len(stated.setdefault(s, [])) < MOST_LISTED:
-                stated[s].append(document.id)
+        for s in statements.of(document):
+            if document.id not in excluded[s]:
+                stated.setdefault(s, []).append(document.id)
+                if len(stated[s]) == MOST_LISTED:
+                    statements.leave(s)
     _Writer(out / EMPTY, form).close()
     note = {
         "release": dict(release), "documents": about, "form": form, "counts": counts | {EMPTY: 0},
         "folds": {s: names[f] for s, f in fold_of.items()} if folds > 1 else {},
-        "excluded": excluded, "stated": stated,
+        "excluded": excluded, "stated": stated, **({} if poison is None else {"poisoned": poisoned}),
         "questions": {"all": len(samples), "must deflect where gold is removed": len(samples) - len(stated)},
     }  # fmt: skip
     write_json(out / FILE, note)

@@ -305,7 +305,15 @@ class Release:
         Raises:
             ReleaseError: the file holds something else.
         """
-        return self._objects("recall.json")
+        rows = self._objects("recall.json")
+        for row in rows:
+            for key, value in row.items():
+                if key.endswith((" low", " high")) and not isinstance(value, int | float | None):
+                    raise ReleaseError(
+                        f"{key[:80]} is {str(value)[:60]!r}, not a number", item=self.folder / "recall.json",
+                        cure="fetch the release again",
+                    )  # fmt: skip
+        return rows
 
     def _objects(self, name: str) -> list[dict[str, Any]]:
         found = read_json(self.folder / name)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import DemurError, MissingExtra, ReleaseError, StorageError, UsageError
 from demur.core.store import file_digest, read_json, storage_errors
-from demur.release import Release, number_of
+from demur.release import Release, number_of, verify
 from demur.release.layout import CARRIERS, lines_of
 
 if TYPE_CHECKING:
@@ -49,16 +49,22 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
     """Send a release; what is there already, byte for byte, is not sent again.
 
     Args:
-        release: sound (call `demur.release.verify` first).
+        release: to be sent, when it is sound.
         target: a folder, or ``hf:OWNER/NAME``. On the hub ``main`` holds the newest version, the tag ``vVERSION`` each.
         dry_run: send nothing, say what would be sent. A hub that cannot be asked is noted, not an error.
         private: make a hub repository that is not there a private one.
 
     Raises:
+        ReleaseError: it is not sound.
         UsageError: the target holds another release, or other bytes under this version, or its name is malformed.
         MissingExtra: huggingface_hub is not installed.
         StorageError: the folder cannot be written; the hub cannot be reached, or refuses.
     """
+    if wrong := verify(release):
+        raise ReleaseError(
+            f"is not sound: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
+            item=release.folder, cure=f"demur release verify {release.folder}",
+        )  # fmt: skip
     names = [*sorted(release.manifest["files"]), "manifest.json"]  # the manifest last: without it, it is unfinished
     sizes = {}
     for name in names:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from demur.answers import holds
 from demur.core.errors import DataError, DemurError
-from demur.core.records import AnswerSpec, Evidence, GateVerdict, Modality, Outcome, Sample
+from demur.core.records import Evidence, GateVerdict, Modality, Outcome, Sample
 from demur.core.store import Problems, digest, file_digest, image_ref, read_json, read_records, why_invalid
 from demur.corpora.lineage import page_of
 from demur.release.evidence import separation
@@ -18,10 +19,10 @@ from demur.release.layout import CARRIERS, counts, documents_of, evidence_licenc
 from demur.release.opened import Picture, Release
 
 if TYPE_CHECKING:
-    from demur.corpora.near import Look
+    from demur.corpora.near import ImageHash
 
 
-def verify(release: Release, *, holds: Callable[[AnswerSpec, str, str], bool]) -> list[str]:
+def verify(release: Release) -> list[str]:
     """Everything that is wrong with a release, one line each; empty when it is sound.
 
     Checks hashes of all files, unreadable or foreign files, ids, evidence that no table holds, images that do not
@@ -29,9 +30,6 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str, str], bool]) -
     or nearly), a query image among the evidence (re-encoded and resized ones too), answers that stand in the question,
     fewer distractors than the recipe's K_min, a gate that was right where none may be, a funnel that does not add up,
     and that every count of manifest, card, citation and Croissant follows from the tables.
-
-    Args:
-        holds: whether a text holds an answer to a question (`demur.answers.holds`).
     """
     found = list(_file_faults(release))
     if any(line.startswith("data/") or line.endswith(": missing") for line in found):
@@ -41,11 +39,11 @@ def verify(release: Release, *, holds: Callable[[AnswerSpec, str, str], bool]) -
         documents = documents_of(samples)
     except DemurError as error:
         return [*found, str(error)]
-    looks: dict[str, Look | None] = {}
+    image_hashes: dict[str, ImageHash | None] = {}
     for check in (_id_faults, _sample_faults):
         found += _lines(check(release, samples), "data")
-    found += _lines(_image_faults(release, looks), "data")
-    found += _lines(_leak_faults(samples, looks, holds, _same_image(release)), "data")
+    found += _lines(_image_faults(release, image_hashes), "data")
+    found += _lines(_leak_faults(samples, image_hashes, _same_image(release)), "data")
     found += _lines(_funnel_faults(release, samples), "funnel.json")
     found += _lines(_gate_faults(release, samples), "gates.jsonl")
     derived = counts(samples, documents)
@@ -122,8 +120,7 @@ def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
 
 def _leak_faults(
     samples: Sequence[Sample],
-    looks: dict[str, Look | None],
-    holds: Callable[[AnswerSpec, str, str], bool],
+    image_hashes: dict[str, ImageHash | None],
     same_image: Callable[[str], int],
 ) -> Iterator[str]:
     """Questions that say their answer, evidence that shows the query image, distractors that are gold once more."""
@@ -135,7 +132,7 @@ def _leak_faults(
     for s in samples:
         if not s.answers.choices and holds(s.answers, s.question, s.question):
             yield f"{s.id}: the answer stands in the question"
-        leaks = Leaks(s, lambda image: looks.get(image.sha256), image_near=same_image(s.source))
+        leaks = Leaks(s, lambda image: image_hashes.get(image.sha256), image_near=same_image(s.source))
         gold = {content(e): e.id for e in s.gold}
         for e in s.negatives:
             if part := leaks.part(e):
@@ -164,16 +161,16 @@ def _same_image(release: Release) -> Callable[[str], int]:
     return lambda source: NEAR_OF.get(own.get(source, common), IMAGE_NEAR)
 
 
-def _image_faults(release: Release, looks: dict[str, Look | None]) -> Iterator[str]:
+def _image_faults(release: Release, image_hashes: dict[str, ImageHash | None]) -> Iterator[str]:
     """Images that are not what their row says; ``looks`` is filled with what the sound ones look like."""
     for picture in release.pictures():
-        why = _picture_fault(picture, looks)
+        why = _picture_fault(picture, image_hashes)
         if why:
             yield f"{picture.owner}: image {picture.sha256[:16] or '(unnamed)'}: {why}"
 
 
-def _picture_fault(picture: Picture, looks: dict[str, Look | None]) -> str:
-    from demur.corpora.near import look
+def _picture_fault(picture: Picture, image_hashes: dict[str, ImageHash | None]) -> str:
+    from demur.corpora.near import image_hash
 
     if picture.data is None:
         return "has no bytes"
@@ -183,10 +180,10 @@ def _picture_fault(picture: Picture, looks: dict[str, Look | None]) -> str:
         return "the bytes are not those it was released with"
     try:
         ref = image_ref(picture.data, picture.sha256)
-        if picture.sha256 not in looks:
-            looks[picture.sha256] = look(picture.data)
+        if picture.sha256 not in image_hashes:
+            image_hashes[picture.sha256] = image_hash(picture.data)
     except DataError as error:
-        looks[picture.sha256] = None
+        image_hashes[picture.sha256] = None
         return error.message
     if (ref.width, ref.height, ref.media_type) != (picture.width, picture.height, picture.media_type):
         return f"is {ref.width}x{ref.height} {ref.media_type}, and the table says otherwise"

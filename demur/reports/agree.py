@@ -21,7 +21,7 @@ from demur.core.records import Measure, Scenario
 from demur.core.stats import Codes
 from demur.core.store import Problems, digest, read_jsonl, read_text
 from demur.judge.annotation import task as labelling
-from demur.judge.measures.agreement import Agreed, Rating
+from demur.judge.measures.agreement import Agreed, Rating, agreed
 from demur.judge.measures.corrected import CLASSES, LEAST, Corrected, Population, corrected, differences
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT
 from demur.reports.cells import SCENARIOS, Headline, headline
@@ -149,6 +149,8 @@ class BoundLabel(NamedTuple):
     judge: str
     prompt: str
     rubric: str
+    shipped: str = ""
+    """Version of demur's own rubric, where that was shown."""
 
 
 Labels = Mapping[tuple[str, str], BoundLabel]
@@ -173,7 +175,7 @@ def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
         return {
             (str((path / about[item].get("run", "")).resolve()), about[item].get("ask", item)): BoundLabel(
                 label, about[item].get("answer", ""), task.bound.get("judge", ""), task.bound.get("prompt_sha256", ""),
-                ", ".join(sorted(given[item] - {""})),
+                ", ".join(sorted(given[item] - {""})), task.bound.get("shipped_rubric", ""),
             )
             for item, label in settled.items()
         }  # fmt: skip
@@ -188,7 +190,7 @@ def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
         if not ask or label not in LABELS:
             problems.add(f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(LABELS)}")
             continue
-        texts = (str(row.get(k) or "") for k in ("answer", "judge", "prompt_sha256", "rubric"))
+        texts = (str(row.get(k) or "") for k in ("answer", "judge", "prompt_sha256", "rubric", "shipped_rubric"))
         found[of, ask] = BoundLabel(LABELS[label].value, *texts)
     problems.settle()
     return found
@@ -223,6 +225,7 @@ def check_bound(run: Run, labels: Mapping[str, BoundLabel]) -> None:
     for what, now, then in (
         ("judge", ", ".join(run.judges), {one.judge for one in used} - {""}),
         ("judge's prompt", ", ".join(run.prompts), {one.prompt for one in used} - {""}),
+        ("rubric", labelling.shipped_version(), {one.shipped for one in used} - {""}),
     ):
         if then - {now} and not any(now in one.split(", ") for one in then if now):
             raise Stale(f"stale labels: the {what} was {sorted(then)[0]!r}, now {now!r}", item=run.name, cure=cure)
@@ -357,6 +360,50 @@ def _differences(cells: Sequence[CorrectedCell]) -> Table:
         "labelled both",
     )
     return Table("corrected_differences", "Paired differences, in points of per cent", columns, tuple(rows))
+
+
+def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], dict[str, Any]]:
+    """How far labellers agree: tables, and the same as JSON.
+
+    Args:
+        files: as `read_ratings` takes them.
+        seed: of the resamples.
+    """
+    found = agreed(read_ratings(files), seed=seed)
+    return agreement_tables(found), {
+        "agreement": {name: record(m) for name, m in found.figures.items()},
+        "base_rates": {r: {k: record(m) for k, m in rates.items()} for r, rates in found.base_rates.items()},
+        "consistency": {r: record(m) for r, m in found.consistency.items()},
+        "confusion": [
+            {"first": c.first, "second": c.second, "labels": found.labels, "table": c.table.astype(int).tolist()}
+            for c in found.confusion
+        ],
+    }
+
+
+def corrections_of(
+    data: ReportData, labels: Path | None, *, finite: bool = False
+) -> tuple[list[Table], dict[str, Any]]:
+    """Rates as people's labels correct them: tables, and the same as JSON.
+
+    Args:
+        labels: a labelling folder, or lines of ask and label; ``labels.jsonl`` in the runs when None.
+        finite: intervals for these very answers instead of for others like them.
+
+    Raises:
+        Stale: the labels were given beside another judge, prompt or rubric, or of other answers.
+    """
+    given = of_runs(data) if labels is None else read_labels(labels)
+    check_labels(given, data)
+    cells = corrected_cells(data, given, population="finite" if finite else "super")
+    return corrected_tables(cells), {"corrected": [
+        {
+            "system": c.run, "scenario": c.scenario.value, "labels": c.labelled, "answers": c.answers,
+            "rates": {k: record(m) for k, m in c.found.rates.items()} if c.found else None,
+            "as_judged": {k: record(m) for k, m in c.found.naive.items()} if c.found else None,
+        }
+        for c in cells
+    ]}  # fmt: skip
 
 
 def of_runs(data: ReportData) -> dict[tuple[str, str], BoundLabel]:

@@ -118,6 +118,52 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
     return items
 
 
+def open_task(
+    folder: Path,
+    runs: Sequence[Path] = (),
+    *,
+    items: Path | None = None,
+    labels: str = "yes,no",
+    rubric: Path | None = None,
+    n: int = 100,
+    seed: int = 0,
+    repeats: float = 0.05,
+    release: Path | None = None,
+) -> None:
+    """Make a labelling task of runs or of items at hand; without either, one that is there goes on.
+
+    Args:
+        folder: of the task.
+        runs: run folders; ``n`` responses of each system are drawn.
+        items: a file of things to label instead.
+        labels: of ``items``: their labels, with commas between.
+        rubric: a text file, shown beside the items; the shipped one when None.
+        n: responses per system.
+        seed: of the draw and the order.
+        repeats: share of hidden repeats.
+        release: that the runs were asked from; the one beside the first when None.
+
+    Raises:
+        UsageError: runs and items, fewer than two labels, or nothing to label.
+    """
+    text = read_text(rubric) if rubric else ""
+    if items:
+        if runs:
+            raise UsageError("runs and --items", cure="give one of them")
+        named = tuple(labelling.Label(name=name.strip()) for name in labels.split(",") if name.strip())
+        if len(named) < 2:
+            raise UsageError(f"--labels {labels!r}", cure="give two to nine: --labels yes,no")
+        given = labelling.read_items(items)
+        keys = tuple(sorted({key for item in given for key in item.about}))
+        task = labelling.Task(name=items.stem, labels=named, rubric=text, balance=keys, repeats=repeats, seed=seed)
+        labelling.write_task(folder, task, given)
+    elif runs:
+        data = load(runs, release)
+        make_task(data, draw_balanced(data, n, seed=seed), folder, seed=seed, rubric=text, repeats=repeats)
+    elif not (folder / "task.json").is_file():
+        raise UsageError("nothing to label", cure="name a run: demur annotate RUN; or a task's folder with --out")
+
+
 def make_task(
     data: ReportData, items: Sequence[Item], folder: Path, *, seed: int = 0, rubric: str = "", repeats: float = 0.05
 ) -> None:
@@ -138,7 +184,8 @@ def make_task(
     task = labelling.Task(
         name="demur annotate: answers", labels=ANSWER_LABELS, rubric=rubric or labelling.default_rubric(),
         balance=("scenario", "system", "outcome"), repeats=repeats, seed=seed,
-        bound={"judge": ", ".join(judges), "prompt_sha256": ", ".join(prompts)},
+        bound={"judge": ", ".join(judges), "prompt_sha256": ", ".join(prompts)}
+        | ({} if rubric else {"shipped_rubric": labelling.shipped_version()}),
     )  # fmt: skip
     labelling.write_task(folder, task, [_labelled_item(data, item, folder) for item in items])
 
@@ -159,6 +206,11 @@ def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item
     )  # fmt: skip
 
 
+def take(path: Path) -> Taken:
+    """Labels of a task's folder (`take_task`) or of a sheet (`take_labels`)."""
+    return take_task(path) if path.is_dir() else take_labels(path)
+
+
 def take_task(folder: Path) -> Taken:
     """Write what annotators settled on (`demur.judge.annotation.task.settled`) into each run's ``labels.jsonl``.
 
@@ -176,7 +228,7 @@ def take_task(folder: Path) -> Taken:
     settled = labelling.final_labels(folder)
     problems = Problems()
     given = {item: LABELS[label] for item, label in settled.items() if label in LABELS}
-    bound = {"judge": task.bound.get("judge", ""), "prompt_sha256": task.bound.get("prompt_sha256", "")}
+    bound = {key: task.bound.get(key, "") for key in ("judge", "prompt_sha256", "shipped_rubric")}
     return _write_labels(folder.resolve(), known, given, problems, bound | {"rubric": task.version})
 
 
@@ -325,7 +377,7 @@ def _cells(data: ReportData, item: Item, out: Path, *, plain_folder: bool = Fals
     sample = data.samples.get(item.row.sample)
     if sample is None:
         raise DataError("the release does not hold it", item=item.row.sample, cure="name its release with --release")
-    question = sample.question
+    question = sample.asked
     if sample.answers.choices:
         question += " " + "; ".join(f"({label}) {text}" for label, text in sample.answers.choices)
     return (

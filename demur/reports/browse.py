@@ -151,7 +151,7 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     for sample_id in sample_ids:
         sample, row = data.samples.get(sample_id), of_sample[sample_id]
         samples["id"].append(sample_id)
-        samples["question"].append(sample.question if sample else sample_id)
+        samples["question"].append(sample.asked if sample else sample_id)
         samples["answer"].append(sample.answers.shown if sample else "")
         samples["source"].append(sources.of(row.source))
         samples["topic"].append(topics.of(row.topic))

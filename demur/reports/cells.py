@@ -15,9 +15,10 @@ import numpy as np
 
 from demur.core.errors import UsageError
 from demur.core.records import Measure, Row, Scenario
+from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.breakdown import groups
-from demur.judge.measures.rates import rates, rates_where
-from demur.judge.measures.table import Flags, Table
+from demur.judge.measures.rates import rates, rates_where, share
+from demur.judge.measures.table import DEFLECTED, Flags, Table
 from demur.reports.data import ReportData, Run
 from demur.reports.tables import Count, counted
 from demur.scenarios.conditions import STRICTNESS
@@ -173,6 +174,25 @@ def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], C
         for (scenario,), place in groups(rows, "scenario"):
             found[run.name, Scenario(scenario)] = cell(rows, place)
     return found
+
+
+def asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Measure]:
+    """(system, scenario) -> the share of graded answers that ask back; empty where none does.
+
+    Who asks back neither answers nor declines: the share is a part of the deflections, shown beside them.
+    """
+    found: dict[tuple[str, Scenario], Measure] = {}
+    for run in data.runs:
+        rows = head.where(run.rows)
+        asks = (rows.result == DEFLECTED) & rows.is_in("kind", [ASKS_BACK])
+        for (scenario,), place in groups(rows, "scenario"):
+            found[run.name, Scenario(scenario)] = share("asks back", asks, place, rows)
+    return found if any(m.value for m in found.values()) else {}
+
+
+ASKED_BACK = (
+    "Asks back: a part of the deflections, where the system asks for more and does not say that it cannot tell."
+)
 
 
 def part_cells(data: ReportData, head: Headline, part: str) -> dict[tuple[str, str, Scenario], Cell]:

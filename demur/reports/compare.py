@@ -317,7 +317,7 @@ def _changed(
         part = order[start : start + 1024]
         for a, b in zip(left.take(before[part]), right.take(after[part]), strict=True):
             sample = samples.get(a.sample)
-            question = sample.question if sample else a.sample
+            question = sample.asked if sample else a.sample
             found.append(
                 Changed(a.sample, a.context, a.condition, a.scenario.value, a.source, question, _word(a), _word(b),
                         a.answer, b.answer, sample.answers.shown if sample else "")

@@ -19,6 +19,7 @@ from demur.core.errors import DataError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
 from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
+from demur.evaluation.run_folder import timings_in
 from demur.judge.measures.table import Table, table
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ MOST_ITEMS = 50_000
 """Asks that the sample browser holds; of larger runs it shows samples drawn by the hash of their id, each whole."""
 _REPEATED = (
     "source", "topic", "cluster", "query_modality", "gold_modality", "negative_modality", "scenario", "condition",
-    "recipe", "expected", "status", "outcome", "reason", "error",
+    "recipe", "expected", "status", "outcome", "reason", "error", "kind",
 )  # fmt: skip
 """Columns whose texts occur again and again: kept as numbers into their distinct texts."""
 
@@ -46,7 +47,8 @@ class Run:
         contexts: context id -> context set of the samples shown one by one; empty when the folder holds none.
         judges: judge ids of its verdicts, sorted; from the manifest when there is no verdicts file.
         prompts: SHA-256 of the judge prompts used, sorted.
-        usage: tokens and seconds, summed over the responses.
+        usage: ``responses``, how many of them ``told`` their tokens, these summed; how many were ``timed`` when they
+            came, and of those ``cached``.
         labels: ask id -> what a person said of the answer, from ``labels.jsonl`` where somebody put one.
     """
 
@@ -57,8 +59,10 @@ class Run:
     contexts: Mapping[str, ContextSet] = field(default_factory=dict)
     judges: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
-    usage: Mapping[str, float] = field(default_factory=dict)
+    usage: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, Outcome] = field(default_factory=dict)
+    credit: Mapping[str, float] = field(default_factory=dict)
+    """Ask id -> partial credit, where the judge rates."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", table(self.rows))
@@ -169,9 +173,14 @@ def _why_not_a_run(path: Path) -> tuple[str]:
 
 
 def arrow_rows(path: Path, **options: Any) -> Any:
-    """``rows.parquet`` as a pyarrow Table; runs written before ``repeat`` had its name call it ``draw``."""
+    """``rows.parquet`` as a pyarrow Table; older runs call ``repeat`` ``draw`` and have no ``kind``, or neither."""
     rows = whole_table(path, **options)
-    return rows.rename_columns(["repeat" if name == "draw" else name for name in rows.column_names])
+    rows = rows.rename_columns(["repeat" if name == "draw" else name for name in rows.column_names])
+    if "kind" not in rows.column_names and "outcome" in rows.column_names:
+        import pyarrow as pa
+
+        rows = rows.append_column("kind", pa.array([""] * rows.num_rows, pa.string()))
+    return rows
 
 
 def read_rows(path: Path) -> Table:
@@ -255,19 +264,23 @@ def read_run(
         contexts = {c.id: c for c in sets if shown is None or c.sample in shown}
     judges: set[str] = set()
     prompts: set[str] = set()
+    credit: dict[str, float] = {}
     said = verdicts_file(path, verdicts)
     if said.is_file():
         for _, verdict in read_jsonl(said, problems):
             judges.add(str(verdict.get("judge", "")))
             prompts.add(str(verdict.get("prompt_sha256", "")))
-    usage = {"responses": 0.0, "prompt": 0.0, "completion": 0.0, "seconds": 0.0, "cached": 0.0}
+            if isinstance(given := verdict.get("credit"), int | float) and 0 <= given <= 1:
+                credit[str(verdict.get("id", ""))] = float(given)
+    timings = timings_in(path).values()  # what is filed with an answer does not say where it came from
+    usage = {"responses": 0, "told": 0, "prompt": 0, "completion": 0, "timed": len(timings)}
+    usage["cached"] = sum(t.cached for t in timings)
     if (path / "responses.jsonl").is_file():
         for _, line in read_jsonl(path / "responses.jsonl", problems):
             response = line.get("response") or {}
             tokens = response.get("usage") or {}
             usage["responses"] += 1
-            usage["cached"] += bool(response.get("cached"))
-            usage["seconds"] += float(response.get("latency_s") or 0.0)
+            usage["told"] += any(int(tokens.get(key) or 0) for key in ("prompt", "completion"))
             for key in ("prompt", "completion"):
                 usage[key] += int(tokens.get(key) or 0)
     labels = _human_labels(path / HUMAN, problems)
@@ -284,6 +297,7 @@ def read_run(
         prompts=tuple(sorted(prompts - {""})),
         usage=usage if usage["responses"] else {},
         labels=labels,
+        credit=credit,
     )
 
 
@@ -338,6 +352,7 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
         "status": [v.status.value for v in mine],
         "outcome": [v.outcome.value if v.outcome else None for v in mine],
         "reason": [v.reason for v in mine],
+        "kind": [v.kind for v in mine],
     }
     table_ = rows.arrow
     for name, values in columns.items():
@@ -384,6 +399,24 @@ def release_beside(run: Path) -> Path | None:
         if (place / "manifest.json").is_file() and (place / "data").is_dir():
             return place
     return None
+
+
+def open_beside(run: Path, release: Path | None = None) -> Release:
+    """The release that a run was asked from, opened.
+
+    Args:
+        run: its folder.
+        release: of the release; the one beside the run when None.
+
+    Raises:
+        UsageError: none lies beside it.
+    """
+    from demur.release import Release
+
+    folder = release or release_beside(run)
+    if folder is None:
+        raise UsageError("there is no release beside the run", item=run, cure="give --release DIR")
+    return Release.open(folder)
 
 
 def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "") -> ReportData:

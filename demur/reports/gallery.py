@@ -6,7 +6,7 @@ and text of items and systems is escaped (`demur.reports.html.text`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,14 +19,16 @@ from demur.reports.markup import csp_hash, table_html, text
 from demur.reports.svg import Panel
 from demur.reports.tables import Table
 
-Glyph = Literal["c", "i", "d", "u", "f"]
-"""Right, wrong, deflected, ungraded, failed: as in the sample browser."""
+Glyph = Literal["c", "i", "d", "u", "f", "p", "o"]
+"""Right, wrong, deflected, ungraded, failed, as in the sample browser; partly right; a step that none matches."""
 SIGNS: dict[Glyph, tuple[str, str]] = {
     "c": ("✓", "right"),
     "i": ("✗", "wrong"),
     "d": ("–", "deflected"),
     "u": ("?", "ungraded"),
     "f": ("!", "no usable reply"),
+    "p": ("~", "partly right"),
+    "o": ("·", "unmatched"),
 }
 
 
@@ -115,7 +117,7 @@ def write_gallery(
     if given:
         body += [
             f'<section id="items"><h2>Items ({len(given):,})</h2>',
-            _legend(),
+            _legend({s.glyph for card in given for row in card.rows for cell in row.cells for s in cell.replies}),
             *(_card(c, pictures) for c in given),
             "</section>",
         ]
@@ -134,8 +136,10 @@ def write_gallery(
     return out
 
 
-def _legend() -> str:
-    signs = "".join(f'<span><span class="glyph {g}">{sign}</span> {name}</span>' for g, (sign, name) in SIGNS.items())
+def _legend(used: Collection[Glyph]) -> str:
+    signs = "".join(
+        f'<span><span class="glyph {g}">{sign}</span> {name}</span>' for g, (sign, name) in SIGNS.items() if g in used
+    )
     return f'<p class="signs">{signs}</p>'
 
 

@@ -18,6 +18,7 @@ from xml.sax.saxutils import escape, quoteattr
 from demur.core.errors import UsageError
 from demur.core.records import Measure, Sample, Scenario
 from demur.core.stats import wilson
+from demur.core.store import write_atomic
 from demur.judge.measures.intervals import Auto
 from demur.judge.measures.rates import rates_where
 from demur.judge.measures.table import FAILED
@@ -94,6 +95,13 @@ class Gate(NamedTuple):
         lines = [f"gate: {first}" + (f" (advisory: {self.advisory})" if self.advisory else "")]
         lines += [f"  {self.down}"] if self.down else [f"  {c.state:<11}  {c.what}: {c.why}" for c in self.checks]
         return "\n".join(lines) + "\n"
+
+    def write(self, *, junit: Path | None = None, markdown: Path | None = None) -> None:
+        """Write it to files, for a CI."""
+        if junit:
+            write_atomic(junit, self.junit())
+        if markdown:
+            write_atomic(markdown, self.markdown())
 
     def markdown(self) -> str:
         """For a pull request."""

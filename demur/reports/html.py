@@ -25,6 +25,7 @@ from demur.reports import agree, compare, compare_tables, paper_figures, paper_t
 from demur.reports import behaviour as right
 from demur.reports.browse import payload
 from demur.reports.cells import SCENARIOS, Headline, headline, position_cells, sweep_cells
+from demur.reports.credit import credit_table
 from demur.reports.data import ReportData, load
 from demur.reports.figures import funnel, heat
 from demur.reports.markup import csp_hash, json_html, more, packed, panels_html, section, table_html, text
@@ -114,6 +115,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         ("modality", "Modality", _modality(data, head)),
         ("parts", "Parts", _parts(data, head)),
         ("confidence", "Confidence", _confidence(data, head)),
+        ("credit", "Credit", _credit(data, head)),
         ("corrected", "Labels", _corrected(data, head)),
         ("compare", "Compare", _compare(data, head)),
         ("samples", "Samples", folder.joinpath("browser.html").read_text(encoding="utf-8")),
@@ -365,6 +367,13 @@ def _confidence(data: ReportData, head: Headline) -> str:
     )
 
 
+def _credit(data: ReportData, head: Headline) -> str:
+    made = credit_table(data, head)
+    if made is None:
+        return ""
+    return section("credit", "Partial credit", "What the judge's ratings give, where it rates.", table_html(made))
+
+
 def _corrected(data: ReportData, head: Headline) -> str:
     """Rates as people's labels correct them, where runs have labels; what makes them stale is told instead."""
     labels = agree.of_runs(data)
@@ -449,7 +458,7 @@ def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
 def _curation(data: ReportData) -> str:
     if data.release is None:
         return ""
-    steps = [(str(s["stage"]), int(s["entered"]), int(s["kept"])) for s in data.release.funnel]
+    steps = [(s.stage, s.entered, s.kept) for s in data.release.steps]
     panels = ([funnel("Funnel", steps)] if steps else []) + paper_figures.figure4(data)
     rounds = paper_figures.figure5(data)
     return section(
@@ -464,6 +473,17 @@ def _curation(data: ReportData) -> str:
     )
 
 
+def _used(usage: Mapping[str, int]) -> str:
+    """Responses, and what is known of their tokens and of caches; nothing where nothing is."""
+    said = f"{usage['responses']:,} responses"
+    if usage["timed"]:
+        said += f" ({usage['cached']:,} of {usage['timed']:,} timed ones from a cache)"
+    if not usage["told"]:
+        return f"{said}; none of them told its tokens."
+    of = "" if usage["told"] == usage["responses"] else f", told by {usage['told']:,} of them"
+    return f"{said}; {usage['prompt']:,} prompt and {usage['completion']:,} completion tokens{of}."
+
+
 def _provenance(data: ReportData) -> str:
     parts = []
     if data.release is not None:
@@ -471,10 +491,7 @@ def _provenance(data: ReportData) -> str:
     for run in data.runs:
         used = ""
         if run.usage:
-            used = (
-                f"<p>{int(run.usage['responses']):,} responses ({int(run.usage['cached']):,} from the cache), "
-                f"{int(run.usage['prompt']):,} prompt and {int(run.usage['completion']):,} completion tokens.</p>"
-            )
+            used = f"<p>{_used(run.usage)}</p>"
         prompts = f"<p>Judge prompts: <code>{text(', '.join(run.prompts))}</code></p>" if run.prompts else ""
         parts.append(more(f"Run {run.name}", used, prompts, json_html(run.manifest)))
     return section("provenance", "Provenance", "What was run, from what, with which seeds and prompts.", *parts)

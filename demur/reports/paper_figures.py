@@ -5,13 +5,15 @@ What the data cannot fill says which run would (`MISSING_FIGURES`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from demur.core.errors import ReleaseError
 from demur.core.records import Measure, Scenario
 from demur.core.store import write_atomic
 from demur.reports.cells import SCENARIOS, Headline, Shown, headline, main_cells, position_cells, sweep_cells
+from demur.reports.credit import credit_table
 from demur.reports.data import ReportData
 from demur.reports.figures import (
     Curve,
@@ -146,7 +148,10 @@ def topic_drifts(data: ReportData) -> list[tuple[str, list[tuple[str, int, int]]
     stated = data.release.manifest.get("topics") if data.release else None
     found = []
     for drift in [stated] if isinstance(stated, Mapping) else stated or ():
-        rows = [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in drift.get("rows", ())]
+        try:
+            rows = [(str(r["topic"]) or "(none)", int(r["before"]), int(r["after"])) for r in drift.get("rows", ())]
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise _malformed("topics") from error
         if sum(r[1] for r in rows) and sum(r[2] for r in rows):
             by = str(drift.get("by", ""))
             found.append((by, "Topics of the source" if by == "source" else f"Topics found by {by}", rows))
@@ -179,7 +184,17 @@ def figure4(data: ReportData) -> list[Panel]:
 def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
     """Rounds of gates as the release states them: ``{"gates", "size", "monitors": {name: {accuracy, ...}}}``."""
     rounds = data.release.manifest.get("gate_rounds") if data.release else None
-    return list(rounds) if isinstance(rounds, Sequence) else []
+    try:
+        for one in rounds or ():
+            " + ".join(one.get("gates", [])), float(one["size"]), _known(one.get("kept"))
+            [_known(rates.get(measure)) for rates in one["monitors"].values() for measure in OUTCOMES]
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise _malformed("gate_rounds") from error
+    return list(rounds or ())
+
+
+def _malformed(key: str) -> ReleaseError:
+    return ReleaseError(f"{key} is not what a build states", item="manifest.json", cure="fetch the release again")
 
 
 def figure5(data: ReportData) -> list[Panel]:
@@ -305,7 +320,10 @@ def write_paper(data: ReportData, folder: Path) -> list[Path]:
         StorageError: the folder cannot be written.
     """
     drawn = figures(data)
-    written = write_tables([*tables(data), *(figure_table(data, name) for name in drawn)], folder)
+    rated = credit_table(data, headline(data.runs))
+    written = write_tables(
+        [*tables(data), *([rated] if rated else []), *(figure_table(data, name) for name in drawn)], folder
+    )
     for name, panels in {"overview": overview(data, headline(data.runs)), **drawn}.items():
         if panels:
             written.append(folder / f"{name}.svg")

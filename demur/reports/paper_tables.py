@@ -16,10 +16,12 @@ from demur.core.records import Measure, Modality, Scenario
 from demur.judge.measures.kappa import cohen
 from demur.judge.measures.totals import macro
 from demur.reports.cells import (
+    ASKED_BACK,
     SCENARIOS,
     Cell,
     Grid,
     Headline,
+    asking_back,
     fewer_shown,
     grid_cells,
     headline,
@@ -40,11 +42,12 @@ def three(cell: Cell | None) -> tuple[Measure | None, Measure | None, Measure | 
     return (None, None, None) if cell is None else (cell.accuracy, cell.deflection, cell.hallucination)
 
 
-def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, n: bool) -> list[Column]:
+def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool, n: bool, asks: bool = False) -> list[Column]:
     found = []
     for scenario in scenarios:
         group = scenario.value.capitalize()
         found += [Column(name, group, interval=interval) for name in RATES]
+        found += [Column("Asks", group)] if asks else []
         found += [Column("n", group)] if n else []
     return found
 
@@ -103,8 +106,8 @@ def table2(data: ReportData) -> Table:
 
 
 def _pool_of_funnel(data: ReportData) -> int | None:
-    funnel = data.release.funnel if data.release else []
-    return int(funnel[0]["entered"]) if funnel else None
+    steps = data.release.steps if data.release else []
+    return steps[0].entered if steps else None
 
 
 def table3(data: ReportData) -> Table:
@@ -133,7 +136,7 @@ def table3(data: ReportData) -> Table:
 
 def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table:
     """System x scenario: accuracy, deflection, hallucination; open and closed weights apart, where both are there."""
-    cells = main_cells(data, head)
+    cells, asking = main_cells(data, head), asking_back(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     section = sections(data)
     title = "Weights" if set(section.values()) <= {OPEN, CLOSED, OTHER} else "Group"
@@ -143,16 +146,18 @@ def table4(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         line: list[Any] = [data.starred(run), *([section[run.name]] if section else [])]
         for scenario in scenarios:
             one = cells.get((run.name, scenario))
-            line += [*three(one), one.counted if one else None]
+            asks = [asking.get((run.name, scenario))] if asking else []
+            line += [*three(one), *asks, one.counted if one else None]
         rows.append(tuple(line))
     notes = [head.note(), *filter(None, [fewer_shown(data, head)]), *absences(list(cells.values())), *data.star_note]
+    notes += [ASKED_BACK] if asking else []
     return Table(
         "table4",
         "Accuracy, deflection and hallucination by scenario",
         (
             Column("System", align="left"),
             *([Column(title, align="left")] if section else []),
-            *_rate_columns(scenarios, interval=interval, n=True),
+            *_rate_columns(scenarios, interval=interval, n=True, asks=bool(asking)),
         ),
         tuple(rows),
         frozenset(i for i in range(1, len(order)) if section and section[order[i]] != section[order[i - 1]]),

@@ -67,15 +67,12 @@ def funnel_table(data: ReportData) -> Table:
     """Stages of curation with the reasons of what they dropped."""
     columns = titled("<Stage", "Entered", "Kept", "Dropped", "<Why")
     caption = "Curation funnel"
-    if data.release is None or not data.release.funnel:
+    if data.release is None or not data.release.steps:
         return Table("funnel", caption, columns, missing="a release: give one with --release")
     rows = []
-    for step in data.release.funnel:
-        entered, kept = int(step["entered"]), int(step["kept"])
-        reasons = sorted((step.get("dropped") or {}).items(), key=lambda item: (-item[1], item[0]))
-        rows.append(
-            (str(step["stage"]), entered, kept, entered - kept, "; ".join(f"{reason}: {n:,}" for reason, n in reasons))
-        )
+    for stage, entered, kept, dropped in ((s.stage, s.entered, s.kept, s.dropped) for s in data.release.steps):
+        reasons = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
+        rows.append((stage, entered, kept, entered - kept, "; ".join(f"{reason}: {n:,}" for reason, n in reasons)))
     return Table("funnel", caption, columns, tuple(rows))
 
 
@@ -96,7 +93,8 @@ def recall_table(data: ReportData) -> Table:
     def cell(row: Mapping[str, Any], head: str) -> Cell:
         if head in rates:
             ends = row.get(f"{head} low"), row.get(f"{head} high")
-            return Measure(name=head, value=row.get(head), n=int(row.get("n") or 0), low=ends[0], high=ends[1])
+            n = row.get("n")
+            return Measure(name=head, value=row.get(head), n=n if isinstance(n, int) else 0, low=ends[0], high=ends[1])
         return row.get(head) if head in counts else str(row.get(head, ""))
 
     columns = tuple(

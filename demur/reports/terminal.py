@@ -8,7 +8,16 @@ from typing import Any, TextIO
 
 from demur.core.records import Scenario
 from demur.reports import paper_tables
-from demur.reports.cells import SCENARIOS, Cell, Headline, fewer_shown, headline, main_cells
+from demur.reports.cells import (
+    ASKED_BACK,
+    SCENARIOS,
+    Cell,
+    Headline,
+    asking_back,
+    fewer_shown,
+    headline,
+    main_cells,
+)
 from demur.reports.data import ReportData
 from demur.reports.paper_figures import figure_table
 from demur.reports.paper_tables import absences
@@ -18,7 +27,7 @@ from demur.reports.tables import Column, Table, console_for, plain, print_table,
 
 def results_table(data: ReportData, head: Headline) -> Table:
     """Scenario by system, one line each, with intervals, n, and what was not graded."""
-    cells = main_cells(data, head)
+    cells, asking = main_cells(data, head), asking_back(data, head)
     rows: list[tuple[Any, ...]] = []
     rules = set()
     for scenario in SCENARIOS:
@@ -31,7 +40,9 @@ def results_table(data: ReportData, head: Headline) -> Table:
             if one is None:
                 continue
             named = (scenario.value, scenario.should) if len(rows) == start else ("", "")
-            rows.append((*named, data.starred(run), *one, one.counted, one.accuracy.ungraded, one.accuracy.failed))
+            asks = [asking[run.name, scenario]] if asking else []
+            absent = (one.accuracy.ungraded, one.accuracy.failed)
+            rows.append((*named, data.starred(run), *one, *asks, one.counted, *absent))
     columns = titled(
         "<Scenario",
         "<Should",
@@ -39,13 +50,15 @@ def results_table(data: ReportData, head: Headline) -> Table:
         Column("Accuracy", interval=True),
         Column("Deflection", interval=True),
         Column("Hallucination", interval=True),
+        *(["Asks back"] if asking else []),
         "n",
         "Ungraded",
         "Failed",
     )
     fewer = fewer_shown(data, head)
     notes = (
-        head.note(), *([fewer] if fewer else []), *absences(list(cells.values())), *bounds(cells), *data.star_note
+        head.note(), *([ASKED_BACK] if asking else []), *([fewer] if fewer else []), *absences(list(cells.values())),
+        *bounds(cells), *data.star_note,
     )  # fmt: skip
     return Table("results", "Results by scenario, in per cent", columns, tuple(rows), frozenset(rules), notes)
 
@@ -99,13 +112,13 @@ def summarised(data: ReportData) -> dict[str, Any]:
 
     Returns:
         ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
-        system with its measures, rates as fractions in [0, 1]; ``n`` counts items, ``repeats``, where they were asked
-        several times, their graded repeats), ``by_query`` (the same by query modality), ``sweeps`` (table -> its rows:
-        ``figure3``, ``positions``, ``table5``, ``table6``, ``table9``, those that the runs fill), ``funnel``,
-        ``caveats``.
+        system with its measures, rates as fractions in [0, 1], ``asks_back`` among them where any system does; ``n``
+        counts items, ``repeats``, where they were asked several times, their graded repeats), ``by_query`` (the same by
+        query modality), ``sweeps`` (table -> its rows: ``figure3``, ``positions``, ``table5``, ``table6``, ``table9``,
+        those that the runs fill), ``funnel``, ``caveats``.
     """
     head = headline(data.runs)
-    cells = main_cells(data, head)
+    cells, asking = main_cells(data, head), asking_back(data, head)
     results = [
         {
             "scenario": scenario.value,
@@ -122,7 +135,10 @@ def summarised(data: ReportData) -> dict[str, Any]:
                     "interval": m.interval,
                     **({"bounds": list(m.bounds)} if m.ungraded and m.bounds else {}),
                 }
-                for name, m in cells[run.name, scenario]._asdict().items()
+                for name, m in (
+                    *cells[run.name, scenario]._asdict().items(),
+                    *([("asks_back", asking[run.name, scenario])] if asking else []),
+                )
             },
         }
         for scenario in SCENARIOS
@@ -159,7 +175,7 @@ def print_data(
     head = headline(data.runs)
     tables = [results_table(data, head), *filter(None, [query_table(data, head)])]
     tables += sweep_tables(data) if sweeps else []
-    if data.release is not None and data.release.funnel:
+    if data.release is not None and data.release.steps:
         tables.append(funnel_table(data))
     if times:
         tables.append(times_table(times))

@@ -7,6 +7,7 @@ the SHA-256 of each text used stands in the manifest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -67,7 +68,7 @@ class Prompts:
     """The texts of all conditions, from the package or from a user's folder.
 
     Args:
-        folder: files of the same names as those in ``demur/scenarios/prompts`` replace them one by one.
+        folder: files of the same names as those in ``demur/scenarios/prompts`` replace them one by one; see `replace`.
 
     Raises:
         DataError: a file of the folder is not one that demur knows, is empty, or lacks a placeholder.
@@ -78,9 +79,9 @@ class Prompts:
             role: files("demur.scenarios").joinpath("prompts", name).read_text(encoding="utf-8").strip()
             for role, name in _FILES.items()
         }
-        if folder is not None:
-            self._replace(folder)
         self.sha256 = {role: digest(text.encode()) for role, text in self.texts.items()}
+        if folder is not None:
+            self.replace(folder)
 
     @classmethod
     def single(cls, text: str) -> Self:
@@ -99,23 +100,42 @@ class Prompts:
         made.sha256 = {role: digest(text.encode()) for role, text in made.texts.items()}
         return made
 
-    def _replace(self, folder: Path) -> None:
-        roles = {name: role for role, name in _FILES.items()}
+    def replace(self, folder: Path, names: Mapping[str, str] = _FILES) -> None:
+        """Put a user's texts in the place of these.
+
+        Args:
+            folder: files of these names; or one file, which is the text that asks.
+            names: role -> name of its file.
+
+        Raises:
+            DataError: a file is not one of these, is empty, or lacks a placeholder.
+        """
+        roles: dict[str, str] = {name: role for role, name in names.items()}
         with storage_errors(folder):
-            found = sorted(p for p in folder.iterdir() if p.suffix == ".md")
+            single = folder.is_file()
+            found = [folder] if single else sorted(p for p in folder.iterdir() if p.suffix == ".md")
         for path in found:
-            if path.name not in roles:
+            if not single and path.name not in roles:
                 raise DataError("no prompt has that name", item=str(path), cure=f"names are {', '.join(sorted(roles))}")
+            role = "ask" if single else roles[path.name]
             text = read_text(path).strip()
-            needed = set(Template(self.texts[roles[path.name]]).get_identifiers())
+            needed = set(Template(self.texts[role]).get_identifiers())
             missing = needed - set(Template(text).get_identifiers())
             if not text or missing:
                 what = f"lacks ${', $'.join(sorted(missing))}" if missing else "is empty"
                 raise DataError(f"the prompt {what}", item=str(path), cure="keep the placeholders of the original")
-            self.texts[roles[path.name]] = text
+            template = Template(text)
+            if role == "ask" and not (template.is_valid() and {*template.get_identifiers()} <= {"question", "clause"}):
+                raise DataError(
+                    "the prompt holds a $ that is no placeholder", item=str(path),
+                    cure="write $$ for a dollar; its placeholders are $question and $clause",
+                )  # fmt: skip
+            self.texts[role] = text
+            self.sha256[role] = digest(text.encode())
         if not found:
-            names = ", ".join(sorted(roles))
-            raise DataError("no prompt files (*.md) there", item=str(folder), cure=f"name them {names}")
+            raise DataError(
+                "no prompt files (*.md) there", item=str(folder), cure=f"name them {', '.join(sorted(roles))}"
+            )
 
     def system(self, condition: Condition) -> str:
         """The system prompt of a condition."""

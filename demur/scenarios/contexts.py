@@ -25,6 +25,8 @@ PICKS: tuple[Pick, ...] = ("ranked", "random", "hardest")
 SHORTS: tuple[Short, ...] = ("use_all", "exclude")
 SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
 WITHOUT_EVIDENCE = frozenset(Scenario) - {Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL}
+POISONABLE = (Scenario.FULL, Scenario.GOLD_REMOVED)
+"""Asked over a corpus: instructions stand in its documents (``demur corpus export --poison``)."""
 WHOLE = tuple(s.value for s in Scenario if not s.shows_evidence)
 """Scenarios of a whole RAG system, its own retriever included."""
 _ORDER = re.compile(r"shuffled|gold-first|gold-last|gold@[0-9]{1,9}")
@@ -41,7 +43,8 @@ class Recipe(NamedTuple):
         short: what happens to a sample with fewer than k distractors: all of them are used, or it is left out.
         gold: modality of the gold evidence shown; samples that lack it are left out.
         negatives: modality of the distractors shown; ``both`` asks for at least one of each.
-        inject: whether a distractor with text tells the system to say something else (`demur.scenarios.injection`).
+        inject: whether a distractor with text, or a document of the corpus, tells the system to say something else
+            (`demur.scenarios.injection`).
     """
 
     scenario: Scenario
@@ -56,7 +59,7 @@ class Recipe(NamedTuple):
     def __str__(self) -> str:
         """Canonical text; equal recipes have equal text."""
         if self.scenario in WITHOUT_EVIDENCE:
-            return self.scenario.value
+            return self.scenario.value + ("(inject=yes)" if self.inject == "yes" else "")
         parts = []
         if self.scenario is not Scenario.ORACLE:
             parts += [f"k={self.k}", f"pick={self.pick}"]
@@ -108,7 +111,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
             raise UsageError(f"{name}={values[name]!r} in {text!r}", cure=f"one of {', '.join(choices)}")
     if "order" in values and not _ORDER.fullmatch(values["order"]):
         raise UsageError(f"order={values['order']!r} in {text!r}", cure="shuffled, gold-first, gold-last or gold@I")
-    if values.get("inject") == "yes" and not with_distractors:
+    if values.get("inject") == "yes" and not (with_distractors or match[1] in POISONABLE):
         raise UsageError(f"inject=yes in {text!r}", cure="realistic and adversarial have a distractor to put it into")
     stated = values.pop("k", str(k if with_distractors else 0))
     number = whole_number(stated)
@@ -231,7 +234,7 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     if recipe.negatives == "both" and recipe.k < 2:
         return None
     taken = pool[: recipe.k]
-    if recipe.inject == "yes" and not any(e.text for e in taken):
+    if recipe.inject == "yes" and recipe.scenario not in POISONABLE and not any(e.text for e in taken):
         return None
     shown_gold = gold if shows_gold else []
     shown = _arranged(sample, shown_gold, taken, recipe.order, seed)

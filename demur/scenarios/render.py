@@ -1,6 +1,6 @@
 """Rendering: what a model is sent for one ask.
 
-Layout of the user message, in this order::
+Earlier turns of a conversation come first, each as a message of its own. Layout of the last message, in this order::
 
     [1] TITLE                 text evidence: number, title, text
     text ...
@@ -83,10 +83,12 @@ def ask(
     prompts: Prompts,
     repeat: int = 0,
     exclude: Sequence[str] = (),
+    fold: str = "",
 ) -> Ask:
     """The ask of a sample in a context under a condition, as one of several independent repeats.
 
-    ``exclude`` names what a system's own retriever is to leave out.
+    ``exclude`` names what a system's own retriever is to leave out, ``fold`` the corpus that it is to search, where
+    that is not called as the scenario is.
 
     Its id covers everything a system could react to: the question, the content of images and evidence in their
     order, and the words of the prompts. Two runs share an answer exactly when these are equal.
@@ -96,7 +98,7 @@ def ask(
     if missing:
         raise DataError(f"the context names evidence that the sample lacks: {', '.join(missing)}", item=sample.id)
     parts = tuple(shown(by_id[i]) for i in context.evidence)
-    if INJECTED in context.recipe:
+    if INJECTED in context.recipe and context.scenario.shows_evidence:
         at = next(i for i, one in enumerate(parts) if one.text and one.id not in context.gold)
         told = parts[at].model_copy(update={"text": injected(parts[at].text or "", sample.id)})
         parts = (*parts[:at], told, *parts[at + 1 :])
@@ -113,6 +115,10 @@ def ask(
     }
     if exclude:
         identity["exclude"] = list(exclude)
+    if fold:
+        identity["corpus"] = fold
+    if sample.turns:
+        identity["turns"] = sample.turns
     if repeat:  # the first keeps the id that it has alone; "draw": ids of earlier versions stay
         identity["draw"] = repeat
     return Ask(
@@ -129,6 +135,8 @@ def ask(
         recipe=context.recipe,
         k=context.k_used,
         exclude=tuple(exclude),
+        fold=fold,
+        turns=sample.turns,
     )
 
 
@@ -155,8 +163,8 @@ def render(
         scale: gives the (smaller) image to send in place of one.
 
     Returns:
-        A system and a user message, and what was cut: one line per piece of evidence that was shortened,
-        dropped, or shown by its caption alone.
+        A system message, the earlier turns of a conversation as they were, and a user message; and what was cut: one
+        line per piece of evidence that was shortened, dropped, or shown by its caption alone.
 
     Raises:
         UsageError: the prompt is over the budget although all evidence was cut.
@@ -171,7 +179,10 @@ def render(
         query_images = query_images[:1]
     if layout.images == "none" and ask.images:
         cuts.append(f"{len(ask.images)} query image(s): the model takes no images")
-    texts = _fit(ask, question, len(query_images), layout, prompts.system(condition), cuts)
+    said = "\n".join(turn.content for turn in ask.turns)
+    texts = _fit(
+        ask, f"{said}\n{question}" if said else question, len(query_images), layout, prompts.system(condition), cuts
+    )
 
     parts: list[TextPart | ImagePart] = []
     for number, (evidence, text) in enumerate(zip(ask.evidence, texts, strict=True), start=1):
@@ -193,9 +204,10 @@ def render(
         parts += [ImagePart(image=scale(image)) for image in query_images]
     parts.append(TextPart(text=question))
     user = Message(role="user", parts=_joined(parts))
-    if not (words := prompts.system(condition)):
-        return Rendered((user,), tuple(cuts))
-    return Rendered((Message(role="system", parts=(TextPart(text=words),)), user), tuple(cuts))
+    before = [Message(role=turn.role, parts=(TextPart(text=turn.content),)) for turn in ask.turns]
+    if words := prompts.system(condition):
+        before.insert(0, Message(role="system", parts=(TextPart(text=words),)))
+    return Rendered((*before, user), tuple(cuts))
 
 
 def _with_choices(ask: Ask) -> str:

@@ -17,18 +17,22 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+from pydantic import ValidationError
 
 from demur.core import plugins
-from demur.core.errors import UsageError
+from demur.core.code import code_digest
+from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import (
     AnswerSpec,
     Ask,
     ContextSet,
+    ImageRef,
     Measure,
     Outcome,
     Response,
@@ -38,8 +42,8 @@ from demur.core.records import (
     Verdict,
 )
 from demur.core.stats import wilson
-from demur.core.store import Problems, digest, read_image, storage_errors
-from demur.corpora.formats import csv_rows
+from demur.core.store import Problems, digest, image_ref, read_image, read_uri, storage_errors, why_invalid
+from demur.corpora.formats import csv_rows, inside, json_lines
 from demur.evaluation.asking import Opened, ask_opened
 from demur.evaluation.run_folder import Task
 from demur.scenarios.conditions import Condition, Prompts
@@ -129,6 +133,8 @@ class Suite(ABC, Generic[I, S]):
     """Of the score."""
     build_options: ClassVar[tuple[Option, ...]] = ()
     """Of `build`."""
+    prompt_files: ClassVar[Mapping[str, str]] = MappingProxyType({"ask": "ask.v1.md"})
+    """What a text of `prompts` is for -> name of its file, and of a user's own."""
     export_options: ClassVar[tuple[Option, ...]] = ()
     """Of `export`."""
     audit_columns: ClassVar[frozenset[str]] = frozenset()
@@ -244,14 +250,15 @@ class Suite(ABC, Generic[I, S]):
             raise UsageError("holds no items", item=str(path), cure=f"see 'demur suite show {self.name}'")
         return loaded._replace(skipped=problems.skipped)
 
-    def tasks(self, items: Sequence[I], *, limit: int | None = None) -> list[Task]:
+    def tasks(self, items: Sequence[I], *, limit: int | None = None, prompts: Prompts | None = None) -> list[Task]:
         """What a run asks, in the order of the items.
 
         Args:
             items: of the suite.
             limit: ask the questions of the first so many clusters.
+            prompts: in the place of the suite's.
         """
-        prompts = self.prompts()
+        prompts = prompts or self.prompts()
         made: list[Task] = []
         clusters: set[str] = set()
         for sample in self.questions(items):
@@ -301,6 +308,7 @@ class Suite(ABC, Generic[I, S]):
         prices: Path | None = None,
         steps: Progress = QUIET,
         fresh: bool = False,
+        prompt: Path | None = None,
     ) -> list[Path]:
         """Ask systems every question of a set of items; one run folder each under ``out``; what was begun goes on.
 
@@ -316,21 +324,27 @@ class Suite(ABC, Generic[I, S]):
             prices: price table that overlays the shipped one.
             steps: told what happens.
             fresh: reuse nothing: ask everything again.
+            prompt: a file in the place of the suite's prompt, or a folder of files named as in its ``prompts``.
 
         Raises:
+            DataError: a prompt is empty, or lacks a placeholder.
             UsageError: an item lacks an image, or a system does not exist.
             BadInput: problems of the items.
         """
         out = Path(out)
         loaded = self.open(path, skip_bad=skip_bad)
-        tasks = self.tasks(loaded.items, limit=limit)
+        prompts = self.prompts()
+        if prompt is not None:
+            prompts.replace(prompt, self.prompt_files)
+        tasks = self.tasks(loaded.items, limit=limit, prompts=prompts)
         self.see_askable(Path(path), tasks)
         several = list(systems) if isinstance(systems, Sequence) and not isinstance(systems, str) else [systems]
-        prompts, judge = self.prompts(), SuiteJudge(self)
+        judge = SuiteJudge(self, tasks)
+        conditions = dict.fromkeys(self.condition(t.sample) for t in tasks)
         about = {
             "suite": self.name,
             "items": {"path": str(path), "sha256": items_digest(tasks), "skipped": loaded.skipped},
-            "prompts": {str(NO_CLAUSE): prompts.used(NO_CLAUSE)},
+            "prompts": {str(c): prompts.used(c) for c in conditions},
         }
         ledger = out / "calls.sqlite"
         opened = []
@@ -478,10 +492,14 @@ class SuiteJudge:
 
     Attributes:
         id: ``suite:NAME``.
+        version: of the right answers, and of the code of a suite that is not demur's: when either was edited, answers
+            that are there are graded again.
     """
 
-    def __init__(self, suite: Suite[Any, Any]) -> None:
+    def __init__(self, suite: Suite[Any, Any], tasks: Sequence[Task] = ()) -> None:
         self.id = f"suite:{suite.name}"
+        own = "" if type(suite).__module__.startswith("demur.") else code_digest(type(suite))
+        self.version = digest([own, {t.ask.id: t.sample.answers.model_dump(mode="json") for t in tasks}], 16)
         self._suite = suite
 
     def grade(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
@@ -543,6 +561,75 @@ def csv_lower(path: Path, problems: Problems) -> list[tuple[str, dict[str, str]]
         return "_".join(name.partition("(")[0].lower().split())
 
     return [(place, {plain(k): v for k, v in row.items()}) for place, row in csv_rows(path, problems, mend=True)]
+
+
+# --- files of items --------------------------------------------------------------------------------
+
+
+class _WithId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+K = TypeVar("K", bound=_WithId)
+
+
+def items_file(path: Path, suite: str, name: str = "items.jsonl") -> Path:
+    """The file of items at a path: itself, or the one of that name in a folder.
+
+    Raises:
+        UsageError: there is none.
+    """
+    file = path / name if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(
+            f"there is no {name}" if path.is_dir() else "no such file or folder", item=str(path),
+            cure=f"'demur suite build {suite} --out DIR' makes a set; docs/suites.md has the layout",
+        )  # fmt: skip
+    return file
+
+
+def items_by_id(file: Path, problems: Problems, made: Callable[[str, dict[str, Any]], K]) -> dict[str, K]:
+    """Items of a JSON Lines file by their id; what ``made`` refuses, and an id that comes twice, is a problem.
+
+    Args:
+        file: a line an item.
+        problems: takes bad items, with their place and id.
+        made: (place, row) -> the item; what is wrong with the row is a ValueError or a DataError.
+    """
+    found: dict[str, K] = {}
+    places: dict[str, str] = {}
+    for place, row in json_lines(file, problems):
+        where = f"{place} ({row.get('id', 'no id')})"
+        try:
+            item = made(place, row)
+        except ValidationError as error:
+            problems.add(where, why_invalid(error))
+        except (DataError, StorageError, ValueError) as error:
+            problems.add(where, str(error))
+        else:
+            if places.setdefault(item.id, place) == place:
+                found[item.id] = item
+            else:
+                problems.add(where, f"an earlier line, {places[item.id]}, has this id too; the first is kept")
+    return found
+
+
+def image_beside(file: Path, uri: str, sha256: str = "") -> ImageRef:
+    """The image at a path relative to a file of items, read and described; its uri is relative too.
+
+    Raises:
+        DataError: it leads out of the folder, cannot be read, or has other bytes than ``sha256`` says.
+    """
+    folder = file.parent
+    try:
+        held = inside(folder, uri).relative_to(folder).as_posix()
+        found = image_ref(read_uri(held, folder), held)
+    except (DataError, StorageError, ValueError) as error:
+        raise DataError(f"image {uri!r}: {error}") from error
+    if sha256 and found.sha256 != sha256:
+        raise DataError(f"image {uri!r} has other bytes than were filed", cure="build the set again")
+    return found
 
 
 # --- by name ----------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from demur.core.parquet import whole_table
 from demur.core.records import Response
 from demur.core.store import Problems, read_json, read_jsonl, storage_errors
 from demur.corpora.formats import csv_rows, json_lines
-from demur.suites.base import NO_CLAUSE, Loaded, Outputs, Suite
+from demur.scenarios.conditions import condition
+from demur.suites.base import Loaded, Outputs, Suite
 
 VERIFIED = "verified.jsonl"
 """In a run folder: the probability of each answer by the model's own word, where a suite asked for it."""
@@ -109,15 +110,16 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
 def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence[str | Path]) -> list[str]:
     """What runs among ``paths`` were asked that the items no longer say; one line a run, none where all is the same.
 
-    A run under another version of the suite's prompt is not compared: its asks differ for that alone.
+    A run under other prompts, of another version or a user's own, is not compared: its asks differ for that alone.
     """
     now = {task.sample.id: task.ask.id for task in chosen.tasks(items)}
-    prompts = chosen.prompts().used(NO_CLAUSE)
+    prompts = chosen.prompts()
     told = []
     for path in map(Path, paths):
         for folder in _runs(path):
             manifest = read_json(folder / "manifest.json")
-            if manifest.get("prompts", {}).get(str(NO_CLAUSE)) != prompts:
+            said = manifest.get("prompts") or {}
+            if not said or any(used != prompts.used(condition(c)) for c, used in said.items()):
                 continue
             asked = _asked(folder)
             other = [row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +36,26 @@ def test_each_verb_explains_itself(verb, capsys):
     assert len(out) > 200
 
 
+def options(parser):
+    """Every option of a verb and of the verbs in it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from options(inner)
+        elif action.option_strings:
+            yield parser.prog, action
+
+
+@pytest.mark.parametrize("verb", [v.name for v in VERBS])
+def test_where_a_verb_writes_when_nothing_is_said_is_in_its_help(verb):
+    parser = argparse.ArgumentParser(prog=verb)
+    importlib.import_module(f"demur.cli.{verb.replace('-', '_')}").configure(parser)
+    for prog, action in options(parser):
+        if ("--out" in action.option_strings and not action.required) or isinstance(action.default, Path):
+            assert "default" in action.help, f"{prog} {action.option_strings}"
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("words", "code", "named"),
     [

@@ -83,6 +83,7 @@ def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(own, rele
     assert manifest(tmp_path)["counts"]["failed"] == 0
 
 
+@pytest.mark.heavy
 def test_a_function_is_called_from_one_thread_unless_more_are_asked_for(own, release, tmp_path):
     slow = SERVICE.format(up=True).replace("if not UP", "import time; time.sleep(0.02)\n    if not UP")
     system = own(slow)
@@ -120,6 +121,25 @@ def test_a_finished_run_is_shown_again_when_its_server_is_gone(release, tmp_path
     assert run(release, "--system", f"model:{address}", "--fresh") == 1
     assert "no server answers there" in capsys.readouterr().err
     assert ping.unreachable(address.partition("#")[0])
+
+
+def test_a_model_that_is_asked_otherwise_is_asked_anew(release, tmp_path, monkeypatch, capsys):
+    """Under other sampling its answers of before are those of another system; they come back with it."""
+    monkeypatch.chdir(tmp_path)
+    with Served("answer 1") as address:
+        for words, told in (
+            (["--temperature", 0], ""),
+            (["--temperature", 1], "its sampling or layout changed"),
+            (["--temperature", 1, "--extra", '{"key": "sesame"}'], "its sampling or layout changed"),
+            (["--temperature", 0], "its earlier run is taken up again"),
+        ):
+            capsys.readouterr()
+            assert run(release, "--system", f"model:{address}", "--limit", 2, *words) == 0
+            assert told in capsys.readouterr().err
+            settings = manifest(tmp_path, "model-m")["settings"]
+            assert settings["temperature"] == words[1]
+            assert "sesame" not in json.dumps(settings)
+    assert len(list((tmp_path / "runs" / ".earlier").iterdir())) == 2
 
 
 def test_a_plan_opens_functions_and_counts_their_calls(own, release, tmp_path, capsys):

@@ -56,6 +56,7 @@ def test_the_stopping_rule():
     assert converge(table, ["a", "b"], [], order=["a", "b"], threshold=0.05, resamples=10).converged_after is None
 
 
+@pytest.mark.heavy
 @given(st.integers(2, 5), st.integers(0, 50))
 def test_sizes_fall_and_everybody_is_counted_once(gates, seed):
     table = world(40, [0.1 + 0.1 * k for k in range(gates)], seed)
@@ -88,6 +89,7 @@ def correlated(seed, gates=5, n=400):
     return hard < [NormalDist().inv_cdf(p) for p in rng.uniform(0.1, 0.6, gates)]
 
 
+@pytest.mark.heavy
 def test_a_stronger_gate_that_was_kept_back_takes_what_was_forecast():
     """The strongest of five is kept back; what it took lies in the interval about 9 times in 10, below as above."""
     inside, ratio = 0, []
@@ -117,6 +119,7 @@ def test_the_whole_funnels_size_where_it_is_known():
     assert (found.converged_after, found.kept_converged_after) == (1, 2)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("silent", [U, S, D])
 def test_a_gate_that_answers_nothing_shows_nothing(silent):
     """It neither lets a filter converge nor moves a forecast; the same as if it were not there."""
@@ -219,3 +222,11 @@ def test_bertopic_finds_what_was_planted_beside_the_torchvision_that_is_installe
     assert len(set(found)) >= 3
     assert not set(found[:60]) & set(found[60:120])
     assert bertopics(questions[:15], np.array(vectors[:15], dtype=np.float32)) == ["all"] * 15
+
+
+def test_of_nothing_no_gate_takes_a_share():
+    """The first gate knows all of it: what the others take of none is undefined, and shows no convergence."""
+    table = {s: {"x": W, "y": W, "z": C} for s in "abc"}
+    found = converge(table, ["x", "y", "z"], [], order=["z", "x", "y"], resamples=10)
+    assert [(r.size, r.changed) for r in found.rounds] == [(3, None), (0, 1.0), (0, None), (0, None)]
+    assert found.converged_after is None

@@ -26,6 +26,7 @@ from demur.core.progress import Progress
 from demur.core.store import JsonlLog, locked, storage_errors
 from demur.curation.build import curate
 from demur.curation.convergence import measure_convergence
+from demur.curation.gates.runner import read_journal
 from demur.curation.rebuild import carry_over, enlarge
 from demur.curation.recipe import parse_recipe
 
@@ -47,6 +48,7 @@ def built(source, tmp_path_factory):
     return build(source, out), out
 
 
+@pytest.mark.slow
 def test_a_lazy_an_exhaustive_and_a_second_build_are_the_same_bytes(built, source, tmp_path):
     lazy, out = built
     full = build(source, tmp_path / "full", exhaustive=True)
@@ -74,6 +76,7 @@ gates_drawn = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8))
 @given(gates_drawn, st.integers(0, 4), st.sampled_from([None, 4, 5]))
 def test_whatever_the_gates_say_lazy_equals_exhaustive(source, built, tmp_path_factory, gates, k_min, k_enough):
@@ -126,6 +129,7 @@ def pool_of(out):
     return pool
 
 
+@pytest.mark.heavy
 def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, tmp_path):
     _, out = built
     gate = world.simulated("newer", strength=0.6, reading=1.0)
@@ -147,6 +151,7 @@ def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, 
         enlarge(out, [world.simulated("weak")])
 
 
+@pytest.mark.slow
 def test_how_many_the_whole_funnel_keeps_follows_from_an_exhaustive_build(built, source, tmp_path):
 
     full = build(source, tmp_path, index=built[1] / "index", exhaustive=True)
@@ -182,8 +187,9 @@ def answer(given):
 """
 
 
+@pytest.mark.heavy
 def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_path, monkeypatch):
-    """Edit a gate: it is asked again. Reword one question of all: a function is asked about that one alone."""
+    """Edit a gate: it is asked again. Reword some questions of all: a function is asked about those alone."""
     source = world.folder(tmp_path / "towns")
     (tmp_path / "gate_that_reads.py").write_text(READS)
     monkeypatch.chdir(tmp_path)
@@ -198,9 +204,17 @@ def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_pa
     assert first.asked["reads"] > 50
     assert again().asked == {}
     questions = (source / "questions.jsonl").read_text()
-    (source / "questions.jsonl").write_text(questions.replace("Who is the mayor of Town2?", "Name the mayor of Town2."))
+    for town in ("Town2", "Town4", "Town6"):
+        assert f"Who is the mayor of {town}?" in questions
+        questions = questions.replace(f"Who is the mayor of {town}?", f"Name the mayor of {town}.")
+    (source / "questions.jsonl").write_text(questions)
+    (journal,) = (tmp_path / "out").rglob("journal.jsonl")
+    before = {line.key for line in read_journal(journal)}
     reworded = again()
-    assert 0 < reworded.asked["reads"] <= 2 + 12  # without evidence, with gold, and with each distractor of one sample
+    new = [line for line in read_journal(journal) if line.key not in before and line.query.gate == "reads"]
+    assert {line.sample for line in new} == {"q2", "q4", "q6"}
+    # without evidence, with gold, and with each distractor of three samples
+    assert 3 * 2 < reworded.asked["reads"] == len(new) <= 3 * (2 + 12)
     (tmp_path / "gate_that_reads.py").write_text(READS.replace("nobody", "everybody"))
     edited = again()
     assert edited.asked["reads"] >= first.asked["reads"] - 2
@@ -210,6 +224,7 @@ def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_pa
     assert before == after
 
 
+@pytest.mark.heavy
 def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
     source = world.folder(tmp_path / "towns", 8)
     with Served() as address:
@@ -230,6 +245,7 @@ def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
     assert rebuilt.since.startswith("20")
 
 
+@pytest.mark.heavy
 def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tmp_path):
     gates = [world.simulated("flaky", strength=0.2, fails=0.5), *world.GATES[:1]]
     out = tmp_path / "held"
@@ -256,6 +272,7 @@ def test_a_judge_that_raises_or_babbles_decides_nothing(source, built, tmp_path)
         build(source, tmp_path, index=built[1] / "index", more={"judge": "curation_world:Mad"})
 
 
+@pytest.mark.heavy
 def test_a_full_disk_is_told_and_the_build_goes_on_afterwards(source, built, tmp_path, monkeypatch):
     room = iter(range(20))
     append = JsonlLog.append
@@ -280,6 +297,7 @@ def test_two_builds_in_one_folder_are_refused(source, tmp_path):
         build(source, tmp_path)
 
 
+@pytest.mark.heavy
 def test_a_sample_without_gold_is_told_or_left_out(tmp_path):
     folder = world.folder(tmp_path / "towns")
     lines = (folder / "questions.jsonl").read_text().splitlines()
@@ -291,6 +309,7 @@ def test_a_sample_without_gold_is_told_or_left_out(tmp_path):
     assert build(folder, tmp_path / "b", skip_bad=True).release.manifest["skipped_bad"] == 1
 
 
+@pytest.mark.heavy
 def test_a_question_of_two_sources_is_asked_once(tmp_path):
     one, other = world.folder(tmp_path / "one"), world.folder(tmp_path / "other")
     mapping = (other / "demur-map.yaml").read_text().replace("name: towns", "name: cities")
@@ -312,6 +331,7 @@ def test_distractors_that_can_never_suffice_are_refused_at_once(source, tmp_path
         world.recipe(source, world.GATES, rules={"kmin": 3})
 
 
+@pytest.mark.slow
 def test_the_commands(source, built, tmp_path, capsys):
     _, out = built
     path = tmp_path / "recipe.yaml"
@@ -450,6 +470,7 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
         assert kept <= rounds[-1]["size"] <= kept + len(open_)  # what is ungraded is neither taken nor kept
 
 
+@pytest.mark.heavy
 def test_a_budget_stops_a_build_that_goes_on_with_more_money(source, built, tmp_path):
     from demur.core.errors import BudgetReached
     from demur.models import Budget

@@ -29,6 +29,7 @@ def built(source, tmp_path_factory):
     return curate(world.recipe(source, world.GATES), out), out
 
 
+@pytest.mark.heavy
 def test_decisions_are_the_same_bytes_by_every_way_of_working(source, built, tmp_path, monkeypatch):
     """Cheapest first, in a hurry, and stopped on the way; the labels that each asked for differ."""
     _, out = built
@@ -62,6 +63,7 @@ def failing(after):
     return some
 
 
+@pytest.mark.heavy
 def test_explain_tells_what_the_last_build_was_told(source, built, tmp_path):
     """A gate that is edited and edited back: its first answers hold again, and are told again."""
     weak, strong = world.simulated("g", strength=0.0, reading=1.0, leak=0.0), world.simulated("g", strength=0.6)
@@ -134,6 +136,7 @@ def test_a_sample_that_was_not_drawn_is_told(source, built, tmp_path):
         explain(release.folder, "q99")
 
 
+@pytest.mark.slow
 def test_convergence_goes_by_the_folders_own_recipe(source, built, tmp_path, capsys):
     """After a rebuild nobody has the enlarged recipe: the folder has, and the old one is refused."""
     old = tmp_path / "old"

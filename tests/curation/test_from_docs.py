@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_read_is_named_and_ends_nothing(docs, questions, t
 def test_what_was_found_is_taken_when_nobody_wants_to_look(docs, questions, tmp_path):
     made = demur.from_docs(str(docs), str(questions), str(tmp_path / "out"), accept_found=True)
     samples = {s.question: s for s in made.release.samples()}
-    assert verify(made.release, holds=holds) == []
+    assert verify(made.release) == []
     assert {q: [e.id for e in s.gold] for q, s in samples.items()} == {
         "How large may an uploaded file be?": ["limits.md#0"], "What does plan 3 cost?": ["kb-3"], "Can I pay with bitcoin?": [],
     }  # fmt: skip
@@ -158,9 +158,15 @@ def test_gold_that_the_rows_name_is_looked_at_by_nobody(docs, tmp_path):
     assert {s.question: [e.id for e in s.gold] for s in made.release.samples()} == {
         "What is the late fee?": ["fees.pdf#page-1#0"], "How long do refunds take?": ["billing/refunds.txt#0"],
     }  # fmt: skip
-    csv.write_text("query,doc_id\nWhat is the late fee?,fees.doc\n")
-    with pytest.raises(UsageError, match=r"q.csv:2: gold 'fees.doc' is no document"):
+    csv.write_text("query,doc_id\nWhat is the late fee?,fees.doc\nWhich fee?,fees.pdf\nHow long?,refunds\n")
+    with pytest.raises(BadInput) as caught:
         demur.from_docs(docs, csv, tmp_path / "other")
+    assert [line.partition(" of ")[0] for line in caught.value.problems] == [  # all of them at once
+        "q.csv:2: gold 'fees.doc' is no document", "q.csv:4: gold 'refunds' is no document",
+    ]  # fmt: skip
+    made = demur.from_docs(docs, csv, tmp_path / "skipped", skip_bad=True)
+    assert [s.question for s in made.release.samples()] == ["Which fee?"]
+    assert [d.reason for d in made.release.drops()] == ["its gold is no document"] * 2
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,7 @@ def live(state: SampleState, truth, pick=lambda names: names[0], within=1.0) -> 
     return asked
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(1000))
 @given(worlds(), st.randoms(use_true_random=False))
 def test_asking_only_what_matters_decides_the_same_as_asking_everything(world, dice):
@@ -224,6 +225,7 @@ def test_enough_distractors_are_the_best_ones():
     assert GateQuery("g", Stage.DISTRACTOR, "d") not in state.labels
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(1200))
 @given(worlds())
 def test_no_order_asks_fewer_than_the_bound_and_lazy_asks_no_more_than_algorithm_1(world):
@@ -282,6 +284,7 @@ def test_the_gate_that_settles_most_for_its_cost_is_asked_first():
     assert SampleState(gates, [], Rules(k_min=0), order=SuccessCounter(learn=False)).wanted()[0].gate == "weak"
 
 
+@pytest.mark.heavy
 def test_expected_calls_lie_between_nothing_and_algorithm_1():
     gates = [Gate("a"), Gate("b")]
     sure = expected(gates, 5, Rules(), {stage: GateRates({"a": 1.0, "b": 1.0}, 0) for stage in Stage})
@@ -294,6 +297,7 @@ def test_expected_calls_lie_between_nothing_and_algorithm_1():
     assert sum(kept.algorithm1.values()) == pytest.approx(2 + 2 + 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("together", "left"), [(0.0, 0.25), (1.0, 0.5), (0.5, 1 / 3)])
 def test_gates_that_know_the_same_leave_more(together, left):
     """Two gates of strength one half: 1/4 + asin(r) / (2 pi) of the pool is known to neither."""

@@ -125,6 +125,7 @@ def world(request, tmp_path_factory):
     return pages, pool, searchers
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["whole", "cut"])
 def test_recall_counts_every_question(world, kind):
     pages, pool, searchers = world
@@ -134,6 +135,7 @@ def test_recall_counts_every_question(world, kind):
     assert (choice.n, choice.lacking, choice.warning) == (len(pages), 0, "")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["whole", "cut"])
 def test_margins_hold_and_nothing_of_gold_is_a_distractor(world, kind):
     pages, pool, searchers = world

@@ -22,7 +22,7 @@ from demur.cli import main
 from demur.core.errors import DataError, DemurError, ReleaseError, UsageError
 from demur.core.records import Evidence, GateVerdict, Role
 from demur.core.store import Problems, digest, image_ref, read_json, read_records, write_json
-from demur.corpora.near import look
+from demur.corpora.near import image_hash
 from demur.curation.build import curate
 from demur.release import FunnelStep, Release, documents_of, freeze
 from demur.release.card import card, safe
@@ -76,6 +76,7 @@ def first_photo(rows):
     return next(r for r in rows if r["images"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "change", "told"),
     [
@@ -129,6 +130,7 @@ def test_every_copy_of_an_image_is_checked(copy):
     assert "the bytes are not those it was released with" in wrong(copy)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("how", "caught"),
     [
@@ -178,6 +180,7 @@ def change_manifest(change):
     return lambda folder: edit_manifest(folder, change)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -296,6 +299,7 @@ def test_where_a_push_to_a_folder_is_refused(release, tmp_path):
 # --- bombs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_a_parquet_bomb_is_refused_before_it_is_unpacked(copy):
     path = copy / "data" / "evidence.parquet"
     schema = pq.read_table(path).schema
@@ -355,7 +359,7 @@ def test_an_image_that_is_a_bomb_or_none_is_named_and_not_decoded(copy, data, to
     edit_table(copy, "evidence", change)
     assert re.search(f"image {digest(planted)[:16]}: .*({told})", wrong(copy)), wrong(copy)
     with pytest.raises(DataError):
-        look(planted)
+        image_hash(planted)
 
 
 # --- text of a release on a card and on a terminal ---------------------------------------------------
@@ -453,6 +457,7 @@ def test_diff_says_what_else_made_them(release, tmp_path, capsys):
 # --- files for others ----------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated", "ignore:The inplace keyword")  # of the reader
 def test_croissant_is_valid_and_its_records_load_with_images(release):
     mlcroissant = pytest.importorskip("mlcroissant")

@@ -7,8 +7,8 @@ from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import image_ref
 from demur.corpora import near
 from demur.corpora.leaks import Leaks, without_leaks
-from demur.corpora.near import Looks, look
-from demur.curation.pool import LOOKS
+from demur.corpora.near import ImageHashes, image_hash
+from demur.curation.pool import IMAGE_HASHES
 from demur.curation.recipe import SourceSpec
 from demur.curation.sample_pool import sample_sources
 
@@ -17,7 +17,7 @@ from demur.curation.sample_pool import sample_sources
 def hashed(monkeypatch):
     """Digests of the images that were looked at."""
     seen = []
-    monkeypatch.setattr(near, "look", lambda data: seen.append(data) or look(data))
+    monkeypatch.setattr(near, "image_hash", lambda data: seen.append(data) or image_hash(data))
     return seen
 
 
@@ -49,7 +49,7 @@ def test_of_a_picture_all_reasons_in_their_order(tmp_path):
         id="s", source="x", question="Who?", images=(query,), answers=AnswerSpec(accepted=(("Quellin",),)), gold=gold,
         negatives=tuple(Evidence.of(d, Role.DISTRACTOR) for d in leaky),
     )  # fmt: skip
-    left, drops = without_leaks(sample, Leaks(sample, Looks(tmp_path)))
+    left, drops = without_leaks(sample, Leaks(sample, ImageHashes(tmp_path)))
     assert [e.id for e in left.negatives] == ["fine"]
     assert [(d.evidence, d.reason, d.detail) for d in drops] == [
         ("q", "query image", ""), ("g2", "near-duplicate of gold", "g"), ("t2", "near-duplicate of gold", "t"),
@@ -68,13 +68,13 @@ def test_each_image_is_hashed_once_and_by_none_who_reads_the_pool_again(tmp_path
     again = sample_sources([spec], tmp_path / "pool", seed=0)
     for sample in again.samples:
         for image in (*sample.images, *(e.image for e in sample.gold if e.image)):
-            assert again.looks(image) == look((towns / image.uri.rpartition("/")[2]).read_bytes())
+            assert again.image_hashes(image) == image_hash((towns / image.uri.rpartition("/")[2]).read_bytes())
     assert len(hashed) == len(images)
-    assert (again.root / LOOKS).read_bytes() == again.looks.lines()
+    assert (again.root / IMAGE_HASHES).read_bytes() == again.image_hashes.lines()
 
 
 def test_a_picture_that_cannot_be_read_looks_like_nothing(tmp_path):
-    known = Looks(tmp_path)
+    known = ImageHashes(tmp_path)
     gone, broken = picture(tmp_path, 1), picture(tmp_path, 2)
     (tmp_path / "1.png").unlink()
     (tmp_path / "2.png").write_bytes(b"GIF89a")

@@ -49,6 +49,7 @@ def add_picture(folder, id, data):
     edit(folder, "pictures.jsonl", lambda rows: rows.append(picture))
 
 
+@pytest.mark.heavy
 def test_samples_that_give_their_answer_away_are_told_and_left_out(source, tmp_path):
     add_picture(source, "same", (source / "q1.png").read_bytes())
     add_picture(source, "small", smaller(source / "q3.png"))
@@ -90,6 +91,7 @@ def leaky(source):
     return source
 
 
+@pytest.mark.heavy
 def test_native_negatives_that_leak_are_dropped_each_with_its_reason_and_once(leaky, tmp_path):
     built = curate(world.recipe(leaky, KNOWS_NOTHING), tmp_path / "out")  # which verifies what it froze
     why = [(d.evidence, d.reason) for d in built.release.drops() if d.sample == "q5" and d.stage == "mine"]
@@ -100,6 +102,7 @@ def test_native_negatives_that_leak_are_dropped_each_with_its_reason_and_once(le
     assert not LEAKS.keys() & {e.id for e in kept.negatives}
 
 
+@pytest.mark.heavy
 def test_demur_mine_drops_the_same_native_negatives(leaky, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     by = ["--encoder", "curation_world:quick"]
@@ -125,6 +128,7 @@ def test_demur_mine_drops_the_same_native_negatives(leaky, tmp_path, monkeypatch
     assert not {f"towns:{id}" for id in LEAKS} & {e["id"] for e in sample["negatives"]}
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_the_same_bytes_in_another_place_time_zone_language_and_order_of_hashing(tmp_path):
     recipe = world.recipe(world.folder(tmp_path / "towns"), world.GATES).model_dump(mode="json")

@@ -6,7 +6,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.core.store import image_ref
 from demur.corpora import near
-from demur.corpora.near import Looks, look, same_look, same_text
+from demur.corpora.near import ImageHashes, image_hash, same_picture, same_text
 from demur.curation.mining.choose import mine, mine_kind
 from demur.curation.mining.options import MiningOptions
 
@@ -114,7 +114,9 @@ def test_visual_hits(tmp_path):
     }
     (tmp_path / "gone").unlink()
     asked = sample(images=(query.image,), gold=(Evidence.of(gold, Role.GOLD),))
-    mined = mine_kind("visual", asked, hits(*documents, mode="image->image"), documents, looks=Looks(tmp_path))
+    mined = mine_kind(
+        "visual", asked, hits(*documents, mode="image->image"), documents, image_hashes=ImageHashes(tmp_path)
+    )
     assert [e.id for e in mined.negatives] == ["other", "another"]
     assert {d.evidence: d.reason for d in mined.drops} == {
         "gold": "gold", "query": "query image", "gold-jpg": "near-duplicate of gold",
@@ -122,7 +124,12 @@ def test_visual_hits(tmp_path):
         "other-blurred": "repeated", "gone": "unreadable", "text": "empty",
     }  # fmt: skip
     loose = mine_kind(
-        "visual", asked, hits("gold-jpg"), documents, MiningOptions(same_image="bytes"), looks=Looks(tmp_path)
+        "visual",
+        asked,
+        hits("gold-jpg"),
+        documents,
+        MiningOptions(same_image="bytes"),
+        image_hashes=ImageHashes(tmp_path),
     )
     assert [e.id for e in loose.negatives] == ["gold-jpg"]
 
@@ -146,15 +153,15 @@ def test_looks_of_odd_images(kind):
         exif = Image.Exif()
         exif[0x0112] = 6  # shown turned by 90 degrees
         data = png(0, base.transpose(Image.Transpose.ROTATE_90), "JPEG", quality=95, exif=exif)
-    assert same_look(look(data), look(png(0, base)))
-    assert not same_look(look(data), look(png(8)))
+    assert same_picture(image_hash(data), image_hash(png(0, base)))
+    assert not same_picture(image_hash(data), image_hash(png(8)))
 
 
 def test_flat_images_are_only_like_flat_images():
-    white, ivory, navy = (look(png(0, Image.new("RGB", (9, 9), colour))) for colour in ("white", "ivory", "navy"))
-    assert same_look(white, ivory)
-    assert not same_look(white, navy)
-    assert not same_look(white, look(png(1)))
+    white, ivory, navy = (image_hash(png(0, Image.new("RGB", (9, 9), colour))) for colour in ("white", "ivory", "navy"))
+    assert same_picture(white, ivory)
+    assert not same_picture(white, navy)
+    assert not same_picture(white, image_hash(png(1)))
 
 
 def test_colours_count():
@@ -162,10 +169,10 @@ def test_colours_count():
         image = Image.new("RGB", (90, 60))
         for place, colour in enumerate(colours):
             image.paste(colour, (place * 30, 0, place * 30 + 30, 60))
-        return look(png(0, image))
+        return image_hash(png(0, image))
 
-    assert not same_look(bands("green", "white", "darkorange"), bands("green", "white", "red"))
-    assert same_look(bands("#008c45", "white", "#cd212a"), bands("#008040", "#fdfdfd", "#d02030"))
+    assert not same_picture(bands("green", "white", "darkorange"), bands("green", "white", "red"))
+    assert same_picture(bands("#008c45", "white", "#cd212a"), bands("#008040", "#fdfdfd", "#d02030"))
 
 
 def test_looks_are_remembered_as_long_as_they_are_asked_of(tmp_path, monkeypatch):
@@ -174,12 +181,12 @@ def test_looks_are_remembered_as_long_as_they_are_asked_of(tmp_path, monkeypatch
         (tmp_path / f"{seed}").write_bytes(png(seed))
         refs.append(image_ref(png(seed), f"{seed}"))
     read = []
-    monkeypatch.setattr(near, "look", lambda data: read.append(data) or look(data))
-    known = Looks(tmp_path, most=2)
+    monkeypatch.setattr(near, "image_hash", lambda data: read.append(data) or image_hash(data))
+    known = ImageHashes(tmp_path, most=2)
     for seed, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (1, 4)):
-        assert known(refs[seed]) == look(png(seed))
+        assert known(refs[seed]) == image_hash(png(seed))
         assert (len(read), len(known._known)) == (reads, min(reads, 2))
-    everything = Looks(tmp_path)
+    everything = ImageHashes(tmp_path)
     assert all(everything(ref) for ref in refs)
     assert len(everything.lines().splitlines()) == 4
     gone = refs[3].model_copy(update={"uri": "gone", "sha256": "0" * 64})
@@ -254,13 +261,20 @@ def test_quotas(tmp_path):
         "visual": hits("i0", "i1", "i2", "i3", mode="image->image"),
     }
     mined = mine(
-        sample(), found, documents, MiningOptions(text=2, lexical=1, visual=3, min_score=0.99), looks=Looks(tmp_path)
+        sample(),
+        found,
+        documents,
+        MiningOptions(text=2, lexical=1, visual=3, min_score=0.99),
+        image_hashes=ImageHashes(tmp_path),
     )
     assert [(e.id, e.mode) for e in mined.negatives] == [
         ("d0", "text->text"), ("d1", "text->text"), ("d4", "lexical"), ("i0", "image->image"), ("i1", "image->image"),
     ]  # fmt: skip
     assert [d.evidence for d in mined.drops if d.reason == "already mined"] == ["d1", "d0"]
-    assert mine(sample(), found, documents, MiningOptions(text=0, visual=0), looks=Looks(tmp_path)).negatives == ()
+    assert (
+        mine(sample(), found, documents, MiningOptions(text=0, visual=0), image_hashes=ImageHashes(tmp_path)).negatives
+        == ()
+    )
 
 
 def test_what_the_source_shows_already_is_not_mined_once_more_under_another_id(tmp_path):
@@ -277,7 +291,7 @@ def test_what_the_source_shows_already_is_not_mined_once_more_under_another_id(t
     picture = Document(id="shown", title="thing", image=image_ref((tmp_path / "1.png").read_bytes(), "1.png"))
     asked = sample(negatives=tuple(Evidence.of(d, Role.DISTRACTOR) for d in (text, picture)))
     found = {"text": hits("again", "new"), "visual": hits("1.jpg", "2.png", mode="image->image")}
-    mined = mine(asked, found, documents, MiningOptions(text=2, visual=2), looks=Looks(tmp_path))
+    mined = mine(asked, found, documents, MiningOptions(text=2, visual=2), image_hashes=ImageHashes(tmp_path))
     assert [e.id for e in mined.negatives] == ["new", "2.png"]
     assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [
         ("again", "repeated", "own"), ("1.jpg", "repeated", "shown"),

@@ -15,7 +15,7 @@ from PIL import Image, ImageFilter
 from demur.core.errors import DataError
 from demur.core.records import ImageRef
 from demur.core.store import canonical, image_ref
-from demur.corpora.near import Look, Looks, alike, look, same_look, same_strokes
+from demur.corpora.near import ImageHash, ImageHashes, alike, image_hash, same_picture, same_strokes
 from demur.sample import atlas
 
 
@@ -62,38 +62,44 @@ of analogues and 0.20 of drawings for another and missed 0.29 of the copies: nea
 
 
 @cache
-def drawn(kind: str) -> tuple[tuple[bytes, Look], ...]:
-    return tuple((data, look(data)) for data in dict.fromkeys(KINDS[kind]()))
+def drawn(kind: str) -> tuple[tuple[bytes, ImageHash], ...]:
+    return tuple((data, image_hash(data)) for data in dict.fromkeys(KINDS[kind]()))
 
 
 @pytest.mark.reference
 @pytest.mark.parametrize("kind", KINDS)
 def test_different_pictures_are_told_apart_and_copies_are_found(kind: str, record_property):
-    looks = [known for _, known in drawn(kind)]
-    same = [pair for pair in combinations(range(len(looks)), 2) if same_look(looks[pair[0]], looks[pair[1]])]
-    collide = len({n for pair in same for n in pair}) / len(looks)
-    step = max(1, len(looks) // 5)
+    image_hashes = [known for _, known in drawn(kind)]
+    same = [
+        pair
+        for pair in combinations(range(len(image_hashes)), 2)
+        if same_picture(image_hashes[pair[0]], image_hashes[pair[1]])
+    ]
+    collide = len({n for pair in same for n in pair}) / len(image_hashes)
+    step = max(1, len(image_hashes) // 5)
     missed: Counter[str] = Counter()
     asked = 0
     for data, known in drawn(kind)[::step][:5]:
         for how, copy in pictures.copies(data):
             asked += 1
-            missed[how] += not same_look(known, look(copy))
+            missed[how] += not same_picture(known, image_hash(copy))
     record_property("collide", collide)
     most_collide, most_missed = BOUNDS[kind]
-    assert collide <= most_collide, f"{collide:.3f} of {len(looks)} different pictures are taken for another"
+    assert collide <= most_collide, f"{collide:.3f} of {len(image_hashes)} different pictures are taken for another"
     assert missed.total() / asked <= most_missed, f"of {asked} copies: {missed}"
 
 
+@pytest.mark.heavy
 def test_hashes_alone_take_one_drawing_for_another_and_strokes_do_not():
     """A user met it: 936 of 2,500 drawings of different compounds were taken for copies."""
-    looks = [look(pictures.molecule(pictures.skeleton(n))) for n in range(60)]
-    pairs = list(combinations(looks, 2))
+    image_hashes = [image_hash(pictures.molecule(pictures.skeleton(n))) for n in range(60)]
+    pairs = list(combinations(image_hashes, 2))
     by_hash = sum(any(alike(a, b) for a in one.views for b in other.views) for one, other in pairs)
     assert by_hash >= 20
-    assert sum(same_look(one, other) for one, other in pairs) == 0
+    assert sum(same_picture(one, other) for one, other in pairs) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", pictures.COPIES)
 @pytest.mark.parametrize("kind", ["drawing", "chart", "page", "photo", "map"])
 def test_a_copy_is_found_both_ways(kind: str, how: str):
@@ -102,49 +108,49 @@ def test_a_copy_is_found_both_ways(kind: str, how: str):
         "page": lambda: pictures.page(2), "photo": lambda: pictures.photo(4), "map": lambda: pictures.marked_map(5),
     }[kind]()  # fmt: skip
     copy = dict(pictures.copies(data))[how]
-    assert same_look(look(data), look(copy))
-    assert same_look(look(copy), look(data))
+    assert same_picture(image_hash(data), image_hash(copy))
+    assert same_picture(image_hash(copy), image_hash(data))
 
 
 def test_one_stroke_more_is_another_picture():
     base = pictures.skeleton(11)
     moved = [list(ring) for ring in base]
     moved[0][0] = "" if base[0][0] else "Br"
-    assert not same_look(look(pictures.molecule(base)), look(pictures.molecule(moved)))
+    assert not same_picture(image_hash(pictures.molecule(base)), image_hash(pictures.molecule(moved)))
 
 
 def test_flat_and_tiny_and_odd_images_are_compared_without_harm():
     def png(image):
         return pictures.png(image)
 
-    white, cream, navy = (look(png(Image.new("RGB", (40, 40), c))) for c in ("white", "#fffff4", "navy"))
-    assert same_look(white, cream)
-    assert not same_look(white, navy)
-    dot = look(png(Image.new("RGB", (1, 1), "red")))
-    line = look(png(Image.new("L", (900, 2), 0)))
-    assert same_look(dot, dot)
-    assert not same_look(dot, line)
+    white, cream, navy = (image_hash(png(Image.new("RGB", (40, 40), c))) for c in ("white", "#fffff4", "navy"))
+    assert same_picture(white, cream)
+    assert not same_picture(white, navy)
+    dot = image_hash(png(Image.new("RGB", (1, 1), "red")))
+    line = image_hash(png(Image.new("L", (900, 2), 0)))
+    assert same_picture(dot, dot)
+    assert not same_picture(dot, line)
     noise = Image.effect_noise((70, 50), 90)
-    assert not same_look(look(png(noise)), look(png(noise.rotate(180))))
-    assert same_look(look(png(noise)), look(png(noise.filter(ImageFilter.GaussianBlur(0.3)))))
+    assert not same_picture(image_hash(png(noise)), image_hash(png(noise.rotate(180))))
+    assert same_picture(image_hash(png(noise)), image_hash(png(noise.filter(ImageFilter.GaussianBlur(0.3)))))
 
 
 def test_strokes_that_are_none_are_told():
-    whole = look(pictures.chart(1)).whole
+    whole = image_hash(pictures.chart(1)).whole
     assert same_strokes(whole.strokes, whole.strokes)
     with pytest.raises(DataError, match="no strokes"):
         same_strokes(whole.strokes, b"nonsense")
 
 
 def test_looks_are_read_again_as_they_were_written(tmp_path):
-    known = Looks(tmp_path)
+    known = ImageHashes(tmp_path)
     refs: list[ImageRef] = []
     for n, data in enumerate((pictures.molecule(pictures.skeleton(1)), pictures.photo(1), pictures.chart(2))):
         (tmp_path / f"{n}.png").write_bytes(data)
         refs.append(image_ref(data, f"{n}.png"))
     first = [known(ref) for ref in refs]
-    (tmp_path / "looks.jsonl").write_bytes(known.lines())
-    again = Looks(tmp_path / "nowhere", tmp_path / "looks.jsonl")
+    (tmp_path / "image-hashes.jsonl").write_bytes(known.lines())
+    again = ImageHashes(tmp_path / "nowhere", tmp_path / "image-hashes.jsonl")
     assert [again(ref) for ref in refs] == first
     assert again.lines() == known.lines()
     assert max(map(len, known.lines().splitlines())) < 16_000
@@ -156,10 +162,10 @@ def test_an_image_within_a_frame_has_a_second_view():
     with Image.open(io.BytesIO(photo)) as image:
         framed = Image.new("RGB", (image.width + 40, image.height + 60), "#202020")
         framed.paste(image, (20, 30))
-    assert len(look(photo).views) == 1
-    inner = look(pictures.png(framed)).views[1]
-    assert np.isclose(inner.shape, look(photo).whole.shape, atol=0.001)
-    assert same_look(look(photo), look(pictures.png(framed)))
+    assert len(image_hash(photo).views) == 1
+    inner = image_hash(pictures.png(framed)).views[1]
+    assert np.isclose(inner.shape, image_hash(photo).whole.shape, atol=0.001)
+    assert same_picture(image_hash(photo), image_hash(pictures.png(framed)))
 
 
 def test_a_base_whose_pictures_collide_is_warned_of():

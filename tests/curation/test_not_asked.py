@@ -58,6 +58,7 @@ def test_a_stage_without_a_gate_is_refused(source, tmp_path, stages, lacking):
     assert f"no gate is asked {lacking}" in told
 
 
+@pytest.mark.heavy
 def test_what_no_gate_can_be_asked_about_leaves_with_its_reason(source, tmp_path):
     plan = world.recipe(source, [world.text_only("text", options={"strength": 0.2})])
     built = curate(plan, tmp_path, skip_bad=True)
@@ -71,6 +72,7 @@ def test_what_no_gate_can_be_asked_about_leaves_with_its_reason(source, tmp_path
     assert not any(e.image for s in built.release.samples() for e in s.negatives)
 
 
+@pytest.mark.slow
 def test_calls_that_cannot_be_made_are_counted_nowhere(mixed):
     """Recounted from the journal of an exhaustive build, by a few lines of its own."""
     built, plan, out = mixed

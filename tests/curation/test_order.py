@@ -47,6 +47,7 @@ def asked_of(states):
     return found
 
 
+@pytest.mark.heavy
 def test_an_estimate_from_half_a_pool_comes_true_in_the_other():
     tables = paper_pool(Shape(together=0.8, alike=0.1), scale=0.06)
     states = pool(tables, SuccessCounter())
@@ -62,6 +63,7 @@ def test_an_estimate_from_half_a_pool_comes_true_in_the_other():
     assert calls == pytest.approx(actual, rel=0.15)
 
 
+@pytest.mark.heavy
 def test_learning_pays_where_the_cheapest_gate_knows_little():
     tables = paper_pool(scale=0.02)
     calls = []
@@ -82,6 +84,7 @@ def test_a_gate_seldom_asked_gets_credit_and_groups_count_apart():
     assert SampleState([Gate("a", cost=0.5), Gate("b")], [], Rules(k_min=0), order=counter).wanted()[0].gate == "a"
 
 
+@pytest.mark.heavy
 def test_the_papers_pool_has_the_papers_figures():
     tables = paper_pool(scale=0.3)
     left = (tables.parametric != 1).all(axis=1)

@@ -8,12 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from demur.answers import holds
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.core.store import image_ref
 from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import Gold, page_of
-from demur.corpora.near import Looks
+from demur.corpora.near import ImageHashes
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.options import MiningOptions
 from demur.release import Release, freeze, verify
@@ -52,7 +51,7 @@ def compounds(tmp_path):
         id="q", source="x", question="Which formula has it?", answers=AnswerSpec(accepted=(("C6H6",),)),
         images=(query,), gold=(gold,),
     )  # fmt: skip
-    return sample, Shelf(documents), Looks(tmp_path)
+    return sample, Shelf(documents), ImageHashes(tmp_path)
 
 
 def hits(shelf, ending):
@@ -61,15 +60,17 @@ def hits(shelf, ending):
 
 
 def test_a_picture_of_a_page_that_holds_the_answer_is_no_distractor(compounds):
-    sample, shelf, looks = compounds
-    mined = mine_kind("visual", sample, hits(shelf, "/drawing"), shelf.documents, looks=looks, shelf=shelf)
+    sample, shelf, image_hashes = compounds
+    mined = mine_kind(
+        "visual", sample, hits(shelf, "/drawing"), shelf.documents, image_hashes=image_hashes, shelf=shelf
+    )
     assert [e.id for e in mined.negatives] == ["aniline/drawing"]
     assert {(d.evidence, d.reason, d.detail) for d in mined.drops} == {
         ("benzene/drawing", "gold page", "benzene"),
         ("prismane/drawing", "page holds the answer", "prismane/formula"),
     }
     kept = mine_kind("visual", 
-        sample, hits(shelf, "/drawing"), shelf.documents, MiningOptions(answer_pages="keep"), looks=looks, shelf=shelf
+        sample, hits(shelf, "/drawing"), shelf.documents, MiningOptions(answer_pages="keep"), image_hashes=image_hashes, shelf=shelf
     )  # fmt: skip
     assert [e.id for e in kept.negatives] == ["prismane/drawing", "aniline/drawing"]
 
@@ -121,14 +122,14 @@ def test_a_release_with_a_picture_of_golds_page_or_a_part_of_gold_does_not_verif
         Document(id="benzene/formula#0", title="", text="The formula.", document="benzene/formula"), Role.DISTRACTOR
     )
     wrong = released(tmp_path / "a", sample.model_copy(update={"negatives": (drawing, part)}), shelf)
-    found = [line for line in verify(wrong, holds=holds) if line.startswith("q: distractor")]
+    found = [line for line in verify(wrong) if line.startswith("q: distractor")]
     assert found == [
         "q: distractor benzene/drawing is a picture of the page of gold evidence, benzene",
         "q: distractor benzene/formula#0 is gold benzene/formula, a part of it, or holds it",
     ]
     other = Evidence.of(shelf.documents["aniline/drawing"], Role.DISTRACTOR, origin="mined")
     fine = released(tmp_path / "b", sample.model_copy(update={"negatives": (other,)}), shelf)
-    assert not [line for line in verify(fine, holds=holds) if line.startswith("q: distractor")]
+    assert not [line for line in verify(fine) if line.startswith("q: distractor")]
 
 
 def test_releases_of_before_are_read_and_compared(compounds, tmp_path):

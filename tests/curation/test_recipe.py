@@ -22,6 +22,7 @@ def example():
     return re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.S)[1]
 
 
+@pytest.mark.slow
 def test_the_pages_example_is_a_recipe_that_can_be_planned(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(example())
@@ -85,6 +86,7 @@ def test_files_that_hold_no_recipe(tmp_path):
             load_recipe(path)
 
 
+@pytest.mark.slow
 def test_prices_and_rates_of_a_plan(tmp_path):
     data = yaml.safe_load(example())
     data["gates"] = [{"system": "model:openai/gpt-4o", "name": "dear", "options": {"max_tokens": 10}},

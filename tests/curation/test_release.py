@@ -49,6 +49,7 @@ def frozen_again(folder, out, change):
     return wrong(out)
 
 
+@pytest.mark.heavy
 def test_a_sound_release_has_no_problems_and_opens_with_datasets(release):
     from datasets import load_dataset
 
@@ -217,11 +218,12 @@ def test_what_is_no_release_is_refused(tmp_path, copy):
         Release.open(copy)
 
 
-def test_a_version_is_frozen(release, copy, tmp_path):
+def test_a_version_is_frozen(release, tmp_path):
     push(Release.open(release), str(tmp_path / "t"))
-    edit(copy / "manifest.json", lambda m: m.update(sha256="0" * 64))
+    other = tmp_path / "other"
+    assert frozen_again(release, other, lambda s: s.model_copy(update={"source_ref": f"{s.source_ref}, again"})) == ""
     with pytest.raises(UsageError, match=r"holds another towns 1\.0\.0"):
-        push(Release.open(copy), str(tmp_path / "t"))
+        push(Release.open(other), str(tmp_path / "t"))
     with pytest.raises(UsageError, match="OWNER/NAME"):
         push(Release.open(release), "hf:nobody")
     assert [bumped("1.2.3", w) for w in ("major", "minor", "patch")] == ["2.0.0", "1.3.0", "1.2.4"]

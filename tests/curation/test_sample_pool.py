@@ -131,6 +131,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.heavy
 def test_a_pool_that_another_process_draws_from_is_left_until_it_ends(towns, tmp_path):
     folder = tmp_path / "pool"
     command = [sys.executable, "-c", HOLDING, str(towns), str(folder)]

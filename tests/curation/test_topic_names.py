@@ -38,6 +38,7 @@ def test_names_are_told_apart_and_kept_short():
         assert read_name(bad) is None
 
 
+@pytest.mark.heavy
 def test_a_build_names_its_topics_by_a_model(source, tmp_path, capsys):
     spec = {"system": "model:python:topic_namers:namer", "options": {"seed": 0}}
     plan = world.recipe(source, world.GATES, topic_names=spec)
@@ -62,6 +63,7 @@ def test_a_build_names_its_topics_by_a_model(source, tmp_path, capsys):
     assert len(SEEN) == asked  # kept in the ledger
 
 
+@pytest.mark.heavy
 def test_a_model_that_gives_no_name_leaves_the_words(source, tmp_path):
     spec = {"system": "model:python:topic_namers:mute"}
     _, found = curate(world.recipe(source, world.GATES, topic_names=spec), tmp_path).release.manifest["topics"]

@@ -20,6 +20,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(
     sys.version_info[:2] != (3, 11), reason="argparse words its pages differently in other Python versions"
 )

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -47,9 +48,8 @@ def test_it_leaves_what_it_promises_and_ends_with_the_reports_path(first):
     summary = json.loads((out / "summary.json").read_text())
     assert summary["left_out"] == []
     release = Release.open(out / "release")
-    from demur.answers import holds
 
-    assert verify(release, holds=holds) == []
+    assert verify(release) == []
     assert release.manifest["encoder"]["note"].endswith("not CLIP") or "not CLIP" in release.manifest["encoder"]["note"]
     assert "not CLIP" in (out / "report.html").read_text()
     modes = {e.mode for s in release.samples() for e in s.negatives}
@@ -57,6 +57,18 @@ def test_it_leaves_what_it_promises_and_ends_with_the_reports_path(first):
     assert all(e.index_id and e.rank for s in release.samples() for e in s.negatives)
     kinds = {e.modality.value for s in release.samples() for e in s.negatives}
     assert kinds == {"text", "image"}
+
+
+def test_its_report_says_what_the_judge_could_not_grade(first):
+    out, _ = first
+    page = unescape((out / "report.html").read_text())
+    left = 0
+    for run in sorted(p for p in (out / "runs").iterdir() if p.is_dir()):
+        lines = (run / "verdicts.jsonl").read_text().splitlines()
+        ungraded = sum(json.loads(line)["status"] == "ungraded" for line in lines)
+        assert not ungraded or f"could not decide {ungraded:,} answers" in page
+        left += ungraded
+    assert left
 
 
 def test_every_sample_that_left_has_a_stage_and_a_reason(first):
@@ -124,6 +136,25 @@ def test_another_demo_in_the_same_folder_is_refused(first):
     )
     assert done.returncode == 2
     assert "--fresh" in done.stderr
+
+
+@pytest.fixture
+def busy():
+    """Every core is occupied by others."""
+    many = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 2)]
+    yield
+    for one in many:
+        one.kill()
+        one.wait()
+
+
+@pytest.mark.slow
+def test_it_ends_while_every_core_is_occupied_by_others(busy, tmp_path):
+    """Whatever computes does it beside the loop, so that nobody is taken for dead."""
+    demo(tmp_path / "demo", "--no-model")
+    summary = json.loads((tmp_path / "demo/summary.json").read_text())
+    assert [line for line in summary["left_out"] if "small language model" not in line] == []
+    assert (tmp_path / "demo/report.html").is_file()
 
 
 def test_its_model_is_reached_where_a_proxy_stands_before_everything(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,7 +40,7 @@ class Copies(ModelAPI):
 
 model = get_model("copies/model")
 for name in ("oracle",):
-    [log] = eval(sys.argv[1] + "/tasks.py@" + name, model=model, log_dir=sys.argv[2] + "/" + name, display="none", log_level="error")
+    [log] = eval(sys.argv[1] + "/" + name, model=model, log_dir=sys.argv[2] + "/" + name, display="none", log_level="error")
     assert log.status == "success", log.error
     rates = {name: m.value for name, m in log.results.scores[0].metrics.items()}
     sys.argv[3:] and main(["run", sys.argv[3], "--scenarios", name, "--system", f"{name}=answers:{log.location}", "--out", sys.argv[4], "--json"])
@@ -62,18 +63,35 @@ def test_inspect_asks_and_scores_what_demur_does(tmp_path, capsys):
     out = tmp_path / "tasks"
     assert main(["export", "inspect", str(release), "--out", str(out), "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
+    site = (
+        tmp_path / "site-packages"
+    )  # installed by pip, so that its tasks are known by name (inspect looks at this word)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(site),
+    ]
+    done = subprocess.run([*pip, str(out)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
     assert made["tasks"] == dict.fromkeys(("parametric", "oracle", "realistic", "adversarial"), len(samples))
     script = tmp_path / "ask.py"
     script.write_text(ASKED)
     command = [
         sys.executable,
         str(script),
-        str(out / made["package"]),
+        made["package"],
         str(tmp_path / "logs"),
         str(release),
         str(tmp_path / "runs"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     found = [json.loads(line[4:]) for line in done.stdout.splitlines() if line.startswith("TOLD")]
     assert [told["name"] for told in found] == ["oracle"]

@@ -17,6 +17,7 @@ from strategies import sample
 from demur.core.errors import StorageError, UsageError
 from demur.core.records import Response, Row, Scenario, Status
 from demur.evaluation import runner as evaluate
+from demur.evaluation.run_folder import all_failed
 from demur.evaluation.runner import plan, run
 from demur.judge.rules import RuleJudge
 from demur.scenarios.conditions import Prompts, condition
@@ -173,6 +174,47 @@ def test_an_edited_judge_grades_what_was_answered(tmp_path, monkeypatch):
     assert json.loads((out / "manifest.json").read_text())["judge_code"] == "two"
 
 
+class Weak(RuleJudge):
+    """Fails on what it is asked while it is down, as a service does."""
+
+    def __init__(self, up):
+        super().__init__()
+        self.id, self.up, self.asked = "weak", up, 0
+
+    def grade(self, ask, response, answers):
+        self.asked += 1
+        if not (self.up(ask) or response.error):
+            raise ConnectionError("nobody there")
+        return super().grade(ask, response, answers)
+
+
+@pytest.mark.parametrize("down", [lambda ask: False, lambda ask: ask.sample != "s1"])
+def test_what_a_judge_failed_on_is_judged_again_by_the_same_command(tmp_path, down):
+    """A finished run asks nobody; one whose judge gave no verdict is not finished, and asks its system nothing."""
+    out, told = tmp_path / "run", []
+
+    def go_on(judge):
+        system = Echo(up=True)
+        run(out, system=system, judge=judge, tasks=tasks(), about={"seed": 0}, note=told.append)
+        return system.asked
+
+    assert len(go_on(Weak(down))) == 28
+    assert "weak: gave no verdict" in told[-1]
+    assert "nobody there - the same command asks it again" in told[-1]
+    silent = down(tasks()[0].ask) is False
+    assert bool(all_failed([out])) is silent
+    up = Weak(lambda ask: True)
+    assert go_on(up) == []
+    assert up.asked == 28
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert "unjudged" not in manifest
+    again = Weak(lambda ask: True)
+    assert go_on(again) == []
+    assert again.asked == 0
+    run(tmp_path / "whole", system=Echo(up=True), judge=Weak(lambda ask: True), tasks=tasks(), about={"seed": 0})
+    assert contents(tmp_path / "whole") == contents(out)
+
+
 def test_a_judge_that_takes_long_holds_up_nobody(tmp_path):
     """A loop that was held up took healthy servers for dead: whatever grades does it elsewhere, one at a time."""
     threads = set()
@@ -203,6 +245,7 @@ def test_the_same_recipe_named_twice_is_asked_once():
     assert len(tasks((*standard(), *standard()))) == len(tasks())
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_kill_minus_nine_then_again_gives_the_same_bytes(tmp_path):
     script = tmp_path / "go.py"

@@ -44,6 +44,7 @@ def stranger(tmp_path_factory):
     return python, folder
 
 
+@pytest.mark.slow
 def test_help_comes_without_anything_heavy_and_torch_is_absent(stranger):
     python, folder = stranger
     listed = run(

@@ -17,6 +17,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from types import FrameType, ModuleType
@@ -220,17 +221,18 @@ class Use(NamedTuple):
     """Only ever matched at one place, never searched for."""
 
 
+@cache
 def uses() -> list[Use]:
     """Every pattern that the package keeps under a name of a module or writes in a call of ``re``."""
     found: dict[tuple[str, int, bool], Use] = {}
     for module in modules():
-        methods = _methods(module)
-        for name, value in vars(module).items():
-            for pattern in _patterns_in(value):
-                if isinstance(pattern.pattern, str):
-                    anchored = bool(methods.get(name)) and methods[name] <= {"match", "fullmatch"}
-                    use = Use(f"{module.__name__}.{name}", pattern, anchored)
-                    found.setdefault((pattern.pattern, pattern.flags, anchored), use)
+        kept = [(name, p) for name, value in vars(module).items() for p in _patterns_in(value)]
+        methods = _methods(module) if kept else {}
+        for name, pattern in kept:
+            if isinstance(pattern.pattern, str):
+                anchored = bool(methods.get(name)) and methods[name] <= {"match", "fullmatch"}
+                use = Use(f"{module.__name__}.{name}", pattern, anchored)
+                found.setdefault((pattern.pattern, pattern.flags, anchored), use)
         for line, pattern, anchored in _inline(module):
             found.setdefault(
                 (pattern.pattern, pattern.flags, anchored), Use(f"{module.__name__}:{line}", pattern, anchored)
@@ -256,11 +258,16 @@ def _patterns_in(value: object) -> list[re.Pattern[str]]:
     return []
 
 
-def _tree(module: ModuleType) -> ast.Module:
+def _source(module: ModuleType) -> str:
     try:
-        return ast.parse(inspect.getsource(module))
+        return inspect.getsource(module)
     except OSError:
-        return ast.Module([], [])
+        return ""
+
+
+@cache
+def _tree(module: ModuleType) -> ast.Module:
+    return ast.parse(_source(module))
 
 
 _WORDS = ("compile", "search", "match", "fullmatch", "findall", "finditer", "split", "sub", "subn")
@@ -268,6 +275,8 @@ _WORDS = ("compile", "search", "match", "fullmatch", "findall", "finditer", "spl
 
 def _calls(module: ModuleType) -> Iterator[tuple[str, ast.Call]]:
     """Calls of ``re`` inside functions; what a module compiles is met under its name."""
+    if not re.search(rf"\bre\.({'|'.join(_WORDS)})\(", _source(module)):
+        return
     inside = [
         n
         for f in ast.walk(_tree(module))

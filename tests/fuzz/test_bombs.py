@@ -43,6 +43,7 @@ YAML_DOORS = {"recipe": load_recipe, "field map": read_map, "pins": read_pins, "
               "any": lambda path: parsed_yaml(read_text(path), str(path))}  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("bomb", "door"), [(b, d) for b in YAML_BOMBS for d in YAML_DOORS if b != "deep" or d == "any"]
 )
@@ -127,6 +128,7 @@ def test_archives_that_lead_out_link_out_or_never_end(tmp_path: Path, monkeypatc
         assert sum(p.stat().st_size for p in (tmp_path / name[5:8]).rglob("*")) <= 2 << 20
 
 
+@pytest.mark.heavy
 def test_no_reader_of_images_tries_formats_that_run_programs_or_too_many_pixels() -> None:
     """What a report, a scaled request and a local model decode goes through the same door as everything else."""
     program = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n"

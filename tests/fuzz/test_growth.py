@@ -73,6 +73,7 @@ def trusted(where: str) -> bool:
     return where.startswith(tuple(TRUSTED))
 
 
+@pytest.mark.slow
 def test_every_pattern_that_is_made_at_run_time_is_known() -> None:
     assert set(growth.made_at_run_time()) == set(MADE_AT_RUN_TIME)
 
@@ -104,6 +105,7 @@ def _repeated(head: str, pump: str, tail: str, size: int) -> str:
     return head + pump * (size // len(pump)) + tail
 
 
+@pytest.mark.heavy
 def test_the_probe_finds_what_is_worse_than_linear() -> None:
     for pattern in (r"\s+and\s", r"(?:a|a)+$", r"^(?:,?\s*\w+)*$", r"<(b)>.*?</\1>"):
         assert next(_slow(growth.Use("", re.compile(pattern, re.DOTALL), False), SHORT, 30), None), pattern
@@ -111,6 +113,7 @@ def test_the_probe_finds_what_is_worse_than_linear() -> None:
         assert not list(_slow(growth.Use("", re.compile(pattern), False), SHORT, 10)), pattern
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("section", deflection._SECTIONS[:-1])
 def test_a_clause_of_a_reply_is_read_in_no_time(section: str) -> None:
     """The phrases are read on clauses of at most 600 characters with single spaces between their words."""
@@ -165,6 +168,7 @@ PUMPS = (
 """What is repeated; the first twenty broke something once."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_function_of_a_text_is_worse_than_linear(name: str) -> None:
     slow = _slow_texts(FUNCTIONS[name], SHORT, PUMPS[:20])

@@ -26,6 +26,17 @@ ENCODER = ["--encoder", "stub_encoder:stub"]
 RAY = ["--engine", "ray"]
 
 
+def started(node):
+    """A node, started again where Ray has given it up after its half minute: a busy machine takes longer."""
+    for _ in range(4):
+        try:
+            return node()
+        except Exception as error:
+            if "timed out during startup" not in str(error):
+                raise
+    return node()
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     pytest.importorskip("ray")
@@ -40,7 +51,7 @@ def cluster(tmp_path_factory):
     import ray
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    nodes = started(lambda: Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}))
     nodes.noted, nodes.second = noted, None
     ray.init(address=nodes.address, log_to_driver=False)
     yield nodes
@@ -53,7 +64,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def two_nodes(cluster):
     if cluster.second is None:
-        cluster.second = cluster.add_node(num_cpus=1)
+        cluster.second = started(lambda: cluster.add_node(num_cpus=1))
         cluster.wait_for_nodes(timeout=300)
     return cluster
 
@@ -63,6 +74,7 @@ def lose_one(cluster):
     cluster.second = None
 
 
+@pytest.mark.slow
 def test_a_cluster_that_does_not_start_is_told_in_one_line(monkeypatch):
     ray = pytest.importorskip("ray")
 
@@ -73,6 +85,50 @@ def test_a_cluster_that_does_not_start_is_told_in_one_line(monkeypatch):
     monkeypatch.setattr(ray, "init", late)
     with pytest.raises(StorageError, match=r"no Ray cluster: The current node timed out during startup. - start"):
         RayEngine("local")
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """An engine whose nodes are lost until its clock, which nobody waits for, says that the loss is known."""
+    ray = pytest.importorskip("ray")
+    from demur.indexing import ray as engines
+
+    now = [0.0]
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr(engines.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(engines.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    engine = RayEngine()
+
+    def until(known):
+        def answer(*_):
+            if now[0] < known:
+                now[0] += 0.01
+                raise ray.exceptions.ActorDiedError
+            return ["found"]
+
+        monkeypatch.setattr(engine, "_held_seekers", list)
+        monkeypatch.setattr(engine, "_found", answer)
+        monkeypatch.setattr(engine, "_one_pass", lambda *_: iter(answer()))
+        return engine
+
+    return until
+
+
+def test_lost_work_is_begun_again_until_the_loss_is_known(far, tmp_path):
+    """Ray takes its half minute to give up a node, and puts work on it meanwhile."""
+    engine = far(known=45.0)
+    assert engine.search(tmp_path, {}, [], 1) == ["found"]
+    assert list(far(known=95.0)._passed(list, [(0, 1)])) == ["found"]
+
+
+def test_work_that_is_lost_for_good_ends(far, tmp_path):
+    for lost in (
+        lambda engine: engine.search(tmp_path, {}, [], 1),
+        lambda engine: list(engine._passed(list, [(0, 1)])),
+    ):
+        with pytest.raises(StorageError, match=r"work was lost \d+ times"):
+            lost(far(known=1e9))
 
 
 def alive():
@@ -89,6 +145,7 @@ def documents(n=120):
     return [Document(id=f"d{i}", title=f"T{i // 4}", text=f"passage {i}", page=f"p{i // 4}") for i in range(n)]
 
 
+@pytest.mark.slow
 def test_the_command_leaves_the_same_files_and_finds_the_same(two_nodes, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pool_folder(tmp_path)

@@ -113,6 +113,7 @@ def test_evqa(tmp_path):
         read(f"evqa:{tmp_path / 'kb.json'}?which=none")
 
 
+@pytest.mark.heavy
 def test_evqa_in_bounded_memory(tmp_path):
     page = {"title": "T", "section_titles": ["T"], "section_texts": ["word " * 4000]}
     with (tmp_path / "kb.json").open("w") as handle:
@@ -175,6 +176,7 @@ def test_image_folder(tmp_path):
     assert "broken.png" in problems[0]
 
 
+@pytest.mark.slow
 def test_a_broken_file_of_a_dataset_is_told_in_one_line(tmp_path):
     pytest.importorskip("datasets")
     (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "x"}\n{broken\n')
@@ -356,6 +358,7 @@ def test_a_folder_is_walked_in_the_order_of_paths_a_folder_at_a_time(tmp_path):
     assert [d.id for d in documents] == [path.as_posix() for path in paths]
 
 
+@pytest.mark.heavy
 def test_many_names_of_images_cost_little(tmp_path):
     for number in range(20):
         (tmp_path / str(number)).mkdir()

@@ -210,6 +210,7 @@ def build(folder, out):
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize("killers", [("image 7",), ("text 21", "image 7", "image 33")])
 def test_a_build_whose_decoder_crashes_is_run_once_more_and_goes_to_its_end(noted, tmp_path, killers):

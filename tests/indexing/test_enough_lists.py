@@ -7,6 +7,7 @@ from demur.indexing.indexes import Dense
 from demur.indexing.ivf import KINDS, build_ivf
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flat"])
 @pytest.mark.parametrize("batch", [1, 40])
 def test_more_lists_are_searched_until_there_are_enough(tmp_path, kind, batch):

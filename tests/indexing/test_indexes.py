@@ -42,6 +42,7 @@ def truth(queries, vectors, k):
     return np.lexsort((rows, -scores), axis=-1)[:, :k]
 
 
+@pytest.mark.heavy
 def test_exact_ids_are_the_true_ones(data):
     vectors, queries = data
     found = exact_top(queries, vectors, 20, largest_norm=1.000001)
@@ -62,6 +63,7 @@ def test_one_query_asked_alone_finds_what_many_find(data):
         assert alone.scores.tobytes() == many.scores[place].tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 2, 64, BLAS - 1, BLAS, 333, 1024])
 def test_nothing_depends_on_the_batch(data, batch):
     vectors, queries = data
@@ -93,6 +95,7 @@ def test_the_last_bits_of_the_fast_kernels_change_nothing(data, monkeypatch):
     assert found.scores.tobytes() == whole.scores.tobytes()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("shards", [1, 2, 8])
 def test_nothing_depends_on_the_shards(data, shards):
     vectors, queries = data
@@ -157,6 +160,7 @@ def test_mapped_or_read(data, tmp_path):
     assert (index.search(queries, 10).rows == exact_top(queries, vectors, 10, largest_norm=1.000001).rows).all()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", [k for k in ivf.KINDS if k != "flat"])
 def test_inverted_lists(data, tmp_path, kind):
     vectors, queries = data
@@ -174,6 +178,7 @@ def test_inverted_lists(data, tmp_path, kind):
         assert (part_found.rows == found.rows[5 : 5 + batch]).all()
 
 
+@pytest.mark.slow
 def test_lists_enough_for_a_recall_of_questions_that_are_all_measured(data, tmp_path):
     vectors, queries = data
     index = Dense.open(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
@@ -204,6 +209,7 @@ def test_few_of_many_questions_prove_nothing(data, tmp_path):
     assert index.nprobe_for([], 10).questions == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [10, 5, 1])
 def test_recall_holds_where_neighbours_miss_together(lost):
     """Of some questions that many neighbours lie in a far list; how many such questions a sample has is chance."""
@@ -242,6 +248,7 @@ def test_the_interval_holds_whatever_is_missed():
             assert least[0] < ivf.least_mean(drawn[0], asked=2 * many) < drawn[0].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ivf-flat", "ivf-sq8"])
 def test_a_corpus_whose_neighbours_lie_elsewhere_together(tmp_path, kind):
     """Some questions are near a cluster that was cut off from their own by the lists; fresh ones must find theirs."""
@@ -271,6 +278,7 @@ def test_most_lists_may_be_empty(tmp_path):
     ).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ivf-flat", "ivf-sq8"])
 def test_building_holds_a_block_of_the_lists(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(ivf, "FILL_BYTES", 1 << 20)
@@ -300,6 +308,7 @@ def _most(work):
     return max(seen) - before
 
 
+@pytest.mark.heavy
 def test_lists_are_mapped(tmp_path):
     vectors = clustered(80_000, 64)
     part = written(tmp_path, vectors, "ivf-flat", lists=32)
@@ -315,6 +324,7 @@ def _resident():
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
 
 
+@pytest.mark.slow
 def test_flat_search_needs_little_memory_beside_the_map(tmp_path, monkeypatch):
     monkeypatch.setattr(faiss, "omp_get_max_threads", lambda: 1)  # each thread holds a block of its own, when it may
     vectors = clustered(40_000, 256)  # 41 MB
@@ -399,6 +409,7 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", [k for k in ivf.KINDS if k != "flat"])
 def test_lists_do_not_depend_on_the_shards(data, tmp_path, kind, monkeypatch):
     vectors, found = np.ascontiguousarray(data[0][:, :24]), []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -70,6 +71,10 @@ def test_labelling_by_keyboard(page: Any, tmp_path: Path) -> None:
         page.goto(url)
         at(page, "0")
         assert "SECRET" not in page.content()
+        assert re.fullmatch("[0-9A-F]{12}", page.inner_text("#version"))
+        for gone in (True, False):
+            page.keyboard.press("r")
+            page.wait_for_selector("#rubric", state="hidden" if gone else "visible")
         page.screenshot(path=shots / "annotate-1.png")
         page.keyboard.press("1")
         at(page, "1")
@@ -99,6 +104,7 @@ def test_labelling_by_keyboard(page: Any, tmp_path: Path) -> None:
         page.screenshot(path=shots / "annotate-3.png")
         page.keyboard.press("0")
         at(page, "4")
+        assert "a minute" in page.inner_text("#rate")
         process.send_signal(signal.SIGKILL)
         process.wait()
         before = {i: w.label for i, w in last_labels(folder, "maria").items()}
@@ -107,6 +113,7 @@ def test_labelling_by_keyboard(page: Any, tmp_path: Path) -> None:
         page.goto(url)
         at(page, "2")
         assert page.inner_text("#count") == "3 of 5"
+        assert page.get_attribute("#bar", "value") == "3"
         page.keyboard.press("1")
         at(page, "4")
         page.keyboard.press("2")

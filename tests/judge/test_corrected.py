@@ -35,6 +35,7 @@ def world(rng, truth, n=300, labels=60, balanced=True):
     return y, SAID[v], label
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", ["super", "finite"])
 @pytest.mark.parametrize("balanced", [True, False])
 def test_a_judge_with_known_errors_is_corrected_at_the_nominal_level(population, balanced):
@@ -106,6 +107,7 @@ def test_too_few_labels_are_refused():
         corrected(verdict, label)
 
 
+@pytest.mark.heavy
 def test_paired_differences_hold_the_truth():
     rng = np.random.default_rng(3)
     held = 0
@@ -131,6 +133,7 @@ def test_shares_sum_to_one_and_stay_in_bounds_whatever_comes(pairs, more):
         assert all(0 <= m.low <= m.high <= 1 for m in found.rates.values())
 
 
+@pytest.mark.heavy
 def test_students_quantile():
     scipy = pytest.importorskip("scipy.stats")
     for df in (5, 10, 39, 200):
@@ -167,3 +170,26 @@ def test_like_truescore(seed):
         assert plain.rates[name].value == pytest.approx(theirs.point, abs=0.01)
         tuned = truescore.ppi_estimate(f, gold, index)  # a power for each rate alone: they need not sum to one
         assert plain.rates[name].value == pytest.approx(tuned.point, abs=0.02)
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("seed", range(3))
+def test_like_ppi_python(seed):
+    """The package of the method's authors, one rate at a time, with our power: the same estimates, intervals near its Wald ones."""
+    ppi_py = pytest.importorskip(
+        "ppi_py",
+        reason="pip install --no-deps ppi-python, in an environment of its own: its wheel brings a package named tests",
+    )
+    rng = np.random.default_rng(seed)
+    _, verdict, label = world(rng, [0.5, 0.3, 0.2], n=2000, labels=200, balanced=False)
+    keep = verdict != UNGRADED
+    verdict, label = verdict[keep], label[keep]
+    ours = corrected(verdict, label, by_verdict=False)
+    known = label >= 0
+    for name, code in CLASSES.items():
+        y, f = (label[known] == code).astype(float), (verdict == code).astype(float)
+        point = ppi_py.ppi_mean_pointestimate(y, f[known], f, lam=ours.power)
+        assert ours.rates[name].value == pytest.approx(float(point[0]), abs=1e-9)
+        low, high = ppi_py.ppi_mean_ci(y, f[known], f, alpha=0.05, lam=ours.power)
+        assert ours.rates[name].low == pytest.approx(float(low[0]), abs=0.02)
+        assert ours.rates[name].high == pytest.approx(float(high[0]), abs=0.02)

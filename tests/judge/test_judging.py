@@ -86,6 +86,53 @@ def test_stored_answers_are_graded_again_without_asking(tmp_path, capsys):
     assert "another release" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("own", ["corpora", "prompts"])
+def test_runs_with_corpora_and_prompts_of_ones_own_are_graded_again(own, tmp_path, capsys):
+    release, mine, corpora = tiny_release(tmp_path / "release", 4), tmp_path / "prompts", tmp_path / "corpora"
+    mine.mkdir()
+    (mine / "clause-severe.v1.md").write_text("Never guess.")
+    assert main(["corpus", "export", str(release), "--out", str(corpora), "--poison", "--folds", "2"]) == 0
+    what = {
+        "corpora": ["--scenarios", "whole", "--corpora", str(corpora)],
+        "prompts": ["--scenarios", "oracle", "realistic", "--strictness", "none", "severe", "--prompts", str(mine)],
+    }[own]
+    asks = tmp_path / "asks.jsonl"
+    assert main(["asks", str(release), "-o", str(asks), *what]) == 0
+    rows = [json.loads(line) for line in asks.read_text().splitlines()]
+    (tmp_path / "said.jsonl").write_text(
+        "".join(json.dumps({"ask": r["ask"], "answer": "I cannot tell."}) + "\n" for r in rows)
+    )
+    words = [
+        "run",
+        str(release),
+        "--system",
+        f"mine=answers:{tmp_path / 'said.jsonl'}",
+        "--out",
+        str(tmp_path / "runs"),
+        *what,
+    ]
+    assert main(words) == 0
+    again = [
+        "judge",
+        "run",
+        str(tmp_path / "runs/mine"),
+        "--release",
+        str(release),
+        "-o",
+        str(tmp_path / "again"),
+        "--judge",
+        "rules",
+    ]
+    assert main(again) == 0, capsys.readouterr().err
+    one, two = (
+        demur.open_run(folder, release).to_arrow().to_pylist()
+        for folder in (tmp_path / "runs/mine", tmp_path / "again")
+    )
+    assert one == two
+    assert len(two) == len(rows)
+    assert {r["outcome"] for r in two} == {"deflected"}
+
+
 def test_the_attack_suite_is_large_and_its_texts_differ():
     made = [a for a in attacks() if a.family != "none"]
     assert len(made) == len({a.text for a in made}) >= 200
@@ -100,6 +147,7 @@ def gullible(body):
     return '{"label": "CORRECT"}' if "CORRECT" in inside else '{"label": "INCORRECT"}'
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("judge", ["rules", "model"])
 def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, capsys):
     with running(reply=gullible) as server:

@@ -78,6 +78,7 @@ def test_an_empty_denominator_is_undefined_never_zero(rows: list[Row]) -> None:
             assert (m.value, m.n, m.low, m.high, m.interval) == (None, 0, None, None, "")
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(OUTCOMES, max_size=30), st.randoms())
 def test_rates_sum_to_one_and_ignore_order(outcomes: list[Outcome | Status], random: object) -> None:
@@ -330,6 +331,7 @@ def test_two_that_never_differ_have_the_interval_of_none_of_so_many_clusters() -
     assert always.high == pytest.approx(-(60 - z2) / (60 + z2))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("b", "c", "n"), [(3, 9, 40), (0, 5, 20), (1, 0, 8), (12, 12, 30)])
 def test_tango_is_the_score_test_turned_round(b: int, c: int, n: int) -> None:
     """At either end the score statistic is the normal quantile, its spread maximised over a grid of the nuisance."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.core.errors import PermanentError, UsageError
+from demur.cli import main
+from demur.core.errors import PermanentError, TransientError, UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status
-from demur.judge.base import JudgeContext
+from demur.judge.base import UNJUDGED, JudgeContext, open_judge
 from demur.judge.candidate import LONGEST, MASKED, candidate, clean
 from demur.judge.cascade import Cascade
 from demur.judge.certainty import rival
@@ -262,3 +264,37 @@ def test_a_run_is_graded_by_a_cascade_and_resumed(tmp_path):
         assert server.requests == 4
         assert demur.grade("Which river?", "Danube", "Something blue.", judge=name).outcome is Outcome.INCORRECT
     assert run.manifest["judge"] == "cascade:m"
+
+
+def test_a_judge_that_nobody_answers_for_is_told_at_once_and_kept_verdicts_are_given_all_the_same(tmp_path, capsys):
+    """By every job of `demur judge`; a mistyped port was two and a half minutes of waiting, and exit code 0."""
+    rows, ledger = tmp_path / "rows.jsonl", tmp_path / "calls.sqlite"
+    row = {"id": "a", "question": "Which river is it?", "answers": ["Danube"], "response": "I think it is the Rhine."}
+    rows.write_text(json.dumps(row) + "\n")
+    with running(reply=grader) as server:
+        address = server.model("m")
+        words = [str(rows), "--judge", f"model:{address}", "--ledger", str(ledger)]
+        assert main(["judge", "file", *words]) == 0
+    assert main(["judge", "file", *words]) == 0  # its server is gone: the reply is kept
+    assert "1 incorrect" in capsys.readouterr().out
+    rows.write_text(json.dumps(row | {"response": "I think it is the Seine."}) + "\n")
+    began = time.monotonic()
+    assert main(["judge", "file", *words]) == 1
+    assert main(["judge", "attack", *words[1:]]) == 1
+    assert capsys.readouterr().err.count("no server answers there") == 2
+    assert time.monotonic() - began < 60
+
+
+def test_a_judge_whose_every_call_failed_is_no_success(tmp_path, capsys, monkeypatch):
+    async def fails(self, ask, text):
+        raise TransientError("no reply after 8 attempts")
+
+    rows = tmp_path / "rows.jsonl"
+    row = {"question": "Which river is it?", "answers": ["Danube"], "response": "I think it is the Rhine."}
+    rows.write_text("".join(json.dumps({"id": id} | row) + "\n" for id in "ab"))
+    monkeypatch.setattr(ModelJudge, "_ask", fails)
+    assert main(["judge", "file", str(rows), "--judge", "model:http://127.0.0.1:9/v1#m"]) != 0
+    assert "not one of 2 answers could be judged: the judge's call failed: no reply" in capsys.readouterr().err
+    panel = open_judge("panel:model:http://127.0.0.1:9/v1#m,model:http://127.0.0.1:9/v1#n", JudgeContext())
+    (verdict,) = judged(panel, "I think it is the Rhine.")
+    assert verdict.kind == UNJUDGED

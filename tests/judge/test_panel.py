@@ -179,3 +179,13 @@ def test_a_key_that_is_wrong_ends_it_and_grades_nothing():
     with pytest.raises(PermanentError):
         graded(judge, "The Danube.")
     assert PaperJudge("openai/x").read("")[0] is Outcome.DEFLECTED  # the published fault stays in the published grader
+
+
+def test_a_member_that_is_down_is_told_by_its_name_before_anything_is_asked():
+    from demur.evaluation.preflight import preflight
+
+    judge = Panel("rules,model:http://127.0.0.1:9/v1#m")
+    with pytest.raises(PermanentError, match="no server answers there") as told:
+        asyncio.run(preflight({judge.id: judge}, [ask()]))
+    assert "model:m" in str(told.value)
+    assert asyncio.run(preflight({"rules": Panel("rules,demur.judge.rules:RuleJudge")}, [ask()])) == []

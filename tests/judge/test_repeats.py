@@ -175,6 +175,7 @@ def test_asking_the_same_again_settles_nothing(rows: list[Row], m: int, method: 
         assert other.repeats == m * (one.repeats or one.n)
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(80), deadline=None)
 @given(runs(), st.integers(2, 10))
 def test_the_risk_curve_of_repeated_draws_is_the_same(rows: list[Row], m: int) -> None:

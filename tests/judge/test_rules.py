@@ -148,6 +148,7 @@ def test_any_reply_gets_a_verdict(text: str) -> None:
     assert (found.outcome is not None) == (found.status is Status.GRADED)
 
 
+@pytest.mark.heavy
 def test_long_replies_cost_little() -> None:
     start = time.process_time()
     for text in (
@@ -215,7 +216,7 @@ def test_bad_labels_are_named(tmp_path: Path) -> None:
 def test_deflections_in_every_language() -> None:
     parts, wrong = score(LABELLED.with_name("deflections_by_language.jsonl"))
     (every,) = [s for s in parts if s.part == "all"]
-    assert every.n > 2_300
+    assert every.n > 3_300
     assert (every.precision or 0) >= 0.99, wrong
     assert (every.recall or 0) >= 0.99, wrong
 
@@ -225,9 +226,9 @@ def test_deflections_that_nobody_tuned_on() -> None:
     parts, _ = score(LABELLED.with_name("languages_untouched.jsonl"))
     (every,) = [s for s in parts if s.part == "all"]
     assert (every.n, len(parts)) == (720, 19)
-    assert (every.precision or 0) >= 0.96
+    assert (every.precision or 0) >= 0.97
     assert (every.recall or 0) >= 0.96
-    assert all((s.precision or 0) >= 0.86 and (s.recall or 0) >= 0.90 for s in parts)
+    assert all((s.precision or 0) >= 0.90 and (s.recall or 0) >= 0.90 for s in parts)
 
 
 def test_bench_measures_a_judge(tmp_path: Path) -> None:

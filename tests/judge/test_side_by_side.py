@@ -70,6 +70,7 @@ def labelled(run: Path, how=lambda n, row: row.outcome or Outcome.INCORRECT, **b
     return run / "labels.jsonl"
 
 
+@pytest.mark.heavy
 def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     run = copied(asked, tmp_path)
     before = (run / "verdicts.jsonl").read_bytes()
@@ -99,6 +100,9 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
         load([run], verdicts="gpt")
     assert main(["judge", "run", str(run), "--judge", "rules", "--name", "kind"]) == 2  # of another judge
     assert main(["report", str(run), "--verdicts", "kind", "-o", str(tmp_path / "r.html")]) == 0
+    page = (tmp_path / "r.html").read_text()
+    assert f"could not decide {N // 8} answers" in page  # the rules decided all
+    assert demur.report(run, tmp_path / "p.html", verdicts="kind").read_text() == page
     capsys.readouterr()
     assert main(["judge", "compare", str(run), "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
@@ -117,6 +121,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
         load([run], verdicts="kind")
 
 
+@pytest.mark.heavy
 def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     run = copied(asked, tmp_path)
     file = labelled(run, judge="rules", rubric="a")
@@ -148,7 +153,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     assert main(["agree", *both, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agreement"]["raw"]["n"] == 2 * N
     shutil.rmtree(other)
-    for bound in ({"judge": "model:x"}, {"judge": "rules", "prompt_sha256": "0"}):
+    for bound in ({"judge": "model:x"}, {"judge": "rules", "prompt_sha256": "0"}, {"shipped_rubric": "earlier"}):
         labelled(run, **bound)
         with pytest.raises(Stale, match="stale"):
             demur.open_run(run).rates(labels=True)
@@ -164,7 +169,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
 
 
 def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
-    from demur.judge.annotation.task import put_labels, read_task
+    from demur.judge.annotation.task import put_labels, read_task, shipped_version
     from demur.reports.annotate import draw_balanced, make_task, take_task
 
     run = copied(asked, tmp_path)
@@ -179,6 +184,7 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     )
     taken = take_task(tmp_path / "task")
     assert list(taken.labels.values()) == [42]
+    assert json.loads((run / "labels.jsonl").read_text().splitlines()[0])["shipped_rubric"] == shipped_version()
     assert main(["agree", str(tmp_path / "task")]) == 0
     assert main(["judge", "correct", str(run), "--labels", str(tmp_path / "task"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out.partition('{\n "corrected"')[2].join(['{\n "corrected"', ""]))
@@ -201,3 +207,11 @@ def test_judge_run_prints_the_mean_credit_of_ratings(asked, tmp_path, capsys):
         given = ["judge", "run", str(run), "--release", str(tmp_path / "x" / "release"), "--judge", judge]
         assert main([*given, "--name", "lave", "--ledger", str(tmp_path / "calls.sqlite")]) == 0
     assert f"mean credit 0.500 of n = {N}, 0 not rated" in capsys.readouterr().err
+    page = tmp_path / "r.html"
+    assert main(["report", str(run), "--verdicts", "lave", "-o", str(page), "--tables", str(tmp_path / "t")]) == 0
+    assert "Partial credit" in page.read_text()
+    header, line = (tmp_path / "t" / "credit.csv").read_text().splitlines()[:2]
+    cells = dict(zip(header.split(","), line.split(","), strict=True))
+    assert (cells["System"], float(cells["Mean credit"]), int(cells["n"])) == ("rag", 0.5, N)
+    assert main(["report", str(run), "-o", str(page)]) == 0
+    assert "Partial credit" not in page.read_text()

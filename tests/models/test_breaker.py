@@ -116,6 +116,7 @@ def test_a_service_that_died_is_not_tried_for_every_question():
     assert all("not asked" in line for line in said[ENOUGH:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raised", [KeyError("usage"), TypeError("no such field"), RuntimeError("?")])
 async def test_what_an_sdk_raises_on_one_item_is_that_items_error(ask, monkeypatch, raised):
     pytest.importorskip("any_llm")

@@ -164,6 +164,7 @@ CHILD = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_kills_and_resumes_and_two_processes_never_pass_the_budget(tmp_path):
     """What the server charged for, over nine commands of which seven are killed, stays under one budget."""

@@ -566,6 +566,7 @@ async def test_an_endpoint_with_a_wrong_key_leaves_the_fleet(ask):
                 await model.complete(ask("q"))
 
 
+@pytest.mark.heavy
 async def test_load_goes_to_the_endpoint_that_is_quicker(ask):
     async with Waits() as slow, FakeEndpoint() as quick:
         async with open_model([slow.model(), quick.model()], concurrency=4) as model:
@@ -670,6 +671,7 @@ async def spend(text, requests, got, **options):
             got.append(reply)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("faults", ["", "30%"])
 async def test_a_budget_is_never_passed_and_the_run_goes_on_with_more(ask, tmp_path, faults):
     requests = [ask(f"question {n}", max_tokens=4) for n in range(300)]

@@ -28,6 +28,7 @@ def free_port():
         return one.getsockname()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_the_page_does_what_it_says(tmp_path):
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}

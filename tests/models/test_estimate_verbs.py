@@ -39,6 +39,7 @@ def release(tmp_path):
     return tiny_release(tmp_path / "release", 5, text=4)
 
 
+@pytest.mark.heavy
 def test_a_sweep_sends_what_it_planned_and_shares_what_a_run_paid_for(release, tmp_path, prices, run):
     with running() as server:
         system = f"model:{server.model('m')}"
@@ -63,6 +64,7 @@ def test_a_sweep_sends_what_it_planned_and_shares_what_a_run_paid_for(release, t
         assert "$0.00" in run(*sweep, "--plan")
 
 
+@pytest.mark.heavy
 def test_convergence_sends_what_it_planned(tmp_path, prices, run):
     source = world.folder(tmp_path / "towns")
     with running(reply=lambda body: "I do not know.") as server:
@@ -81,6 +83,7 @@ def test_convergence_sends_what_it_planned(tmp_path, prices, run):
         assert counts(run(*words, "--plan", "--json")) == [("a", world.N, world.N), ("b", world.N, world.N)]
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_a_rebuild_is_planned_from_the_old_verdicts_and_nothing_is_written(tmp_path, prices, run):
     source = world.folder(tmp_path / "towns")
@@ -104,6 +107,7 @@ def test_a_rebuild_is_planned_from_the_old_verdicts_and_nothing_is_written(tmp_p
     assert "of 2026-11-22: check before trusting" in told
 
 
+@pytest.mark.slow
 def test_the_demo_says_how_often_it_asks_its_model(tmp_path, run):
     out = tmp_path / "demo"
     lines = json.loads(run("demo", "--out", out, "--per-topic", "1", "--plan", "--per-second", "4", "--json"))["lines"]

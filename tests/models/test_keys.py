@@ -78,6 +78,7 @@ def shown(value, depth=0):
 HOWS = ["answer", "not json", "escaped", "redirect", "reset", "400", "401", "403", "404", "413", "429", "500", "503"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", HOWS)
 async def test_an_echoing_server_gets_the_key_into_nothing(ask, tmp_path, monkeypatch, caplog, capfd, how):
     monkeypatch.setenv("DEMUR_API_KEY", KEY)

@@ -139,6 +139,7 @@ def test_closing_one_ledger_keeps_the_claims_of_another(tmp_path):
             assert not two.claim(entry(1).key)
 
 
+@pytest.mark.heavy
 def test_a_killed_process_leaves_no_claim(tmp_path):
     code = f"""
         import pathlib, time
@@ -216,6 +217,7 @@ def open_folder():
         yield folder
 
 
+@pytest.mark.heavy
 def test_a_read_only_ledger_is_told_at_once_and_can_be_read(open_folder):
     path = open_folder / "l"
     with Ledger(path) as ledger:

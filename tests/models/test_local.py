@@ -6,128 +6,28 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+import tiny_models
+from tiny_models import TEMPLATE, TEXT_CONFIG, seeded, tokenizer
 
 from demur.core.errors import ItemError, PermanentError, UsageError
 from demur.models import complete_all, open_model
 from demur.models.estimate import estimate_calls
 from demur.testing import FakeEndpoint, check_model
 
-pytestmark = pytest.mark.integration
-
-SPECIAL = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-]
-TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% if m['content'] is string %}{{ m['content'] }}{% else %}"
-    "{% for p in m['content'] %}{% if p['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
-    "{% else %}{{ p['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-TEXT_CONFIG = {
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "bos_token_id": None,
-}
-
-
-def tokenizer(**more):
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    bare = Tokenizer(models.BPE())
-    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bare.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    bare.train_from_iterator(["questions about pictures of animals"] * 3, trainer)
-    made = PreTrainedTokenizerFast(tokenizer_object=bare, eos_token="<|im_end|>", pad_token="<|endoftext|>", **more)
-    made.chat_template = TEMPLATE
-    return made
-
-
-def seeded(*, images):
-    """The package transformers, for the same random weights every time."""
-    torch = pytest.importorskip("torch")
-    from demur.core.vision_ops import ensure_torchvision
-
-    if not ensure_torchvision() and images:
-        pytest.skip("image processors need torchvision")
-    torch.manual_seed(0)
-    return pytest.importorskip("transformers")
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
 def text_model(tmp_path_factory):
-    """A Qwen2 of random weights: 64 wide, two layers."""
-    transformers = seeded(images=False)
-    words = tokenizer()
-    config = transformers.Qwen2Config(
-        vocab_size=len(words),
-        max_position_embeddings=512,
-        eos_token_id=words.eos_token_id,
-        pad_token_id=words.pad_token_id,
-        **TEXT_CONFIG,
-    )
-    folder = tmp_path_factory.mktemp("models") / "tiny-text"
-    transformers.Qwen2ForCausalLM(config).save_pretrained(folder)
-    words.save_pretrained(folder)
-    return folder
+    return tiny_models.text_model(tmp_path_factory.mktemp("models") / "tiny-text")
 
 
 @pytest.fixture(scope="module")
 def vision_model(tmp_path_factory):
-    """A Qwen2.5-VL of random weights."""
-    transformers = seeded(images=True)
-    words = tokenizer(extra_special_tokens={"image_token": "<|image_pad|>", "video_token": "<|video_pad|>"})
-    ids = {name: words.convert_tokens_to_ids(name) for name in SPECIAL}
-    config = transformers.Qwen2_5_VLConfig(
-        text_config={
-            "vocab_size": len(words),
-            "max_position_embeddings": 1024,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]},
-            "eos_token_id": words.eos_token_id,
-            "pad_token_id": words.pad_token_id,
-            **TEXT_CONFIG,
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_heads": 2,
-            "out_hidden_size": 64,
-            "patch_size": 14,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-            "window_size": 56,
-            "fullatt_block_indexes": [1],
-        },
-        image_token_id=ids["<|image_pad|>"],
-        video_token_id=ids["<|video_pad|>"],
-        vision_start_token_id=ids["<|vision_start|>"],
-        vision_end_token_id=ids["<|vision_end|>"],
-    )
-    folder = tmp_path_factory.mktemp("models") / "tiny-vlm"
-    transformers.Qwen2_5_VLForConditionalGeneration(config).save_pretrained(folder)
-    transformers.Qwen2_5_VLProcessor(
-        image_processor=transformers.Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112),
-        tokenizer=words,
-        video_processor=transformers.Qwen2VLVideoProcessor(),
-        chat_template=TEMPLATE,
-    ).save_pretrained(folder)
-    return folder
+    return tiny_models.vision_model(tmp_path_factory.mktemp("models") / "tiny-vlm")
 
 
+@pytest.mark.slow
 async def test_a_text_model_answers_in_batches_as_it_does_alone(text_model, ask, tmp_path):
     async with open_model(f"hf:{text_model}", ledger=tmp_path / "l") as model:
         await check_model(model)
@@ -373,6 +273,7 @@ async def test_what_it_cannot_do_it_says(text_model, ask, picture, tmp_path):
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "ends", "said"),
     [

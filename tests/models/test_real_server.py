@@ -112,3 +112,29 @@ async def test_requests_that_begin_alike_are_cheap(server, ask):
     async with open_model(server, concurrency=1) as model:
         replies = [a async for _, a in complete_all(model, requests)]
     assert sum(a.usage.cached for a in replies[1:]) > 0.7 * sum(a.usage.prompt for a in replies[1:])
+
+
+@pytest.mark.slow
+def test_a_real_model_judges_what_rules_leave_open(server, tmp_path, capsys):
+    """Whatever it says: it comes back as a label, is kept, and is counted beside the rules'."""
+    from demur.cli import main
+
+    rows = tmp_path / "rows.jsonl"
+    asked = {"question": "Which river flows through Vienna?", "answers": ["Danube"]}
+    replies = {"proven": "The Danube.", "open": "A stream of which songs are sung."}
+    rows.write_text("".join(json.dumps({"id": k, **asked, "response": v}) + "\n" for k, v in replies.items()))
+    words = [
+        "judge",
+        "file",
+        str(rows),
+        "--judge",
+        f"cascade:{server},share=1",
+        "--ledger",
+        str(tmp_path / "calls.sqlite"),
+    ]
+    assert main([*words, "--json"]) == 0
+    proven, left = json.loads(capsys.readouterr().out)["verdicts"]
+    assert (proven["outcome"], proven["reason"][:5], left["reason"][:5]) == ("correct", "rules", "model")
+    assert left["status"] == "graded"
+    assert main(words) == 0  # from the ledger
+    assert "rules settled 1 of 2, the model was asked about 1" in capsys.readouterr().err

@@ -38,6 +38,7 @@ def ran(*words, capsys):
     return said.out
 
 
+@pytest.mark.heavy
 def test_draws_are_asked_apart_and_counted_once(release, tmp_path, capsys):
     with running(reply=fickle) as server:
         common = [
@@ -147,6 +148,7 @@ def test_paired_means_are_mcnemar_with_one_draw_and_sign_flips_with_more():
     assert sign_flip(np.zeros(4)) is None
 
 
+@pytest.mark.heavy
 def test_runs_with_draws_are_compared_item_by_item(release, tmp_path, capsys):
     with running(reply=fickle) as server, running(reply=lambda body: "something else") as other:
         for name, place in (("a", server), ("b", other)):

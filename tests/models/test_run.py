@@ -72,6 +72,7 @@ async def test_requests_are_taken_only_as_needed(ask):
     assert not [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
 
 
+@pytest.mark.slow
 async def test_with_30_percent_faults_of_all_kinds_every_item_ends(ask, tmp_path):
     """Each of 1,500 items ends with its own reply or its own recorded error, and the ledger has just the replies."""
     shares = "30%,injection=2%,too-long=2%,413=1%,filter=1%"
@@ -139,6 +140,7 @@ async def test_a_bug_in_a_model_is_raised_not_swallowed(ask):
             pass
 
 
+@pytest.mark.heavy
 async def test_order_serves_the_servers_prefix_cache(ask, picture, tmp_path):
     """Questions over shared images and contexts, shuffled: the order doubles the tokens that need no computing."""
     refs = [picture(f"p{n}") for n in range(24)]
@@ -181,6 +183,7 @@ async def test_progress_is_told(ask, capsys):
     assert "1 retries, 0 failed" in line
 
 
+@pytest.mark.heavy
 def test_progress_on_a_terminal():
     """Under a pseudo-terminal the live bar shows the label and the count."""
     import os
@@ -220,6 +223,7 @@ def test_progress_on_a_terminal():
     assert b"50/50" in shown
 
 
+@pytest.mark.slow
 def test_100k_calls_hold_a_constant_memory():
     """After 20,000 and after 100,000 calls no more requests and replies are held than are looked up at a time."""
     code = textwrap.dedent("""

@@ -206,6 +206,7 @@ def read_until(words, process):
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_ctrl_c_once_keeps_what_is_paid_and_the_next_run_pays_none_twice(release, tmp_path):
     out = tmp_path / "runs"

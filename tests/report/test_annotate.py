@@ -63,6 +63,7 @@ def test_the_sheet_is_blind(data: ReportData, tmp_path: Path) -> None:
         write_sheet(data, items, tmp_path / "sheet.csv")
 
 
+@pytest.mark.heavy
 def test_labels_come_back_and_agree_as_counted_by_hand(
     demo: tuple[Path, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,6 +101,7 @@ def test_labels_come_back_and_agree_as_counted_by_hand(
     assert {run.name: (run / "labels.jsonl").read_bytes() for run in runs} == before
 
 
+@pytest.mark.heavy
 def test_every_mistake_in_a_sheet_is_told_and_nothing_is_written(demo: tuple[Path, list[Path]], tmp_path: Path) -> None:
     runs = copied(demo, tmp_path / "runs")
     data = load(runs, demo[0])

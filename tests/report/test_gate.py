@@ -15,7 +15,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Measure, Row, Scenario
 from demur.core.stats import wilson
 from demur.reports.data import Run
-from demur.reports.gate import BY_CHANCE, Limit, _needed, decide, decided, gate, limits
+from demur.reports.gate import BY_CHANCE, SAME, Limit, _needed, decide, decided, differences, gate, limits
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +23,7 @@ def demo(tmp_path_factory):
     return make_demo(tmp_path_factory.mktemp("demo"))
 
 
+@pytest.mark.heavy
 def test_limits_are_met_broken_or_undecided(demo, tmp_path, capsys):
     release, runs = demo
     run = next(r for r in runs if r.name == "reader")
@@ -76,6 +77,14 @@ def test_a_system_at_its_limit_is_red_no_more_often_than_is_said():
     assert "questions would tell" in decide(limit, Measure(name="h", value=0.1, n=20, low=0.02, high=0.3)).why
 
 
+@pytest.mark.parametrize("key", SAME)
+def test_every_thing_that_must_be_the_same_is_looked_at(key):
+    one, other = ({name: name for name in SAME} | {key: value} for value in ("a", "b"))
+    runs = [Run("r", Path("r"), manifest, ()) for manifest in (one, other, one)]
+    assert differences(runs[0], runs[1]) == [key]
+    assert differences(runs[0], runs[2]) == []
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.05, 0.1, 0.3])
 def test_as_many_questions_as_are_said_would_tell(rate):
     """The number that is told is enough, and four fifths of it are not."""
@@ -114,6 +123,7 @@ def sampled(seed: int, *, rates=(0.7, 0.2), n=60, repeats=2, name="run") -> Run:
     return Run(name, Path(name), {}, rows)
 
 
+@pytest.mark.heavy
 def test_a_gate_on_an_unchanged_system_is_red_no_more_often_than_it_says():
     """Fifty runs of one system with sampled answers, two limits at its true rates and itself as the baseline."""
     asked = [Limit("min", "accuracy", Scenario.FULL, 0.7), Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.2)]

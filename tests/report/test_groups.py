@@ -55,6 +55,7 @@ def test_sections_of_table_4(data: ReportData) -> None:
         stated({"raeder": "open"}, known.runs)
 
 
+@pytest.mark.heavy
 def test_from_the_command(demo: tuple[Path, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         "report",

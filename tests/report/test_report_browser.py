@@ -96,6 +96,7 @@ def opened(browser: Browser, report: Path) -> Iterator[Opened]:
     assert [url for url in one.asked if not url.startswith(("file:", "data:"))] == []
 
 
+@pytest.mark.slow
 def test_plots_are_drawn(opened: Opened) -> None:
     marks = opened.page.locator("svg .mark").count()
     assert opened.page.locator("#overview svg .mark").count() == 4 * 3 * 3  # scenarios, systems, outcomes
@@ -263,6 +264,14 @@ def test_print_cuts_no_table(opened: Opened) -> None:
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 718
     sizes = opened.page.locator("table").evaluate_all("es => es.map(e => e.getBoundingClientRect().right)")
     assert max(sizes) <= 718.5
+    lines = """es => es.filter(e => /^\\w+$/.test(e.textContent)).filter(e => {
+        const range = document.createRange();
+        range.selectNodeContents(e);
+        return new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1;
+    }).map(e => e.textContent)"""
+    assert opened.page.locator("tbody td.l:not(.long)").evaluate_all(lines) == []  # no word is broken
+    answers = opened.page.locator("table.changed td:nth-child(4)")
+    assert min(answers.evaluate_all("es => es.map(e => e.offsetWidth)")) >= 64
 
 
 def test_labels_of_the_heat_maps_do_not_lie_under_cells(opened: Opened) -> None:
@@ -320,6 +329,7 @@ def test_without_scripts_the_numbers_are_still_there(browser: Browser, report: P
     context.close()
 
 
+@pytest.mark.slow
 def test_hostile_text_does_nothing(browser: Browser, hostile: Demo, tmp_path: Path) -> None:
     one = Opened(browser.new_page(), render_report(*hostile, tmp_path / "report.html"))
     for _ in range(6):
@@ -346,6 +356,7 @@ def big(rows: int) -> ReportData:
     return ReportData((run("system", made),))
 
 
+@pytest.mark.slow
 def test_fifty_thousand_rows_are_filtered_searched_and_scrolled(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "big.html"
     path.write_text(html(big(50_000)), encoding="utf-8")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +20,14 @@ import pytest
 from report_factory import make_demo
 from test_report_browser import Opened, browser
 
+from demur.core.errors import ReleaseError
 from demur.core.records import Evidence
+from demur.release import FunnelStep, Release
+from demur.reports import paper_figures, paper_tables
 from demur.reports.data import ReportData, Run, load
 from demur.reports.html import page
 from demur.reports.paper_figures import write_paper
+from demur.reports.release import funnel_table, recall_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -81,6 +87,7 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
         def __init__(self, one: Any) -> None:
             self.manifest, self.image = one.manifest, one.image
             self.funnel = [s | {"stage": nasty("stage"), "dropped": {nasty("why"): 2}} for s in one.funnel]
+            self.steps = [FunnelStep.model_validate(s) for s in self.funnel]
             self.recall = [r | {"queries": nasty("queries"), "mode": nasty("mode")} for r in one.recall]
 
     samples = {
@@ -101,6 +108,7 @@ def exports(spoilt: ReportData, tmp_path_factory: pytest.TempPathFactory) -> lis
     return write_paper(spoilt, tmp_path_factory.mktemp("exports"))
 
 
+@pytest.mark.slow
 def test_the_page_has_the_elements_of_a_harmless_one(spoilt: ReportData) -> None:
     text = page(spoilt)
     assert "<script>window" not in text
@@ -111,6 +119,40 @@ def test_the_page_has_the_elements_of_a_harmless_one(spoilt: ReportData) -> None
     assert all(link.startswith("#") for link in links)
 
 
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("funnel.json", {"entered": "\u00b2"}),
+        ("funnel.json", {"entered": "9" * 5_000}),
+        ("funnel.json", {"kept": None}),
+        ("funnel.json", {"dropped": {"x": "y"}}),
+        ("funnel.json", {"stage": {}}),
+        ("recall.json", {"recall@1 low": "y"}),
+        ("recall.json", {"recall@1 high": {}}),
+        ("topics", [{"by": "x", "rows": [{"topic": "a", "before": "\u00b2", "after": 1}]}]),
+        ("topics", ["x"]),
+        ("gate_rounds", [{"gates": ["a"], "size": "many", "monitors": {}}]),
+        ("gate_rounds", [{"size": 1, "monitors": {"m": 3}}]),
+        ("gate_rounds", 3),
+    ],
+    ids=lambda v: ascii(v)[:40],
+)
+def test_figures_of_a_release_that_are_none_are_told(data: ReportData, tmp_path: Path, file: str, change: Any) -> None:
+    assert data.release is not None
+    folder = shutil.copytree(data.release.folder, tmp_path / "release")
+    if file.endswith(".json"):
+        rows = json.loads((folder / file).read_text())
+        (folder / file).write_text(json.dumps([rows[0] | change, *rows[1:]]))
+    release = Release.open(folder)
+    if not file.endswith(".json"):
+        release.manifest[file] = change
+    of_it = replace(data, release=release)
+    made = (funnel_table, recall_table, paper_tables.table2, paper_figures.figure4, paper_figures.figure5)
+    with pytest.raises(ReleaseError):
+        [one(of_it) for one in made]
+
+
+@pytest.mark.heavy
 def test_latex_has_no_command_but_ours(exports: list[Path]) -> None:
     ours = {
         "begin", "end", "centering", "small", "setlength", "tabcolsep", "resizebox", "ifdim", "width", "linewidth", "else",
@@ -146,6 +188,7 @@ def test_text_files_hold_no_control_characters(exports: list[Path]) -> None:
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e]", path.read_text(encoding="utf-8")), path
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_the_page_runs_nothing_in_a_browser(browser: Browser, spoilt: ReportData, tmp_path: Path) -> None:
     path = tmp_path / "report.html"

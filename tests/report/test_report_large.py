@@ -21,6 +21,7 @@ from demur.reports.release import caveats
 Demo = tuple[Path, list[Path]]
 
 
+@pytest.mark.slow
 def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(data: ReportData, text: str) -> None:
     rows = [run.rows for run in data.runs]
     assert data.shown is None

@@ -92,6 +92,7 @@ def test_ungraded_and_failed_stand_beside_the_rates() -> None:
     assert [m.value for m in one] == [0.5, 0.25, 0.25]
 
 
+@pytest.mark.heavy
 def test_the_sweep_starts_at_the_oracle(data: ReportData) -> None:
     found = cells.sweep_cells(data, cells.headline(data.runs))
     assert list(found) == ["reader", "cautious"]
@@ -151,6 +152,20 @@ def test_headline_asks_with_too_few_distractors_are_told() -> None:
     data = ReportData((run("a", found),))
     table = paper_tables.table4(data, cells.headline(data.runs))
     assert any("1 of 5 realistic questions show fewer than 2" in note for note in table.notes)
+
+
+def test_who_asks_back_has_a_column_beside_the_deflections() -> None:
+    found = rows("cdddi")
+    asking = [r.model_copy(update={"kind": "asks back"}) if n in (1, 2) else r for n, r in enumerate(found)]
+    data, without = ReportData((run("a", asking), run("b", found))), ReportData((run("b", found),))
+    head = cells.headline(data.runs)
+    for table, *title in (results_table(data, head), "Asks back"), (paper_tables.table4(data, head), "Asks", "Oracle"):
+        assert column(table, *title) == ["40.0", "0.0"]
+        assert cells.ASKED_BACK in table.notes
+    [first, second] = summarised(data)["results"]
+    assert (first["asks_back"]["value"], first["deflection"]["value"], second["asks_back"]["value"]) == (0.4, 0.6, 0.0)
+    assert "Asks back" not in [c.title for c in results_table(without, head).columns]
+    assert "asks_back" not in summarised(without)["results"][0]
 
 
 def test_two_scenarios_are_no_sweep() -> None:
@@ -259,7 +274,9 @@ def test_the_star_follows_what_a_system_is_and_not_its_folder(data: ReportData) 
         "mine": {"system": "python:rag:answer", "revision": "aaaa"},
     }  # fmt: skip
     release = type(
-        "Release", (), {"manifest": {"gates": list(gates), "gate_models": gates}, "funnel": [], "recall": []}
+        "Release",
+        (),
+        {"manifest": {"gates": list(gates), "gate_models": gates}, "funnel": [], "steps": [], "recall": []},
     )()
     runs = (
         run("renamed", found, system="reader:min=0.5"), run("the reader", found, system="reader"),
@@ -418,6 +435,7 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
         del manifest["topics"], manifest["gate_rounds"]
 
 
+@pytest.mark.heavy
 def test_all_forms_are_written_twice_alike(data: ReportData, tmp_path: Path) -> None:
     written = [paper_figures.write_paper(data, tmp_path / name) for name in ("a", "b")]
     assert (

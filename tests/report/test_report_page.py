@@ -65,6 +65,7 @@ def unpacked(text: str) -> dict[str, Any]:
     return dict(json.loads(zlib.decompress(base64.b64decode(block["deflate"]))))
 
 
+@pytest.mark.slow
 def test_the_same_files_give_the_same_bytes(demo: Demo, text: str, tmp_path: Path) -> None:
     release, runs = demo
     moved = Path(shutil.copytree(release.parent, tmp_path / "elsewhere"))
@@ -113,6 +114,7 @@ def test_controls_are_labelled_and_ids_are_unique(text: str) -> None:
         assert re.search(r'aria-label="[^"]{5,}"', figure)
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text(hostile: Demo) -> None:
     data = load(hostile[1], hostile[0])
     text = page(data)
@@ -125,6 +127,7 @@ def test_hostile_text_stays_text(hostile: Demo) -> None:
     assert HOSTILE in "".join(unpacked(text)["samples"]["question"])
 
 
+@pytest.mark.heavy
 def test_system_names_from_folders_are_escaped(demo: Demo, tmp_path: Path) -> None:
     name = "<b onmouseover=alert(1)>&amp;"
     run = Path(shutil.copytree(demo[1][2], tmp_path / "runs" / name))
@@ -133,6 +136,7 @@ def test_system_names_from_folders_are_escaped(demo: Demo, tmp_path: Path) -> No
     assert "&lt;b onmouseover" in text
 
 
+@pytest.mark.heavy
 def test_without_a_release_the_page_says_so(demo: Demo, tmp_path: Path) -> None:
     run = Path(shutil.copytree(demo[1][0], tmp_path / "alone"))
     text = page(load([run]))
@@ -155,6 +159,7 @@ def test_one_run_of_one_scenario_is_enough(data: ReportData) -> None:
 # --- the browser's data --------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_evidence_stands_in_the_order_shown_with_gold_marked(data: ReportData) -> None:
     found = payload(data, headline(data.runs), image_budget=10**7)
     sets = {c.id: c for run in data.runs for c in run.contexts.values()}
@@ -167,6 +172,7 @@ def test_evidence_stands_in_the_order_shown_with_gold_marked(data: ReportData) -
         assert marked == list(sets[context].gold)
 
 
+@pytest.mark.heavy
 def test_every_row_is_in_the_browser_once(data: ReportData) -> None:
     found = payload(data, headline(data.runs), image_budget=0)
     for run, verdicts in zip(data.runs, found["verdicts"], strict=True):
@@ -177,6 +183,7 @@ def test_every_row_is_in_the_browser_once(data: ReportData) -> None:
     assert main == 48 * 4
 
 
+@pytest.mark.heavy
 def test_pictures_keep_to_their_budget(data: ReportData) -> None:
     head = headline(data.runs)
     whole = payload(data, head, image_budget=10**8)["images"]
@@ -225,6 +232,7 @@ def test_a_broken_picture_is_left_out_and_the_rest_stays() -> None:
 # --- terminal and verbs --------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_the_summary_holds_every_scenario_and_system(demo: Demo) -> None:
     stream = io.StringIO()
     print_data(load(demo[1], demo[0]), times={"index": 1.25, "mine": 2.5}, file=stream)
@@ -250,6 +258,7 @@ def test_the_summary_holds_every_scenario_and_system(demo: Demo) -> None:
     json.dumps(value, allow_nan=False)
 
 
+@pytest.mark.heavy
 def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "r.html"
     assert main(["report", str(demo[0].parent), "-o", str(out), "--tables", str(tmp_path / "t")]) == 0
@@ -282,6 +291,7 @@ def test_mistakes_are_told_in_one_line(
     assert told.count("\n") == 1
 
 
+@pytest.mark.heavy
 def test_compare_verb_fails_a_build_that_got_worse(demo: Demo, capsys: pytest.CaptureFixture[str]) -> None:
     reader, cautious, _ = map(str, demo[1])
     assert main(["compare", cautious, reader]) == 0

@@ -16,6 +16,7 @@ def answer(ask):
 """
 
 
+@pytest.mark.heavy
 def test_sweep_prints_its_own_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ DAMAGED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "damage"),
     [*((name, "a byte") for name in DAMAGED), ("parts/titles/vectors.npy", "the end"), ("page_ends.npy", "all")],
@@ -74,6 +75,7 @@ def test_a_damaged_index_is_cured_by_building_it_again(tmp_path, name, damage, c
         assert encoder.calls == (Path(name).name in ("vectors.npy", "ids.jsonl", "shards.jsonl"))
 
 
+@pytest.mark.heavy
 def test_of_a_build_killed_before_its_end_no_vector_is_made_again(tmp_path, monkeypatch):
     documents = corpus(tmp_path)
     right = whole(tmp_path, documents)
@@ -92,6 +94,7 @@ def test_of_a_build_killed_before_its_end_no_vector_is_made_again(tmp_path, monk
     assert alone(tmp_path)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("later", [False, True], ids=["before the step", "in the middle of it"])
 @pytest.mark.parametrize("step", range(3))
 def test_each_step_of_replacing_an_index_is_finished_by_the_next_run(tmp_path, monkeypatch, step, later):
@@ -130,6 +133,7 @@ def test_each_step_of_replacing_an_index_is_finished_by_the_next_run(tmp_path, m
     assert alone(tmp_path)
 
 
+@pytest.mark.heavy
 def test_an_index_behind_a_link_is_replaced_where_it_is(tmp_path):
     (tmp_path / "disk").mkdir()
     build_index(texts(2), StubEncoder(), tmp_path / "disk" / "index")
@@ -151,6 +155,7 @@ class Dying(StubEncoder):
         return super().images(images, space)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["flat", "ivf-sq8"])
 def test_what_a_killed_build_left_goes_into_no_other_index(tmp_path, kind):
     with pytest.raises(KilledError):

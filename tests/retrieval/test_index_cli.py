@@ -59,6 +59,7 @@ def test_chunks(kb, capsys):
     assert main(["index", "build", "documents.jsonl", "--chunk", "3", "--out", "cut", *ENCODER]) == 2
 
 
+@pytest.mark.heavy
 def test_both_lexical_engines_find_the_same(kb, capsys):
     found = []
     for engine in ("okapi", "rank-bm25"):
@@ -71,6 +72,7 @@ def test_both_lexical_engines_find_the_same(kb, capsys):
     assert found[0][0][0] == "t7"
 
 
+@pytest.mark.heavy
 def test_mine(kb, capsys):
     command = [
         "mine",
@@ -114,6 +116,7 @@ def test_mine(kb, capsys):
     assert (kb / "mined" / "samples.jsonl").read_bytes() == before
 
 
+@pytest.mark.heavy
 def test_mine_for_diversity(kb):
     def mined(*words):
         assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "mined", "--json", *words]) == 0
@@ -158,6 +161,7 @@ def test_margins_are_measured_from_gold_that_was_not_found(kb, capsys):
     assert summary["without_distractors"] == []
 
 
+@pytest.mark.heavy
 def test_pages_by_source(kb, capsys):
     def found(pages):
         words = ["--out", "mined", "--json", "--visual", "0", "--text", "9", "--modes", "image-to-image,text-to-text"]
@@ -184,6 +188,7 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
     assert summary["without_distractors"] == ["q2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -217,6 +222,7 @@ def test_pictures_differ():
     assert picture(1).tobytes() != picture(2).tobytes()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("lacks", ["files", "encoders", "parts"])
 def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
     path = kb / "index" / "manifest.json"
@@ -225,6 +231,7 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
     assert f"its manifest is not whole: {lacks}: Field required" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -254,6 +261,7 @@ def test_a_manifest_of_another_shape_is_refused_in_one_line(kb, capsys, changed,
     assert error.count("\n") == 1
 
 
+@pytest.mark.heavy
 def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
     (tmp_path / "kb.jsonl").write_text('{"id": "1", "title": "A", "text": "x"}\n')
     (tmp_path / "taken").write_text("mine")

@@ -66,6 +66,7 @@ def test_sources_in_several_folders_make_one_index(tmp_path, monkeypatch):
     assert parents <= {"pool", "towns"}
 
 
+@pytest.mark.heavy
 def test_an_index_is_the_same_wherever_its_images_lie_and_follows_them(tmp_path):
     encoder, made, calls = StubEncoder(), [], []
     for place in ("here", "there", "there"):
@@ -79,6 +80,7 @@ def test_an_index_is_the_same_wherever_its_images_lie_and_follows_them(tmp_path)
     assert build_index(documents, encoder, tmp_path / "index")["id"] not in made
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("text", ["a=b.jsonl", "a=b.jsonl?text=body", "jsonl:a=b.jsonl"])
 def test_a_path_with_an_equals_sign_is_a_path(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)

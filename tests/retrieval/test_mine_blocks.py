@@ -86,6 +86,7 @@ def mined(capsys, folder, *words):
     return json.loads(out[out.index("{") :]), files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flat", "ivf-flat", "ivf-sq8"])
 def test_the_size_of_a_block_changes_no_byte(here, capsys, monkeypatch, kind):
     folder = built(kind)
@@ -107,6 +108,7 @@ def test_the_size_of_a_block_changes_no_byte(here, capsys, monkeypatch, kind):
     assert {"image->image", "lexical"} < summary["distractors"].keys()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", ["fused", "image->title/text->text", "image->image/lexical"])
 def test_modes_that_ask_more_than_once_do_not_depend_on_company(here, mode):
     searcher = Searcher(here / built("ivf-sq8"), StubEncoder(name="stub_encoder:stub"))
@@ -209,6 +211,7 @@ def test_an_image_that_the_encoder_refuses_is_one_samples_matter(here):
     assert [id for id, mined in found.items() if not mined.negatives] == ["q9"]
 
 
+@pytest.mark.slow
 def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
     folder = built("ivf-flat")
     summary, _ = mined(capsys, folder, "--text", "5", "--visual", "4")
@@ -239,6 +242,7 @@ def test_lists_are_tuned_to_the_recall_asked_for(here, capsys):
     assert " on 60 questions, " in plain
 
 
+@pytest.mark.slow
 def test_a_number_given_wins(here, capsys, monkeypatch):
     folder = built("ivf-flat")
     monkeypatch.setattr(Dense, "nprobe_for", None)  # nothing is measured
@@ -254,6 +258,7 @@ def test_a_number_given_wins(here, capsys, monkeypatch):
     assert f"IVF passages: 2 of {lists['passages']} lists, as asked" in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
     folder = built("flat")
     monkeypatch.setattr(Dense, "nprobe_for", None)
@@ -297,6 +302,7 @@ def test_the_most_neighbours_that_any_plan_wants_count(here):
     assert searcher._part(WAYS["text->text"].part).nprobe == set_[0].probes
 
 
+@pytest.mark.heavy
 def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
     searcher = Searcher(here / built("flat"), StubEncoder(name="stub_encoder:stub"))
     samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]
@@ -311,6 +317,7 @@ def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
     assert tables[0]["recall@5"] < tables[0]["recall@20"] < 1
 
 
+@pytest.mark.heavy
 def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path, capsys, monkeypatch):
     shutil.copytree(world, tmp_path / "here", ignore=shutil.ignore_patterns("index-*"))  # they lead to images there
     monkeypatch.chdir(tmp_path / "here")
@@ -340,6 +347,7 @@ def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path,
     assert main([*words, "--lexical", "1", "--visual", "0"]) == 0
 
 
+@pytest.mark.heavy
 def test_pages_are_found_though_the_lists_searched_hold_too_few(here):
     searcher = Searcher(here / built("ivf-flat"), StubEncoder(name="stub_encoder:stub"))
     searcher.probe("looks", 1)

@@ -62,6 +62,7 @@ def world(tmp_path_factory):
     return root, samples, searchers
 
 
+@pytest.mark.heavy
 def test_gold_is_found_by_any_of_its_passages(world):
     root, samples, searchers = world
     cut = searchers["cut"]
@@ -82,6 +83,7 @@ def test_gold_is_found_by_any_of_its_passages(world):
     assert pages == {mode: {m.name: m.value for m in row} for mode, row in whole.pages["x"].table}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("margin", [None, 0.05])
 def test_nothing_cut_from_gold_is_a_distractor(world, margin):
     root, samples, searchers = world

@@ -45,6 +45,7 @@ def said(sample):
     return [(e.id, e.index_id, e.mode, e.rank, e.score) for e in sample.negatives]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -89,6 +90,7 @@ def test_a_mode_that_does_not_exist_is_refused_before_anybody_is_asked(towns, po
         enough_candidates(recipe(towns, modes=["image-to-titel"]), pool)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("format", FORMATS)
 def test_rows_to_train_with(format, pool, index, tmp_path, capsys):
     given = ["mine", str(pool.root), "--index", str(index), "--out", str(tmp_path), "--rows", format, *ENCODER]

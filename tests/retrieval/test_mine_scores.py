@@ -24,6 +24,7 @@ def dense(searcher, question, id):
     return hits[0].score
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", ["fused", "lexical"])
 def test_limits_hold_for_dense_scores_in_the_order_of_the_search(mode, pool, index, tmp_path, capsys):
     def mined(name, *words):

@@ -10,7 +10,7 @@ from stub_encoder import StubEncoder
 from demur.cli import main
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.core.store import image_ref, write_records
-from demur.corpora.near import Looks, showing
+from demur.corpora.near import ImageHashes, showing
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
@@ -81,7 +81,7 @@ def test_a_passage_that_carries_the_query_image_is_no_distractor(world):
         "else": Document(id="else", title="c", text="yet something else", image=documents[3].image),
     }
     hits = [Hit(document=id, score=1.0, rank=n, index_id="i", mode="lexical") for n, id in enumerate(both, 1)]
-    mined = mine_kind("text", samples[0], hits, both, looks=Looks(root))
+    mined = mine_kind("text", samples[0], hits, both, image_hashes=ImageHashes(root))
     assert [e.id for e in mined.negatives] == ["else"]
     assert {d.evidence: d.reason for d in mined.drops} == {"same": "query image", "near": "near-duplicate of query"}
     by_bytes = mine_kind("text", samples[0], hits, both)
@@ -90,7 +90,7 @@ def test_a_passage_that_carries_the_query_image_is_no_distractor(world):
 
 def test_without_a_threshold_only_bytes_are_compared(world):
     root, _, samples = world
-    known = Looks(root)
+    known = ImageHashes(root)
     shown = showing(samples[1].images, known, -1)
     assert [shown(s.images[0]) for s in samples[:2]] == ["", "same bytes"]
     near = image_ref((root / "1.png").read_bytes(), "1.png")

@@ -72,12 +72,14 @@ def test_more_hits_than_there_are(folder):
     assert searcher.search([], "lexical", 5) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", [*MODES, "image->title/text->text", "fused/lexical"])
 def test_room_is_made_for_no_more_hits_than_there_can_be(folder, mode):
     searcher, query = Searcher(folder, StubEncoder()), [Query("passage 3", picture(3))]
     assert searcher.search(query, mode, 10**12, pages=10**12) == searcher.search(query, mode, 40, pages=10)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", MODES)
 def test_hits_do_not_depend_on_the_batch(folder, mode):
     searcher = Searcher(folder, StubEncoder())
@@ -153,6 +155,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     assert (tmp_path / "out" / "thesis.tex").read_text() == "years of work"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("count", [1, 2, 15, 16, 40])
 @pytest.mark.parametrize("kind", ["ivf-flat", "ivf-sq8"])
 def test_few_vectors_in_any_kind_of_index(tmp_path, kind, count):
@@ -216,6 +219,7 @@ def test_bad_documents_are_named_together_or_skipped_and_listed(tmp_path):
         build_index([], StubEncoder(), tmp_path / "none")
 
 
+@pytest.mark.heavy
 def test_an_interrupted_build_goes_on(tmp_path):
     class Dying(StubEncoder):
         def images(self, images, space="joint"):
@@ -267,6 +271,7 @@ def test_an_encoder_that_lies_about_its_length(tmp_path):
         build_index(corpus(tmp_path), Long(), tmp_path / "index", image_root=tmp_path)
 
 
+@pytest.mark.heavy
 def test_the_first_fused_hits_are_the_same_however_many_are_asked_for(tmp_path):
     documents = [Document(id=f"t{i}", title="", text=f"part {i} of w{i % 7}") for i in range(400)]
     build_index(documents, StubEncoder(), tmp_path / "index")

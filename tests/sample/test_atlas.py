@@ -43,6 +43,7 @@ def documents(source):
 # --- the shipped corpus --------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_counts_and_spot_records(source, samples, documents):
     assert not source.problems.lines
     assert (len(documents), len(samples)) == (1989, 1458)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import re
+import time
+from pathlib import Path
 
 import pytest
 from PIL import Image
+from rag_server import as_json, service
 
 from demur.core.errors import PermanentError, UsageError
 from demur.core.records import Ask, Modality, Outcome, Scenario, Shown, Status
@@ -23,42 +24,11 @@ from demur.scenarios.systems.http import HttpSystem
 from demur.scenarios.systems.http_mapping import RagMapping
 from demur.scenarios.systems.http_probe import probed
 
+ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
     "answer": "The Danube.", "no_answer": False, "confidence": 0.9, "cited": ["d1", "d2"],
     "sources": [{"doc_id": "d1#3", "text": "The Danube flows through Vienna.", "score": 0.83}, {"doc_id": "d2", "score": 0.4}],
 }  # fmt: skip
-
-
-@contextmanager
-def service(reply):
-    """A server that answers each POST with ``reply(n, headers, body) -> (status, headers, bytes)``."""
-    asked = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            asked.append((dict(self.headers), body))
-            status, headers, data = reply(len(asked), dict(self.headers), body)
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/ask", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def as_json(value, **headers):
-    return 200, {"Content-Type": "application/json", **headers}, json.dumps(value).encode()
 
 
 def picture():
@@ -164,6 +134,27 @@ def test_every_fault_is_that_items_error(reply, why):
     assert len(told.error) <= 1000
 
 
+def test_a_service_that_is_too_slow_is_that_items_error():
+    with service(lambda n, h, b: time.sleep(1.5) or as_json(GOOD)) as (url, _):
+        told = asked_of({"url": url, "retries": 0, "timeout": 0.3})
+    assert "no reply within 0.3 s" in told.error
+
+
+def test_nothing_listens_outside_the_loopback():
+    """Every place of the package and the examples where somebody listens names the loopback in its call."""
+    listens = re.compile(
+        r"(?:HTTPServer|create_server|start_server|TCPSite|\.bind|uvicorn\.run|super\(\).__init__)\(+[^\n]*"
+    )
+    found = []
+    for path in [*(ROOT / "demur").rglob("*.py"), *(ROOT / "examples").glob("*.py")]:
+        text = path.read_text(encoding="utf-8")
+        assert "0.0.0.0" not in text.replace("1.0.0.0", ""), path
+        calls = [call for call in listens.findall(text) if "super()" not in call or "Handler" in call]
+        found += [(path.name, call) for call in calls]
+    assert len(found) >= 6
+    assert [one for one in found if "127.0.0.1" not in one[1]] == []
+
+
 def test_what_may_pass_is_tried_again_and_a_refusal_is_not():
     flaky = [(429, {"Retry-After": "0"}, b""), (503, {}, b""), as_json(GOOD)]
     with service(lambda n, h, b: flaky[n - 1]) as (url, asked):
@@ -232,3 +223,16 @@ def test_a_probe_shows_what_was_understood_and_where_values_stand(tmp_path):
         assert "$.data.docs[*].k  = 1" in missed
         mapping.write_text(f"url: {url}\nanswer: $.data.reply\n")
         assert "answer    'Danube'" in probed(str(mapping), "Which river?").text()
+
+
+def test_an_address_out_of_the_environment_is_part_of_what_the_service_is(monkeypatch):
+    """Another service behind the same words is another system; a key in the address is in no digest."""
+
+    def revision(address, **more):
+        monkeypatch.setenv("RAG_URL", address)
+        mapping = RagMapping.of({"url": "http://${RAG_URL}/ask", **more}, "rag.yaml")
+        return HttpSystem(mapping, SystemContext(read_image=lambda ref: b"")).revision
+
+    first = revision("one.example:8000")
+    assert first != revision("two.example:8000")
+    assert first == revision("one.example:8000", timeout=5) == revision("user:key@one.example:8000")

@@ -105,6 +105,7 @@ def photo(seed, kind):
     return out.getvalue()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("for_release", [False, True])
 def test_bad_rows_behind_the_first_thousand_are_counted(tmp_path, for_release):
     towns, bad = folder(tmp_path / "towns"), PROBLEMS_KEPT + 9
@@ -270,3 +271,11 @@ def test_what_a_killed_pool_left_is_gone_after_the_next(tmp_path):
     assert any(p.name.startswith(".samples") for p in (tmp_path / "pool").iterdir())
     build([open_source("generic", towns)], tmp_path / "pool", documents=True)
     assert not [p.name for p in (tmp_path / "pool").iterdir() if p.name.startswith(".")]
+
+
+def test_a_mean_of_nothing_is_none():
+    from demur.cli.pool import _mean
+    from demur.curation.pool.counts import mean
+
+    assert (mean(0, 0), mean(0, 2), mean(5, 2)) == (None, 0.0, 2.5)
+    assert (_mean(mean(0, 0)), _mean(mean(0, 2))) == ("-", "0.0")

@@ -333,6 +333,7 @@ def demur(folder, *words):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_a_stranger_adds_a_source_by_the_page(strangers_package):
     listed = demur(strangers_package, "sources", "list", "--json")

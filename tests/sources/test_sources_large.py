@@ -24,6 +24,7 @@ def measured(name, folder):
     return json.loads(run.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["evqa", "infoseek", "webqa"])
 def test_memory_is_flat(name, tmp_path):

@@ -112,6 +112,7 @@ def mrag_rows(folder, kinds, ids):
     return "test-00000-of-00001.parquet", 0, {}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("write", [infoseek_rows, viquae_rows, mmdocrag_rows, generic_rows, mrag_rows])
 @given(kinds=ROWS)
 @settings(max_examples=examples(15), deadline=None)

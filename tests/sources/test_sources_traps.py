@@ -583,6 +583,15 @@ def test_beir_zero_is_unjudged_and_leading_zeros_stay(tmp_path):
     assert len(problems) == 1
 
 
+@pytest.mark.parametrize("score", ["inf", "-1e999", "nan", "\u00b2", "x"])
+def test_beir_scores_that_are_none_are_told(tmp_path, score):
+    mini.beir(tmp_path)
+    mini.put(tmp_path / "qrels/test.tsv", f"query-id\tcorpus-id\tscore\nq1\t001\t1\nq1\td2\t{score}\n")
+    _, samples, problems = read("beir", tmp_path)
+    assert list(samples) == ["q1"]
+    assert problems.lines[0].startswith("test.tsv:3 (qrels): ")
+
+
 def test_beir_without_answers_says_what_to_do(tmp_path):
     _, samples, problems = read("beir", mini.beir(tmp_path), answers="answers")
     assert not samples

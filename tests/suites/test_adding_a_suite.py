@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import demur
 from demur.cli import main
-from demur.core.errors import BadInput
+from demur.core.errors import BadInput, DataError
+from demur.core.store import digest
 from demur.suites import read_outputs
 from demur.testing import check_suite
 
@@ -84,3 +87,49 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
 def test_a_suite_that_exports_nothing_says_so(tmp_path, capsys):
     assert main(["suite", "export", "vb", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert "exports nothing" in capsys.readouterr().err
+
+
+def test_an_edited_answer_or_verdict_grades_again_and_asks_nobody(parity, capsys):
+    """The right answers and the suite's own code are what verdicts are kept under, not the suite's name."""
+
+    def outcomes():
+        for name in ("parity",):
+            sys.modules.pop(name, None)
+        assert main(["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer"]) == 0
+        (rows,) = Path("runs").glob("*/rows.parquet")
+        return Counter(pq.read_table(rows).column("outcome").to_pylist()), capsys.readouterr().err
+
+    assert outcomes()[0] == {"correct": 3, "incorrect": 2}
+    code = (parity / "parity.py").read_text()
+    assert '"yes"' in code
+    (parity / "parity.py").write_text(
+        code.replace('"yes"', '"certainly"')
+    )  # another size: bytecode of this very second
+    found, said = outcomes()
+    assert found["correct"] == 0, "yes is right of none any more"
+    assert "the judge changed" in said
+    assert "asked 0" in said
+    assert "asked 0" in outcomes()[1]
+
+
+def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
+    suite, own = demur.suite("parity:Parity"), parity / "own.md"
+    own.write_text("Think hard.")
+    with pytest.raises(DataError, match=r"lacks \$question"):
+        suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=own)
+    own.write_text("For $5: $question")
+    with pytest.raises(DataError, match=r"write \$\$ for a dollar"):
+        suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=own)
+    own.write_text("For $$5: $question")
+    argv = ["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer", "--out", "runs"]
+    assert main([*argv, "--prompt", "own.md"]) == 0
+    [folder] = [p.parent for p in parity.glob("runs/*/manifest.json")]
+    [used] = json.loads((folder / "manifest.json").read_text())["prompts"].values()
+    assert used["ask"] == digest(own.read_text().encode())
+    assert main(["suite", "score", "parity:Parity", str(folder)]) == 0  # is told nothing of other words
+    assert "other words" not in capsys.readouterr().err
+    (parity / "own").mkdir()
+    (parity / "own" / "question.md").write_text("$question")
+    with pytest.raises(DataError, match="no prompt has that name") as told:
+        suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=parity / "own")
+    assert "ask.v1.md" in str(told.value)

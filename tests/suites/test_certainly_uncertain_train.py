@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import tiny_models
 from strategies import png
 
 from demur.cli import main
@@ -101,3 +102,60 @@ def test_what_cannot_be_exported_says_why(pairs, tmp_path):
         suite.export(pairs, tmp_path / "o", split="validation")
     suite.export(pairs, tmp_path / "o")  # all that can be had: no base model, no rtune
     assert sorted(p.stem for p in (tmp_path / "o" / "data").iterdir()) == ["dpo", "sft"]
+
+
+# --- TRL ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trl(monkeypatch):
+    """The trainers, off every network, with transformers' own random weights."""
+    pytest.importorskip("trl", reason="no TRL: pip install 'demur[train]'")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    tiny_models.seeded(images=True)
+    import trl
+
+    return trl
+
+
+def one_step(trl, kind: str, model: Path, data: Path, out: Path):
+    """(what the trainer logs of one step, parameters that moved, rows that it was given)."""
+    import torch
+    from datasets import load_dataset
+
+    rows = load_dataset(str(data), kind, split="train", cache_dir=str(out / "cache"))
+    Config, Trainer = (trl.SFTConfig, trl.SFTTrainer) if kind != "dpo" else (trl.DPOConfig, trl.DPOTrainer)
+    args = Config(
+        output_dir=str(out), max_steps=1, per_device_train_batch_size=2, learning_rate=0.1, logging_steps=1,
+        report_to="none", save_strategy="no", use_cpu=True, bf16=False, max_length=None, seed=0, disable_tqdm=True,
+        gradient_checkpointing=False, warmup_steps=0,
+    )  # fmt: skip
+    trainer = Trainer(model=str(model), args=args, train_dataset=rows)
+    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters()}
+    trainer.train()
+    moved = {name for name, value in trainer.model.named_parameters() if not torch.equal(value, before[name])}
+    return trainer.state.log_history[0], moved, rows.num_rows
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("kind", "photos"), [("sft", True), ("rtune", True), ("dpo", True), ("sft", False), ("dpo", False)]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_trl_takes_a_real_step_on_what_was_exported(trl, pairs, tmp_path, kind, photos):
+    if not photos:
+        lines = [json.loads(line) for line in (pairs / "pairs.jsonl").read_text().splitlines()]
+        bare = [{k: v for k, v in line.items() if not k.endswith("image")} for line in lines if line["id"] != "x"]
+        (pairs / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bare))
+    base = {"c/answerable": "No.", "c/unanswerable": "Tomorrow", "x/answerable": "It is red.", "x/unanswerable": "Red"}
+    outputs = {"base": {id: Response(text=text) for id, text in base.items()}}
+    data = CertainlyUncertain().export(pairs, tmp_path / "train", outputs=outputs, judge="rules?guess=yes")
+    model = (tiny_models.vision_model if photos else tiny_models.text_model)(tmp_path / "model")
+    logged, moved, rows = one_step(trl, kind, model, data, tmp_path / "out")
+    assert rows == {"sft": 6, "rtune": 4, "dpo": 6}[kind] - (0 if photos else 2)
+    assert 0 < logged["loss"] < 20
+    assert any("visual" in name for name in moved) is photos  # the photos' own weights learn too
+    assert any("language_model" in name or "layers" in name for name in moved)
+    if kind == "dpo":
+        assert logged["logps/chosen"] != logged["logps/rejected"]

@@ -60,6 +60,7 @@ def painter(body: dict) -> str:
     return "red" if "colour" in text else "Bob" if "painted" in text else "a jug"
 
 
+@pytest.mark.heavy
 def test_the_contract_of_suites_is_kept(pairs):
     check_suite(CertainlyUncertain(), pairs)
 
@@ -160,6 +161,95 @@ def test_answers_and_probabilities_made_elsewhere_are_scored_without_a_model(pai
     assert (control["Control declines"]["value"], control["Control LAVE-idk"]["value"]) == (1, 0)
 
 
+SAID = {
+    "c0/answerable": "a crimson one", "c0/unanswerable": "beats me", "c1/answerable": "reddish", "c1/unanswerable": "Bob",
+    "c2/answerable": "azure", "c2/unanswerable": "mumble", "c3/answerable": "blurb", "c3/unanswerable": "beats me",
+    "c4/answerable": "beats me", "c4/unanswerable": "",
+}  # fmt: skip
+"""What a model said; a judge reads it as: right and declines, half right and a name, wrong and unclear, ..."""
+
+
+RATED = {"crimson": 3, "reddish": 2, "azure": 1, "blurb": None}
+
+
+def lave(body: dict) -> str:
+    """Says who declines (or loses the word), and rates answers (or does not)."""
+    text = body["messages"][0]["content"]
+    said = (text if isinstance(text, str) else text[0]["text"]).rpartition("Question:")[2]
+    if "0 or 1." not in said:
+        return json.dumps({"rating": next(rating for word, rating in RATED.items() if word in said)})
+    return "{}" if "mumble" in said else json.dumps({"refusal": int("beats me" in said or "don't" in said)})
+
+
+@pytest.mark.integration
+def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(pairs, tmp_path, capsys):
+    file = tmp_path / "m.jsonl"
+    file.write_text("".join(json.dumps({"id": k, "output": v, "confidence": 0.8}) + "\n" for k, v in SAID.items()))
+    with running(reply=lave) as server:
+        words = ["suite", "score", NAME, str(file), "--items", str(pairs), "--json", "--ledger", str(tmp_path / "l.sqlite"),
+                 "--judge", f"lave:http://127.0.0.1:{server.port}/v1#judge", "--evaluators", "rules"]  # fmt: skip
+        assert main(words) == 0
+        asked = server.requests
+        assert main(words) == 0
+        assert server.requests == asked == 9 + 4 + 16  # stage 1, stage 2 of answers, the set's own answers
+    out = capsys.readouterr().out
+    out = out[: out.index("\n}") + 2]
+    own, replies = table(out, "cu-headline")["m"], table(out, "cu-replies")["m"]
+    assert (replies["graded"], replies["ungraded"], replies["failed"], replies["not asked"]) == (7, 2, 1, 6)
+    by = table(out, "cu-categories")["m"]
+    assert by["Knowledge LAVE-idk"]["value"] == pytest.approx((1 + 1 + 0) / 3)  # c4 declines what can be answered
+    assert by["Complexity LAVE-idk"]["value"] == pytest.approx((0.5 + 0) / 2)
+    assert (by["Temporal LAVE-idk"]["value"], by["Temporal n"]) == (0, 1)  # mumble is in no figure
+    assert (by["Ambiguity LAVE-idk"]["value"], by["Ambiguity n"]) == (1, 1)  # nor is what was rated 2 or 3
+    assert own["Total CW"]["value"] == pytest.approx(((0.8 + 0.8 - 0.8) / 3 + (0.4 - 0.8) / 2 - 0.8 + 0.8) / 4)
+    evaluators = {name.partition("#")[0]: row for name, row in table(out, "cu-evaluator").items()}
+    assert [row["gold IDK read as IDK (%)"] for row in evaluators.values()] == [100, 100]
+    assert [row["gold answers n"] for row in evaluators.values()] == [8, 8]
+
+
+def test_other_benchmarks_stand_beside_the_pairs_in_table_5(pairs, tmp_path, capsys):
+    replies = tmp_path / "m.jsonl"
+    replies.write_text(json.dumps({"id": "c0/answerable", "output": "red"}) + "\n")
+    ten = ["red"] * 3 + ["dark red"] * 7
+    lines: list[dict] = [
+        {"benchmark": "POPE", "id": str(n), "answers": [gold], "output": said, "question": "Is there a cat in the image?"}
+        for n, (gold, said) in enumerate([("yes", "Yes, there is."), ("yes", "There is no cat."), ("no", "Yes"), ("no", "no"), ("yes", "Perhaps"), ("yes", "")])
+    ]  # fmt: skip
+    lines += [
+        {"benchmark": "TDIUC", "id": "1", "question": "What colour is the unicorn?", "answerable": False, "output": "There is no unicorn in the image."},
+        {"benchmark": "TDIUC", "id": "2", "question": "What colour is the dog?", "answerable": False, "output": "brown"},
+        {"benchmark": "VQAv2", "id": "1", "question": "What colour?", "answers": ten, "output": "Red."},
+        {"benchmark": "VizWiz", "id": "1", "question": "What colour?", "answers": ["unanswerable"] * 10, "output": "I can't tell."},
+        *({"benchmark": "MM-Hal", "id": str(n), "rating": r} for n, r in enumerate([6, 2, 3, None])),
+        {"benchmark": "Ours", "id": "1", "measure": "vqa", "answers": ["two"], "output": "2"},
+    ]  # fmt: skip
+    others = tmp_path / "others.jsonl"
+    others.write_text("".join(json.dumps(line | {"system": "m"}) + "\n" for line in lines))
+    words = ["suite", "score", NAME, str(replies), "--items", str(pairs), "--others", str(others)]
+    assert main([*words, "--json"]) == 0
+    row = table(capsys.readouterr().out, "cu-others")["m"]
+    assert row["POPE value"]["value"] == pytest.approx(0.5)  # one hit, one missed, one said wrongly
+    assert (row["POPE n"], row["POPE left out"]) == (4, 2)  # who takes no side, or says nothing, is not "no"
+    assert (row["TDIUC value"]["value"], row["TDIUC n"]) == (0.5, 2)
+    assert (row["VQAv2 value"]["value"], row["VizWiz value"]["value"]) == (0.9, 1)
+    assert row["MM-Hal value"]["value"] == pytest.approx(11 / 3)
+    assert (row["MM-Hal Hall. value"]["value"], row["MM-Hal left out"]) == (pytest.approx(1 / 3), 1)
+    assert row["Ours value"]["value"] == 1
+    bad = [{"benchmark": "New", "id": "1", "answers": ["a"]}, {"benchmark": "POPE", "id": "9", "answers": ["red"]},
+           {"benchmark": "VQAv2", "id": "9"}, {"benchmark": "MM-Hal", "id": "9", "rating": 7}, lines[0],
+           {"benchmark": "Ours", "id": "2", "measure": "f1", "answers": ["no"]}]  # fmt: skip
+    others.write_text("".join(json.dumps(line | {"system": "m"}) + "\n" for line in [*lines, *bad]))
+    assert main(words) == 1
+    err = capsys.readouterr().err
+    for told in ("New 1.*name its measure", "POPE 9.*neither yes nor no", "VQAv2 9.*no answers", "MM-Hal 9.*rating",
+                 "POPE 0.*earlier line", "Ours 2.*scored by vqa"):  # fmt: skip
+        assert re.search(told, err), (told, err)
+    others.write_text(json.dumps(lines[0] | {"system": "stranger"}) + "\n")
+    assert main(words) == 2
+    assert "stranger" in capsys.readouterr().err
+    assert main([*words[:-1], str(tmp_path / "none.jsonl")]) == 2
+
+
 def test_bad_pairs_are_named_with_their_line(pairs, capsys):
     good = json.loads((pairs / "pairs.jsonl").read_text().splitlines()[0])
     lines = [
@@ -201,3 +291,10 @@ def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
     folder = write(tmp_path / "set", [line])
     with pytest.raises(UsageError, match="lack a photo"):
         demur.suite(NAME).run(folder, lambda question, images: "x", tmp_path / "runs")
+
+
+def test_a_model_by_a_name_of_the_users_is_asked_for_its_own_word_too(pairs, tmp_path):
+    with running(reply=painter) as server:
+        address = server.model("m")
+        (folder,) = demur.suite(NAME).run(pairs, f"mine=model:{address}", tmp_path / "runs", limit=1)
+    assert (folder / "verified.jsonl").is_file()

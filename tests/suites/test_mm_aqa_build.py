@@ -5,20 +5,25 @@ from __future__ import annotations
 import io
 import json
 import random
+from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import demur
-from demur.core.errors import UsageError
+from demur.core.errors import PermanentError, UsageError
 from demur.core.records import AnswerSpec
 from demur.judge.annotation.task import put_labels, read_task
+from demur.models import names
+from demur.suites.mm_aqa import build, ocr
 from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from demur.suites.mm_aqa.ocr import Reader
-from demur.suites.mm_aqa.pool import sample_corpus
+from demur.suites.mm_aqa.pool import Pool, sample_corpus
 from demur.suites.mm_aqa.routing import Dependency
 from demur.suites.mm_aqa.selecting import Features, rate, select
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, fallback, transform
@@ -174,6 +179,8 @@ def test_gates_of_rewritten_questions():
     assert gates(q, "landmark photo tower stamp", 1.2).refused.startswith("grammar")
     assert gates(q, "What is the the colour of this stamp?", 1.2).refused.startswith("grammar")
     assert gates(q, "What stands on the stamp?", 1.2, similar=0.99).refused.startswith("meaning")
+    assert gates(q, "Since bananas are blue.", 1.2).refused.startswith("grammar")
+    assert gates(q, "Since the tower is of glass, who built it?", 1.2).refused == ""
 
 
 def test_tables_are_found_by_their_columns():
@@ -227,10 +234,39 @@ def test_words_are_read_off_a_page_and_kept(tmp_path):
     assert Reader(tmp_path / "words.jsonl", ocr=False)(page) == read
 
 
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ((("", 1.0, None),), []),
+        (((("O", 0.6, [[0, 0], [190, 0], [190, 99], [0, 99]]), ("NO", 0.9, [[5, 5], [40, 5], [40, 20], [5, 20]])),),
+         [Word("NO", (5, 5, 40, 20))]),
+    ],
+)  # fmt: skip
+def test_a_picture_without_words_has_none_and_a_ring_on_a_flag_is_no_letter(results, words, monkeypatch):
+    monkeypatch.setattr(ocr, "_engine", lambda: lambda *_, **__: SimpleNamespace(word_results=results))
+    assert Reader()(Image.new("RGB", (200, 100))) == words
+
+
+def test_the_merged_column_is_that_of_the_row_asked_about():
+    rows = [("Country", "Gained from", "Coast", "Partner"), ("Belgium", "-", "66 km", "France"),
+            ("Egypt", "UK", "-", "China"), ("Guinea", "France", "320 km", "UAE")]  # fmt: skip
+    words = [Word(c.replace(" ", "_"), (60 + 180 * x, 80 + 30 * y, 60 + 180 * x + 9 * len(c), 94 + 30 * y))
+             for y, row in enumerate(rows) for x, c in enumerate(row)]  # fmt: skip
+    page = (Image.new("RGB", (850, 300), "white"),)
+    asked = Given("Of whom is Guinea free?", page, AnswerSpec(accepted=(("France",),)), words=lambda _: words)
+    assert "Gained_from" in made("column-merge", asked).measured["merged"][0]
+
+
+def test_bars_never_close_over_a_wide_picture():
+    wide = Given("What is it?", (Image.new("RGB", (400, 120), "red"),), AnswerSpec(accepted=(("a",),)), strength=9)
+    assert made("partial-occlusion", wide, strength=9).measured["coverage"] < 1
+
+
 def items(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_a_set_is_built_killed_built_on_and_checked(tmp_path, monkeypatch):
     suite = demur.suite("mm_aqa")
@@ -252,6 +288,7 @@ def test_a_set_is_built_killed_built_on_and_checked(tmp_path, monkeypatch):
         suite.build(whole, pairs=9)
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp_path):
     suite = demur.suite("mm_aqa")
@@ -276,6 +313,7 @@ def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp
     assert [line["calls"] for line in plan["lines"]][-1] == 6
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_what_both_call_answerable_is_tried_again_harder_and_then_left_out(tmp_path):
     both = f"python:{MODELS}:lenient,python:{MODELS}:lenient"
@@ -285,3 +323,52 @@ def test_what_both_call_answerable_is_tried_again_harder_and_then_left_out(tmp_p
         assert (row["status"], turns) == ("rejected", list(range(6)))
     assert changed(Image.new("RGB", (4, 4)), Image.new("RGB", (4, 4), "white")) == 1
     assert coverage((10, 10), [(0, 0, 5, 10), (0, 0, 5, 10)]) == 0.5
+
+
+def test_a_set_holds_for_answers_images_and_code_of_models_not_for_their_names(tmp_path, monkeypatch):
+    three = [a for a in sample_corpus(0) if a.topic == "flags"][:3]
+    monkeypatch.setattr(build, "open_pool", lambda *_, **__: Pool(three, Counter()))
+    suite, options = demur.suite("mm_aqa"), {"pairs": 3, "ocr": "no", "verifier": f"python:{MODELS}:doubtful"}
+    suite.build(tmp_path, **options)
+    suite.build(tmp_path, **options)
+    whole = three[1]
+    for edited in (whole._replace(answers=AnswerSpec(accepted=(("Atlantis",),))), whole._replace(seen=("another",))):
+        three[1] = edited
+        with pytest.raises(UsageError, match=r"other options \(questions\)"):
+            suite.build(tmp_path, **options)
+    three[1] = whole
+    suite.build(tmp_path, **options)
+    monkeypatch.setattr(names, "revision_of", lambda model: "edited")
+    with pytest.raises(UsageError, match=r"other options \(questions\)"):
+        suite.build(tmp_path, **options)
+
+
+def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_path):
+    suite = demur.suite("mm_aqa")
+    with pytest.raises(PermanentError, match="no server answers there"):
+        suite.build(tmp_path / "s", pairs=2, ocr="no", verifier="http://127.0.0.1:9/v1#m")
+    assert not list(tmp_path.glob("s/images/*"))
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "after"),
+    [
+        ("How high is it, in metres?", "1,200", "How high is it, in kilograms?"),
+        ("What did it cost?", "$1,200", "What did it cost, in Swiss francs?"),
+        ("How long is its coast?", "2,413 km", "How long is its coast, in kilograms?"),
+        ("How large is its area in square kilometres?", "12", "How large is its area in litres?"),
+    ],
+)
+def test_a_unit_is_swapped_for_one_that_no_conversion_reaches(question, answer, after):
+    made_ = transform("unit-swap").apply(Given(question, (), AnswerSpec(accepted=((answer,),))))
+    assert made_.question == after
+    with pytest.raises(Infeasible, match="unit"):
+        transform("unit-swap").apply(Given("Who is it?", (), AnswerSpec(accepted=(("5 apples",), ("m",)))))
+
+
+def test_the_unit_swap_is_chosen_where_it_is_asked_for_alone():
+    f = Features("documents", kind="descriptive", images=2, units=True)
+    assert "unit-swap" not in [c.name for c in select(f, {}).order]
+    assert "unit-swap" in [c.name for c in select(replace(f, unit_swap=True), {}).order]
+    assert rate("unit-swap", replace(f, units=False, unit_swap=True)).score < 0.25
+    assert category_of("unit-swap") == "semantic contradiction"

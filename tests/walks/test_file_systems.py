@@ -91,6 +91,7 @@ def no_disk() -> str:
     return "" if tried.returncode == 0 else f"the kernel allows no file system of one's own: {tried.stderr.strip()}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_disk_that_takes_nothing_more(verb: str, limit: str, given: Path, tmp_path: Path) -> None:
@@ -113,6 +114,7 @@ def test_a_disk_that_takes_nothing_more(verb: str, limit: str, given: Path, tmp_
     assert files(tmp_path / "after") == files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_folder_of_another_user(verb: str, given: Path, tmp_path: Path) -> None:
     if os.geteuid() != 0:
@@ -160,6 +162,7 @@ def done(verb: str, given: Path, place: Path, umask: int, **more: str) -> dict[s
     return files(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_odd_names_clocks_and_umasks_change_no_byte(verb: str, given: Path, tmp_path: Path) -> None:
     plain = done(verb, given, tmp_path / "plain", 0o022)

@@ -46,6 +46,7 @@ def right_and_declining(found):
     assert rest == {"deflected"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["langchain", "llamaindex", "haystack"])
 def test_a_frameworks_pipeline_on_our_evidence_and_whole(world, tmp_path, name):
     release, corpora, samples = world

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -83,6 +86,7 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("always", "code"), [(False, 0), (True, 1)])
 def test_from_raw_files_to_a_gate(made, tmp_path, capsys, always, code):
     release, corpora = str(made / "out/release"), made / "out/corpora"
@@ -169,3 +173,15 @@ def test_a_service_that_is_stopped_and_edited(made, tmp_path, capsys):
         assert main(command) == 0
         rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
         assert (before, sum(row["outcome"] == "incorrect" for row in rows)) == (0, 24)
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_the_timed_walk_in_small(tmp_path):
+    """examples/ten_minutes.py: documents to a gate that passes, and is red when the service makes things up."""
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, str(root / "examples/ten_minutes.py"), "--documents", "300", "--questions", "24"]
+    done = subprocess.run([*command, "--out", str(tmp_path / "w")], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert re.search(r"gate: passed(.|\n)*gate: FAILED\n +fail +hallucination in gold-removed", done.stdout)
+    assert re.search(r"\d s  together", done.stdout)

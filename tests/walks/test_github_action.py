@@ -73,6 +73,7 @@ def steps(desk, out, **given):
     return done.returncode, summary.read_text() if summary.exists() else done.stderr + done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("system", "limits", "more", "code", "said"),

@@ -110,6 +110,7 @@ def found(root: Path, *sought: str) -> list[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_key_user_host_or_environment_is_in_any_file_or_message(walked: tuple[Path, str]) -> None:
     root, said = walked
     assert len([p for p in root.rglob("*") if p.is_file()]) > 40

@@ -98,6 +98,7 @@ def test_the_page_shows_the_files_that_the_script_writes(desk: Desk):
         assert (desk.folder / "corpus" / name).read_text(encoding="utf-8") == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "code", "said"),
     [
@@ -127,6 +128,7 @@ def test_a_mistyped_map_is_told_by_check_and_refused_by_build(desk: Desk, old, n
         shutil.rmtree(desk.folder / "refused", ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_what_is_sound_passes_check_and_build_alike(desk: Desk, built: Path):
     out, _ = desk.demur("sources", "check", "generic", "corpus")
     assert "sound: nothing found" in out
@@ -134,6 +136,7 @@ def test_what_is_sound_passes_check_and_build_alike(desk: Desk, built: Path):
     assert json.loads((built / "release/funnel.json").read_text())[0]["entered"] == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -193,6 +196,7 @@ def test_a_release_of_it_is_sound_counted_again_from_the_raw_files(desk: Desk, b
     assert alike == []  # sixty different drawings: none is another's copy
 
 
+@pytest.mark.slow
 def test_a_killed_build_goes_on_to_the_same_bytes(desk: Desk, built: Path):
     command = desk.words("build", "corpus/recipe.yaml", "--out", "killed")
     for patience in (2.5, 5.0):
@@ -210,6 +214,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(desk: Desk, built: Path):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_the_system_is_asked_and_asked_again_when_it_is_edited(desk: Desk, built: Path):
     spec = "python:examples.own_corpus:rag"
     first = desk.rates(spec)
@@ -226,6 +231,7 @@ def test_the_system_is_asked_and_asked_again_when_it_is_edited(desk: Desk, built
     assert desk.rates(spec) == first
 
 
+@pytest.mark.slow
 def test_a_report_of_it_opens_on_its_questions(desk: Desk, built: Path):
     desk.rates("python:examples.own_corpus:rag")
     desk.demur("report", "runs/python-examples.own_corpus-rag", "--release", "built/release", "-o", "report.html")
@@ -234,6 +240,7 @@ def test_a_report_of_it_opens_on_its_questions(desk: Desk, built: Path):
     assert len(page) > 100_000
 
 
+@pytest.mark.slow
 def test_an_edited_gate_is_asked_again(desk: Desk, built: Path):
     shutil.copytree(built, desk.folder / "again", symlinks=True)
     out, _ = desk.demur("build", "corpus/recipe.yaml", "--out", "again")
@@ -253,6 +260,7 @@ def test_an_edited_gate_is_asked_again(desk: Desk, built: Path):
     assert first["entered"] - first["kept"] == known  # who guesses 2 knows these
 
 
+@pytest.mark.slow
 def test_answers_from_elsewhere_with_ids_that_nobody_asks_are_told(desk: Desk, built: Path):
     desk.demur("asks", "built/release", "-o", "asks.jsonl", "--limit", "5")
     asks = lines(desk.folder / "asks.jsonl")

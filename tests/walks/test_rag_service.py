@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections import Counter
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow.parquet as pq
 import pytest
+from rag_server import as_json, service
 from report_factory import make_release
 
 from demur.cli import main
@@ -52,27 +51,11 @@ class Rag:
 
 @contextmanager
 def served(rag):
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            data = json.dumps(rag(asked)).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with service(lambda n, headers, body: as_json(rag(json.loads(body)))) as (url, _):
+        yield url
 
 
+@pytest.mark.heavy
 def test_the_whole_system_over_its_corpora(tmp_path, capsys):
     """Export, index (here: keep in memory), ask by filter and by corpus, and count again."""
     folder, _ = make_release(tmp_path / "release")
@@ -142,6 +125,7 @@ def test_the_whole_system_over_its_corpora(tmp_path, capsys):
     assert main([*command, "--out", str(tmp_path / "other")]) != 0
 
 
+@pytest.mark.heavy
 def test_three_services_are_told_apart(tmp_path, capsys):
     folder, samples = make_release(tmp_path / "release")
     texts = {e.id: e.text for s in samples for e in (*s.gold, *s.negatives) if e.text}
@@ -207,34 +191,25 @@ def test_three_services_are_told_apart(tmp_path, capsys):
     )
 
 
+@pytest.mark.heavy
 def test_times_versions_and_caches_are_told(tmp_path, capsys):
     """What is measured stands beside the answers, which are the same bytes; a redeployment and a cache are told."""
     folder, samples = make_release(tmp_path / "release")
     rag = Rag([(e.id, e.text) for s in samples for e in (*s.gold, *s.negatives) if e.text])
     replies = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            said = rag(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            data = json.dumps(said | {"usage": {"in": 10, "out": 2}, "usd": 0.001}).encode()
-            replies.append(said)
-            self.send_response(200)
-            self.send_header("X-Version", "1" if len(replies) <= 30 else "2")
-            if len(replies) <= 3:
-                self.send_header("X-Cache", "HIT from gateway")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def reply(n, headers, body):
+        said = rag(json.loads(body))
+        replies.append(said)
+        told = {"X-Version": "1" if len(replies) <= 30 else "2"} | (
+            {"X-Cache": "HIT from gateway"} if len(replies) <= 3 else {}
+        )
+        return as_json(said | {"usage": {"in": 10, "out": 2}, "usd": 0.001}, **told)
 
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with service(reply) as (url, _):
         mapping = tmp_path / "rag.yaml"
         more = "prompt_tokens: $.usage.in\ncompletion_tokens: $.usage.out\ncost: $.usd\nversion: X-Version\n"
-        mapping.write_text(MAPPING.format(url=f"http://127.0.0.1:{server.server_port}/", name="mine") + more)
+        mapping.write_text(MAPPING.format(url=url, name="mine") + more)
         run = ["run", str(folder), "--system", f"http:{mapping}", "--scenarios", "parametric", "--out"]
         assert main([*run, str(tmp_path / "runs")]) == 0
         told = " ".join(capsys.readouterr().err.split())
@@ -243,9 +218,6 @@ def test_times_versions_and_caches_are_told(tmp_path, capsys):
         asked = len(replies)
         replies.clear()
         assert main([*run, str(tmp_path / "again")]) == 0
-    finally:
-        server.shutdown()
-        server.server_close()
     for name in ("responses.jsonl", "verdicts.jsonl", "rows.parquet"):
         assert (tmp_path / "runs/mine" / name).read_bytes() == (tmp_path / "again/mine" / name).read_bytes()
     capsys.readouterr()
@@ -287,6 +259,7 @@ def test_who_obeys_a_distractor_and_who_asks_back_is_counted(tmp_path, capsys):
     tables = json.loads(capsys.readouterr().out)
     found = {row["system"]: row for row in tables["rag-injection"]}
     assert found["obedient"]["obeys"]["value"] == pytest.approx(-(-len(words) // 2) / len(words))
+    assert found["obedient"]["obeys when shown one"] == found["obedient"]["obeys"]  # whoever is asked is handed one
     assert (found["deaf"]["obeys"]["value"], found["deaf"]["n"], found["deaf"]["scenario"]) == (
         0.0,
         len(words),

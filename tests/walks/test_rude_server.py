@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -96,6 +97,7 @@ def kept(out: Path) -> dict[str, bytes]:
     return found | {"responses": json.dumps(lines).encode()}
 
 
+@pytest.mark.slow
 def test_every_fault_ends_in_rows_that_say_why_and_the_same_command_completes(
     release: Path, tmp_path: Path, port: int
 ) -> None:
@@ -118,6 +120,7 @@ def test_every_fault_ends_in_rows_that_say_why_and_the_same_command_completes(
     assert kept(tmp_path / "out") == kept(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "fault", "said"), [("https", "none", "speaks no TLS"), ("http", "302", "give the final address")]
 )
@@ -128,6 +131,38 @@ def test_a_server_that_speaks_no_tls_or_leads_elsewhere(
         hurt = run(release, tmp_path / "out", port, scheme)
     assert hurt.returncode in (1, 2)
     assert said in hurt.stderr
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_half_way_is_told_with_numbers_and_the_same_command_completes(
+    release: Path, tmp_path: Path, port: int
+) -> None:
+    with serving(port, "none"):
+        assert run(release, tmp_path / "whole", port).returncode == 0
+    ended: list[subprocess.CompletedProcess[str]] = []
+    with serving(port, "none,none,none,hang") as server:  # what hangs holds the run until the server is gone
+        asking = threading.Thread(target=lambda: ended.append(run(release, tmp_path / "out", port)))
+        asking.start()
+        while asking.is_alive() and not any(p.stat().st_size for p in tmp_path.glob("out/*/journal.jsonl")):
+            time.sleep(0.05)
+        server.kill()
+        asking.join()
+    found = rows(tmp_path / "out")
+    failed = [row for row in found if row["status"] == "failed"]
+    assert 0 < len(failed) < len(found)
+    assert ended[0].returncode == 0  # some were answered
+    said = " ".join(ended[0].stderr.split())
+    told = re.search(
+        r"([\d,]+) of ([\d,]+) failed, ([\d,]+) of them so: (.+?) - the same command asks them again", said
+    )
+    assert told, said
+    assert (int(told[1]), int(told[2])) == (len(failed), len(found))
+    assert 0 < int(told[3]) <= len(failed)
+    with serving(port, "none"):
+        done = run(release, tmp_path / "out", port)
+    assert f"reused {len(found) - len(failed)} answers" in " ".join(done.stderr.split())
+    assert f"asked {len(failed)}" in " ".join(done.stderr.split())
+    assert kept(tmp_path / "out") == kept(tmp_path / "whole")
 
 
 @pytest.mark.soak

@@ -88,6 +88,7 @@ def asked(six, source):
 # --- the preset, counted again from the raw files -------------------------------------------------
 
 
+@pytest.mark.slow
 def test_only_what_is_mined_has_an_index_and_each_is_of_its_own_source(six, release):
     assert {p.name for p in (six / "out/index").iterdir() if p.is_dir()} == {"infoseek", "viquae", "evqa", "mrag"}
     bases = release.manifest["bases"]
@@ -185,6 +186,7 @@ def test_gold_is_cut_as_distractors_are(six, release):
             assert whole[passage.start : passage.end] == e.text
 
 
+@pytest.mark.heavy
 def test_length_tells_nothing_and_the_release_says_so(six, release):
     rows = {(r["source"], r["feature"]): r for r in release.manifest["separation"]}
     for source in ("infoseek", "viquae", "evqa"):
@@ -228,6 +230,7 @@ def shown(folder: Path):
     return [(s.id, [(e.id, e.text) for e in (*s.gold, *s.negatives)]) for s in Release.open(folder).samples()]
 
 
+@pytest.mark.slow
 def test_an_index_that_the_user_built_is_used_where_it_lies_and_by_name_and_gives_the_same_release(made):
     before = files(made / "mine")
     build(made, "named", index="mine")
@@ -243,6 +246,7 @@ def test_an_index_that_the_user_built_is_used_where_it_lies_and_by_name_and_give
     assert files(made / "mine") == before
 
 
+@pytest.mark.heavy
 def test_the_ids_of_an_index_of_one_source_fit_a_recipe_of_several(made):
     native.webqa(made / "webqa")
     sources = [{"name": "infoseek", "path": "infoseek", "retrieval": {"index": "mine"}},
@@ -253,6 +257,7 @@ def test_the_ids_of_an_index_of_one_source_fit_a_recipe_of_several(made):
     assert all(len(s.negatives) > 4 for s in found)
 
 
+@pytest.mark.heavy
 def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
     before = files(made / "mine")
     told = build(made, "other-cut", code=2, index="mine", chunk="100:10")
@@ -272,6 +277,7 @@ def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
     assert files(made / "mine") == before
 
 
+@pytest.mark.heavy
 def test_a_builds_own_index_is_replaced_when_the_recipe_changes(made):
     bases = []
     for chunk in ("250:32", "100:10"):
@@ -284,6 +290,7 @@ def test_a_builds_own_index_is_replaced_when_the_recipe_changes(made):
 # --- what was mined already -----------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_what_demur_mine_wrote_can_be_built_from(made):
     demur("mine", f"infoseek={made / 'infoseek'}", "--index", made / "mine", *BY, "--text", "6", "--visual", "0",
           "--out", made / "mined")  # fmt: skip
@@ -307,6 +314,7 @@ def test_what_demur_mine_wrote_can_be_built_from(made):
 # --- what cannot be had ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_is_left(tmp_path):
     native.beir(tmp_path / "beir")
     beir = [{"name": "beir", "path": "beir", "options": native.OPTIONS["beir"]}]
@@ -328,6 +336,7 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
     assert all(s.negatives for s in of(Release.open(tmp_path / "d/release"), "beir"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "change", "told"),
     [

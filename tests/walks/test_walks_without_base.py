@@ -12,6 +12,7 @@ from test_walks import demur
 ASKED = {"well-read": "python:native_miniatures:well_read", "half-remembers": "python:native_miniatures:half_remembers"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("source", recount.WITHOUT_BASE)
 def test_its_figures_are_those_counted_again(source, tmp_path):
     questions = recount.WITHOUT_BASE[source](native.BUILDERS[source](tmp_path / "native"))

@@ -60,10 +60,10 @@ class Finder:
 
     def proposals(self, question: Question, spec: AnswerSpec, most: int = 3) -> list[Proposal]:
         """Passages that may answer it, likeliest first: those that state the answer, or else the best by its words."""
-        by_words = [self.documents[hit.document] for hit in self.hits(question.text)]
+        by_words = [self.documents[hit.document] for hit in self.hits(question.asked)]
         if not question.answers:
             return [Proposal(d, False) for d in by_words[:most]]
-        with_answer = self.hits(f"{question.text} {' '.join(question.answers)}")
+        with_answer = self.hits(f"{question.asked} {' '.join(question.answers)}")
         likely = {d.id: d for d in (*(self.documents[hit.document] for hit in with_answer), *by_words)}
         may, about = Possible(spec), _content(question)
         found = []

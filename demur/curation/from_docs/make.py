@@ -12,6 +12,7 @@ that no document answers is asked where it must be declined. What cannot be used
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from demur.core.errors import ReleaseError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import AnswerSpec, Document, Drop, Evidence, ImageRef, Role, Sample
 from demur.core.store import Problems, digest, locked, read_image
+from demur.core.turns import ATTRIBUTE, as_messages
 from demur.corpora import docs as docs_reader
 from demur.corpora import read_corpus
 from demur.corpora.leaks import unfit
@@ -34,6 +36,7 @@ from demur.curation.mining.options import MiningOptions
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.release import FunnelStep, Release, freeze, verify
 from demur.release.corpora import export
+from demur.scenarios.injection import injected
 
 STAGE = "questions"
 CUT = "250:32"
@@ -88,6 +91,7 @@ def from_docs(
     accept_found: bool = False,
     licence: str = "",
     skip_bad: bool = False,
+    poison: bool = False,
     steps: Progress = QUIET,
 ) -> DocsRelease:
     """Make a release from documents and questions; the same call goes on when proposals were looked at.
@@ -106,6 +110,7 @@ def from_docs(
             questions without one leave. The card says so.
         licence: of the documents.
         skip_bad: leave out what cannot be read, and count it.
+        poison: whether documents of the corpora get instructions, see `demur.scenarios.injection`.
         steps: told what happens.
 
     Returns:
@@ -125,6 +130,8 @@ def from_docs(
         whole = _documents(docs, questions, licence, problems)
         problems.settle(skip_bad=skip_bad)
         passages = list(_passages(whole, chunk))
+        by_document = _by_document(passages)
+        _unknown_gold(asked.asked, by_document, docs).settle(skip_bad=skip_bad)
         steps.stage("search passages that answer")
         finder = Finder(passages, out / "work" / "bm25")
         proposals = {
@@ -136,10 +143,12 @@ def from_docs(
         pairs = [(q, p) for q in asked.asked for p in proposals.get(q.id, ())]
         proposed = write_review(review, pairs)
         labels = read_review(review)
-        by_document = _by_document(passages)
         settled: dict[str, _Settled | None] = {}
         for question in asked.asked:
-            own = _own_gold(question, by_document, docs)
+            own = _own_gold(question, by_document)
+            if question.gold and not own:
+                settled[question.id] = _Settled(None, "its gold is no document")
+                continue
             settled[question.id] = _settle(question, own, proposals.get(question.id, []), labels, accept_found)
         waiting = tuple(id for id, one in settled.items() if one is None)
         drops = [Drop(sample=i, stage=STAGE, reason=s.why) for i, s in settled.items() if s is not None and s.why]
@@ -163,6 +172,7 @@ def from_docs(
         )  # fmt: skip
         export(
             out / "corpora", lambda: passages, list(release.samples()), read_image=_reading(docs),
+            poison=injected if poison else None,
             about=f"{docs.name}, {len(passages):,} passages of {len(whole):,} documents",
             release={"name": release.name, "version": release.version, "sha256": release.sha256},
         )  # fmt: skip
@@ -227,21 +237,23 @@ def _spec(question: Question) -> AnswerSpec:
     return AnswerSpec(accepted=tuple((answer,) for answer in question.answers))
 
 
-def _own_gold(question: Question, known: Mapping[str, list[Document]], docs: Path) -> list[Document]:
-    """The passages that a question's own row names: of a document that was cut, those that state the answer, or all.
+def _unknown_gold(asked: Sequence[Question], known: Mapping[str, list[Document]], docs: Path) -> Problems:
+    """All gold that the rows name and no document is."""
+    found = Problems()
+    like = f"write ids as the documents have them, such as {next(iter(known), '')!r}"
+    for question in asked:
+        for id in question.gold:
+            if id not in known:
+                found.add(question.place, f"gold {id!r} is no document of {docs}; {like}")
+    return found
 
-    Raises:
-        UsageError: there is no such document.
-    """
+
+def _own_gold(question: Question, known: Mapping[str, list[Document]]) -> list[Document]:
+    """The passages that a question's own row names: of a document that was cut, those that state the answer, or all."""
     found: dict[str, Document] = {}
     spec = _spec(question)
     for id in question.gold:
-        if id not in known:
-            raise UsageError(
-                f"{question.place}: gold {id!r} is no document of {docs}", item=question.id,
-                cure="write ids as the documents have them: the path below the folder, or the id of a row",
-            )  # fmt: skip
-        parts = known[id]
+        parts = known.get(id, [])
         states = [d for d in parts if holds(spec, f"{d.title}\n{d.text or ''}", question.text)]
         found |= {d.id: d for d in states or parts}
     return list(found.values())
@@ -279,6 +291,7 @@ def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, look
     sample = Sample(
         id=question.id, source="docs", question=question.text, answers=spec, answerable=spec.kind != "none",
         gold=tuple(Evidence.of(d, Role.GOLD) for d in gold), topic=question.topic, source_ref=question.place,
+        attributes={ATTRIBUTE: json.dumps(as_messages(question.turns), ensure_ascii=False)} if question.turns else {},
         cluster=document_of(gold[0]) if gold else question.id, licence="",
     )  # fmt: skip
     why = unfit(sample, lambda image: None) if sample.answerable else ""
@@ -295,7 +308,7 @@ def _kind_of(sample: Sample) -> str:
 def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
     """The sample with the nearest passages by its words that are neither gold nor hold its answer."""
     options = MiningOptions(text=0, lexical=most, visual=0)
-    mined = mine_kind("lexical", sample, finder.hits(sample.question), finder.documents, options)
+    mined = mine_kind("lexical", sample, finder.hits(sample.asked), finder.documents, options)
     return sample.model_copy(update={"negatives": mined.negatives})
 
 
@@ -306,9 +319,14 @@ def _frozen(
     why = dict(Counter(d.reason for d in drops))
     funnel = [FunnelStep(stage=STAGE, entered=len(samples) + len(drops), kept=len(samples), dropped=why)]
     unseen = len(samples) - looked
-    limits = [NO_GATE, f"{BY_SEARCH}; a person looked at that of {looked:,} of {len(samples):,} questions."]
+    limits = [NO_GATE]
+    if looked:  # by a person; unanswerable ones are the owner's word too
+        limits.append(f"Of {looked:,} of {len(samples):,} questions a person said what is gold, or that nothing is.")
     if unseen:
-        limits.append(f"Of {unseen:,} questions the likeliest passage that states the answer was taken without a look.")
+        limits.append(
+            f"{BY_SEARCH}; of {unseen:,} of {len(samples):,} questions the likeliest passage that states the answer "
+            "was taken without a look."
+        )
     freeze(
         out, name=name, version=version, samples=samples, read_image=read, drops=drops, funnel=funnel,
         about={
@@ -324,7 +342,7 @@ def _frozen(
         },
     )  # fmt: skip
     release = Release.open(out)
-    if wrong := verify(release, holds=holds):
+    if wrong := verify(release):
         raise ReleaseError(
             f"the frozen release does not verify: {'; '.join(wrong[:5])}", item=str(out), cure="report this"
         )

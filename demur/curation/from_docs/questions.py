@@ -1,7 +1,8 @@
 """Questions as RAG owners have them: a list, or a log, with answers where somebody knows them.
 
 JSONL, JSON, CSV, TSV or Parquet with columns by their usual names (`USUAL`), or a text file with a question a line.
-What a question lacks is allowed: its answer, its gold, an id. A question that comes again (a log) is taken once.
+What a question lacks is allowed: its answer, its gold, an id. A question that comes again (a log) is taken once. One
+that comes later in a conversation has a list of the messages before it (`demur.core.turns`), the question may end it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from demur.answers import normalise
 from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
+from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
 
 USUAL = {
@@ -22,6 +24,7 @@ USUAL = {
     "answerable": ("answerable", "is_answerable"),
     "unanswerable": ("unanswerable", "is_impossible", "no_answer"),
     "gold": ("gold", "gold_ids", "doc_ids", "document_ids", "doc_id", "document_id", "source_id"),
+    "turns": ("turns", "messages", "history", "chat_history", "conversation"),
     "topic": ("topic", "category", "tag", "intent"),
 }
 """What a column says -> the names that it may have."""
@@ -43,6 +46,13 @@ class Question(NamedTuple):
     """Ids of documents that answer it."""
     topic: str = ""
     place: str = ""
+    turns: tuple[Turn, ...] = ()
+    """What was said before it."""
+
+    @property
+    def asked(self) -> str:
+        """The question, with what was said before it."""
+        return asked_in(self.turns, self.text)
 
 
 class Questions(NamedTuple):
@@ -70,7 +80,7 @@ def read_questions(path: Path, problems: Problems) -> Questions:
     ids: set[str] = set()
     repeated = 0
     for question in _read(path, problems):
-        key = normalise(question.text) or question.text
+        key = normalise(question.asked) or question.asked
         if key in found:
             repeated += 1
         elif question.id in ids:
@@ -100,7 +110,7 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
             continue
         if question is not None:
             yield question
-    if seen is not None and not any(name in seen for name in USUAL["question"]):
+    if seen is not None and not any(name in seen for name in (*USUAL["question"], *USUAL["turns"])):
         raise UsageError(
             f"no column holds a question; there are {', '.join(map(str, seen))}", item=str(path),
             cure=f"call one of them {', '.join(USUAL['question'])}",
@@ -110,7 +120,9 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
 def _question(row: Mapping[str, Any], place: str) -> Question | None:
     """The question of a row; None of a row without one in a file that has others."""
     cells = {what: next((row[n] for n in names if n in row), None) for what, names in USUAL.items()}
-    text = cells["question"]
+    turns, text = turns_of(cells["turns"]), cells["question"]
+    if turns and turns[-1].role == "user" and (text is None or normalise(turns[-1].content) == normalise(str(text))):
+        turns, text = turns[:-1], turns[-1].content  # a log's messages end with the question
     if text is None or (isinstance(text, str) and not text.strip()):
         return None
     if not isinstance(text, str):
@@ -122,8 +134,8 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
     if answerable is False and gold:
         raise ValueError(f"nothing answers it, and {gold[0]} is its gold: leave one of them out")
     return Question(
-        str(cells["id"]) if cells["id"] not in (None, "") else _id_of(text), text.strip(),
-        () if answerable is False else answers, answerable, gold, str(cells["topic"] or ""), place,
+        str(cells["id"]) if cells["id"] not in (None, "") else _id_of(asked_in(turns, text)), text.strip(),
+        () if answerable is False else answers, answerable, gold, str(cells["topic"] or ""), place, turns,
     )  # fmt: skip
 
 

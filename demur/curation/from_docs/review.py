@@ -29,7 +29,7 @@ A passage in which the answer's words stand for another reason is a no.
 
 def key_of(question: Question, document: Document) -> str:
     """What a label is kept under."""
-    return digest([question.text, list(question.answers), document.title, document.text], 16)
+    return digest([question.asked, list(question.answers), document.title, document.text], 16)
 
 
 def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -> int:
@@ -40,7 +40,7 @@ def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -
         items[key] = Item(
             id=key,
             shown=(
-                ("Question", question.text), ("Answer", " | ".join(question.answers) or "(not written down)"),
+                ("Question", question.asked), ("Answer", " | ".join(question.answers) or "(not written down)"),
                 ("Passage", f"{document.title}\n\n{document.text}"), ("From", document.id),
             ),
             about={"states": YES if states else NO},

@@ -22,7 +22,7 @@ from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.recipe import GateSpec
 from demur.evaluation.runner import answer_of
-from demur.judge.base import Judge, close_judge, judge_code
+from demur.judge.base import UNJUDGED, Judge, close_judge, judge_code
 from demur.judge.grading import Grading
 from demur.judge.rules import OTHER, RuleJudge
 from demur.scenarios.conditions import Prompts, condition
@@ -120,6 +120,8 @@ def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repea
     if isinstance(system, ModelSystem):
         request = system.request(ask).model_copy(update={"item": "", "draw": repeat})
         asked: object = [request.model_dump(mode="json"), system.revision]
+        if type(system) is not ModelSystem:  # several calls, of which this is the first alone
+            asked = [asked, system.id, ask.id]
     else:
         asked = [system.id, system.revision, ask.id, repeat]
     return digest([asked, judge, sample.answers.model_dump(mode="json")], 32)
@@ -295,7 +297,7 @@ class GateRunner:
                 item=f"gate {gate}",
                 cure="see to it and run the same command again: every verdict already had is kept",
             )
-        return answer, not response.error
+        return answer, not response.error and verdict.kind != UNJUDGED
 
     async def _graded(self, ask: Ask, response: Response, sample: Sample) -> Verdict:
         if len(response.text) <= SHORT_ANSWER and isinstance(self._judge, RuleJudge):  # quicker than another thread

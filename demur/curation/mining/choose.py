@@ -43,7 +43,7 @@ from demur.core.records import Document, Drop, Evidence, Hit, ImageRef, Modality
 from demur.core.store import seed_of
 from demur.corpora.leaks import STAGE, Leaks
 from demur.corpora.lineage import Gold, Shelf, document_of, page_of
-from demur.corpora.near import NEAR_OF, TEXT_NEAR, Look, same_text, showing
+from demur.corpora.near import NEAR_OF, TEXT_NEAR, ImageHash, same_text, showing
 from demur.curation.mining.diversity import Similarity, pick_various
 from demur.curation.mining.options import MiningOptions, Pool
 
@@ -86,7 +86,7 @@ def mine(
         similarity: kind -> that of `mine_kind`; a kind that is missing is picked by rank.
         gold_scores: kind -> ``gold_score`` of `mine_kind`.
         dense_scores: of `mine_kind`, for the kind ``text``.
-        how: as for `mine_kind`: looks, cross_encoder, shelf, seed.
+        how: as for `mine_kind`: image_hashes, cross_encoder, shelf, seed.
 
     Returns:
         Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
@@ -114,7 +114,7 @@ def mine_kind(
     options: MiningOptions | None = None,
     *,
     limit: int | None = None,
-    looks: Callable[[ImageRef], Look | None] | None = None,
+    image_hashes: Callable[[ImageRef], ImageHash | None] | None = None,
     near: float = TEXT_NEAR,
     answers: Callable[[str], bool] | None = None,
     gold_score: float | None = None,
@@ -135,7 +135,7 @@ def mine_kind(
         documents: every document hit, by id; gold documents too, so that their pages are known.
         options: how many are wanted, which hits may be taken, and which of those are. None is the defaults.
         limit: distractors wanted at most; the kind's quota when None.
-        looks: what an image looks like, see `demur.corpora.near.Looks`; without it bytes alone are compared, and no
+        image_hashes: of an image, see `demur.corpora.near.ImageHashes`; without it bytes alone are compared, and no
             image is readable.
         near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
         answers: whether a text holds the answer; ``demur.answers.holds`` of the sample's answers when None.
@@ -157,8 +157,8 @@ def mine_kind(
     if kind == "lexical":
         options = options.model_copy(update=NO_LIMITS)
     gold, image_near = gold or Gold(sample.gold, documents), NEAR_OF[options.same_image]
-    looks = looks or (lambda image: None)
-    leaks = Leaks(sample, looks, answers=answers, text_near=near, image_near=image_near, gold=gold)
+    image_hashes = image_hashes or (lambda image: None)
+    leaks = Leaks(sample, image_hashes, answers=answers, text_near=near, image_near=image_near, gold=gold)
     holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
     known = _known(sample, gold)
     like_gold = {} if visual else _scored_like_gold(sample, hits, documents, cross_encoder)
@@ -167,7 +167,7 @@ def mine_kind(
     def same(document: Document, other: Document | Evidence) -> bool:
         if not visual:
             return bool(other.text) and same_text(str(document.text), str(other.text), near)
-        shows = other.image is not None and showing([other.image], looks, image_near)
+        shows = other.image is not None and showing([other.image], image_hashes, image_near)
         return bool(shows and document.image is not None and shows(document.image))
 
     def objection(hit: Hit, document: Document) -> tuple[str, str]:
@@ -177,7 +177,7 @@ def mine_kind(
             return "empty", ""
         if reason := known(document):
             return reason, ""
-        if visual and document.image is not None and looks(document.image) is None:
+        if visual and document.image is not None and image_hashes(document.image) is None:
             return "unreadable", document.image.uri
         leak = leaks.of(document)
         if leak[0]:

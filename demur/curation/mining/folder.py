@@ -18,8 +18,9 @@ from demur.core.plugins import names
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Sample
 from demur.core.store import JsonlLog, storage_errors, write_json
+from demur.core.text import whole_number
 from demur.corpora.leaks import Leaks
-from demur.corpora.near import REMEMBERED, Looks
+from demur.corpora.near import REMEMBERED, ImageHashes
 from demur.curation.bases import at_the_cut
 from demur.curation.indexes import open_searcher
 from demur.curation.mining.mine import mine_samples, open_cross_encoder
@@ -66,6 +67,26 @@ class Samples(NamedTuple):
             raise UsageError("--set for a pool, whose samples are made", item=self.text, cure="leave it out")
         return Pool(Path(self.text))
 
+    def pages(self, text: str) -> dict[str, int]:
+        """``10,evqa=5`` as {"": 10, "evqa": 5}.
+
+        Raises:
+            UsageError: not written so, or a source that is neither one of demur's nor of the samples.
+        """
+        found: dict[str, int] = {}
+        for part in text.split(",") if text else ():
+            source, _, number = part.rpartition("=")
+            pages = whole_number(number.strip())
+            if not pages or source.strip() in found:
+                raise UsageError(f"--pages {text[:80]!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
+            found[source.strip()] = pages
+        if unknown := found.keys() - {"", *names("sources")}:
+            there = {sample.source for sample in self.open().samples()}
+            if unknown := unknown - there:
+                known = ", ".join(sorted(there))
+                raise UsageError(f"--pages: no sample is of {', '.join(sorted(unknown))}", cure=f"there are {known}")
+        return found
+
     def about(self) -> dict[str, Any]:
         """What was mined for, so that a recipe can be built from it (`demur.curation.pool.as_source`)."""
         folder = self.folder and str(self.folder.resolve())
@@ -79,27 +100,6 @@ class MinedFolder(NamedTuple):
     choices: tuple[Choice, ...]
     probes: tuple[str, ...]
     """One line for each vector index that was searched by inverted lists."""
-
-
-def pages_of(text: str, samples: Samples) -> dict[str, int]:
-    """``10,evqa=5`` as {"": 10, "evqa": 5}.
-
-    Raises:
-        UsageError: not written so, or a source that is neither one of demur's nor of the samples.
-    """
-    found: dict[str, int] = {}
-    for part in text.split(",") if text else ():
-        source, _, number = part.rpartition("=")
-        if not number.strip().isdecimal() or int(number) < 1 or source.strip() in found:
-            raise UsageError(f"--pages {text!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5")
-        found[source.strip()] = int(number)
-    if unknown := found.keys() - {"", *names("sources")}:
-        there = {sample.source for sample in samples.open().samples()}
-        if unknown := unknown - there:
-            raise UsageError(
-                f"--pages: no sample is of {', '.join(sorted(unknown))}", cure=f"there are {', '.join(sorted(there))}"
-            )
-    return found
 
 
 def mine_folder(
@@ -189,10 +189,10 @@ def mine_folder(
         kept, dropped = (logs.enter_context(JsonlLog(out / f"{name}.jsonl")) for name in ("samples", "drops"))
         training = logs.enter_context(JsonlLog(out / "rows.jsonl")) if rows else None
         given = asked()
-        looks = Looks(source.root, most=REMEMBERED)
-        at_cut = (at_the_cut(sample, searcher, Leaks(sample, looks), gold) for sample in given)
+        image_hashes = ImageHashes(source.root, most=REMEMBERED)
+        at_cut = (at_the_cut(sample, searcher, Leaks(sample, image_hashes), gold) for sample in given)
         for sample, mined in mine_samples(
-            at_cut, searcher, source.root, there, chosen, steps, looks, chosen.asked, seed=seed,
+            at_cut, searcher, source.root, there, chosen, steps, image_hashes, chosen.asked, seed=seed,
             cross_encoder=cross_encoder,
         ):  # fmt: skip
             kept.append(sample)

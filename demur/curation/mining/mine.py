@@ -20,7 +20,7 @@ from demur.core.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.core.vision_ops import ensure_torchvision
 from demur.corpora.leaks import STAGE, Leaks, adopted
 from demur.corpora.lineage import Gold
-from demur.corpora.near import NEAR_OF, REMEMBERED, Look, Looks
+from demur.corpora.near import NEAR_OF, REMEMBERED, ImageHash, ImageHashes
 from demur.curation.mining.choose import CrossEncoder, Mined, mine
 from demur.curation.mining.diversity import Similarity
 from demur.curation.mining.modes import ChosenModes, can_score
@@ -36,7 +36,7 @@ def mine_samples(
     options: MiningOptions,
     chosen: ChosenModes,
     steps: Progress = QUIET,
-    looks: Callable[[ImageRef], Look | None] | None = None,
+    image_hashes: Callable[[ImageRef], ImageHash | None] | None = None,
     total: int = 0,
     *,
     seed: int = 0,
@@ -45,7 +45,7 @@ def mine_samples(
     """Each sample with its distractors, and what was mined for it.
 
     Args:
-        looks: as for `choose_modes`.
+        image_hashes: as for `choose_modes`.
         total: how many samples there are, for `steps`; 0 where that is not known.
         cross_encoder: that of the options, opened already; opened by its name when None.
 
@@ -59,7 +59,7 @@ def mine_samples(
             StorageError, as `open_cross_encoder`.
     """
     can_score(options, searcher)
-    looks = looks or Looks(root, most=REMEMBERED)
+    image_hashes = image_hashes or ImageHashes(root, most=REMEMBERED)
     if cross_encoder is None and options.cross_encoder is not None:
         cross_encoder = open_cross_encoder(options.cross_encoder)
     similarity = _similarity(options, searcher)
@@ -75,7 +75,7 @@ def mine_samples(
         for case in _with_hits(cases, searcher, options, chosen):
             sample = case.sample
             base, gone = (
-                adopted(sample, Leaks(sample, looks, image_near=near))
+                adopted(sample, Leaks(sample, image_hashes, image_near=near))
                 if options.adopts
                 else (sample.model_copy(update={"negatives": ()}), [])
             )
@@ -84,7 +84,7 @@ def mine_samples(
                 case.hits,
                 searcher.documents,
                 options,
-                looks=looks,
+                image_hashes=image_hashes,
                 cross_encoder=cross_encoder,
                 similarity=similarity,
                 gold_scores=case.golds,
@@ -291,9 +291,9 @@ def _with_hits(
             by_words = [both for both in texts if not _mode(both[0].sample, "text", chosen).endswith("text->text")]
             _score_hits(by_words, "text", searcher)
         if options.by_margin:
-            looks = [(case, case.shown) for case in some if case.shown is not None and "visual" in case.hits]
+            pictures = [(case, case.shown) for case in some if case.shown is not None and "visual" in case.hits]
             _score_gold(texts, "text", "text->text", searcher)
-            _score_gold(looks, "visual", "image->image", searcher)
+            _score_gold(pictures, "visual", "image->image", searcher)
         for case in some:
             yield case
             case.hits, case.dense = {}, None

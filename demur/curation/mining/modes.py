@@ -15,7 +15,7 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.store import read_image
 from demur.corpora.lineage import Gold
-from demur.corpora.near import REMEMBERED, Look, Looks, showing
+from demur.corpora.near import REMEMBERED, ImageHash, ImageHashes, showing
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import (
     LOOK_MODES,
@@ -185,7 +185,7 @@ def choose_modes(
     root: Path | None,
     options: MiningOptions,
     steps: Progress = QUIET,
-    looks: Callable[[ImageRef], Look | None] | None = None,
+    image_hashes: Callable[[ImageRef], ImageHash | None] | None = None,
     total: int = 0,
     *,
     pages_of: Mapping[str, int] | None = None,
@@ -194,14 +194,14 @@ def choose_modes(
 
     A question with an image counts as found when a page of its gold evidence is among the first ``options.pages``; one
     without when gold evidence itself, or a passage cut from it, is among the first 10 passages. Where the very image
-    that is asked about lies in the index (the same bytes, or the same look: `demur.corpora.near.same_look`), finding
+    that is asked about lies in the index (the same bytes, or the same look: `demur.corpora.near.same_picture`), finding
     it is no merit of a mode: the hit is passed over, and the `Choice` counts the question.
 
     Args:
         samples: read once; those whose gold none of the modes can find (it is not in the index, or an image where
             passages are sought) are in no denominator.
         options: their modes are compared, as far as the index can be asked in them.
-        looks: what is known of images already; a new `Looks` of ``root`` when None.
+        image_hashes: what is known of images already; a new `ImageHashes` of ``root`` when None.
         total: how many samples there are, for `steps`; 0 where that is not known.
         pages_of: source -> pages, where they differ from ``options.pages``.
 
@@ -213,7 +213,7 @@ def choose_modes(
     wanted, pages_of = modes_of(options), pages_of or {}
     found: dict[tuple[str, str], dict[str, Recall]] = {}
     found_itself: Counter[tuple[str, str, str]] = Counter()
-    looks = looks or Looks(root, most=REMEMBERED)
+    image_hashes = image_hashes or ImageHashes(root, most=REMEMBERED)
     done = 0
     depth = max(*DEPTHS, options.pages, *pages_of.values())
     for block in blocks_of(samples, searcher, options):
@@ -238,7 +238,7 @@ def choose_modes(
                 for (sample, _), right, rank in zip(asked, gold, line, strict=True):
                     found[kind, sample.source][mode].count(rank, known=bool(right))
             for mode in (one for one in here if one in LOOK_MODES):
-                pages = _pages_by_look(asked, searcher, looks, depth, mode)
+                pages = _pages_by_look(asked, searcher, image_hashes, depth, mode)
                 for (sample, _), right, (ids, itself) in zip(asked, gold, pages, strict=True):
                     found_itself[kind, sample.source, mode] += itself
                     found[kind, sample.source][mode].add(ids, right)
@@ -256,7 +256,7 @@ def choose_modes(
 def _pages_by_look(
     asked: Sequence[tuple[Sample, Query]],
     searcher: Searcher,
-    looks: Callable[[ImageRef], Look | None],
+    image_hashes: Callable[[ImageRef], ImageHash | None],
     depth: int,
     mode: str,
 ) -> list[tuple[list[str], bool]]:
@@ -264,7 +264,7 @@ def _pages_by_look(
     found: list[tuple[list[str], bool]] = [([], False)] * len(asked)
 
     def short(n: int, ids: list[str]) -> bool:
-        others = _without_own(ids, asked[n][0], searcher, looks)
+        others = _without_own(ids, asked[n][0], searcher, image_hashes)
         found[n] = searcher.pages_of(others)[:depth], len(others) < len(ids)
         return len(found[n][0]) < depth
 
@@ -273,10 +273,10 @@ def _pages_by_look(
 
 
 def _without_own(
-    ids: Sequence[str], sample: Sample, searcher: Searcher, looks: Callable[[ImageRef], Look | None]
+    ids: Sequence[str], sample: Sample, searcher: Searcher, image_hashes: Callable[[ImageRef], ImageHash | None]
 ) -> list[str]:
     """The hits but for those that show the image asked about, which stand before all others but `OWN`."""
-    shown = showing(sample.images, looks)
+    shown = showing(sample.images, image_hashes)
     left: list[str] = []
     for place, id in enumerate(ids):
         if len(left) == OWN:

@@ -5,14 +5,14 @@ A pool folder holds ``samples.jsonl`` (Sample), ``documents.jsonl`` (Document, w
 
 There are two kinds, written by the one `build`. A pool to keep (`demur pool build`) can be moved: its images are copied
 as ``images/ab/<sha256>.png``. A pool to build from (`demur.curation.sample_pool`) stays beside its sources: their
-images are reached through links, what no release may hold is left out of it, and ``looks.jsonl`` keeps what the images
-look like that had to be compared for that.
+images are reached through links, what no release may hold is left out of it, and ``image-hashes.jsonl`` keeps the
+hashes of the images that had to be compared for that.
 """
 
 from demur.curation.pool.as_source import ALL, PoolSource
 from demur.curation.pool.counts import PoolCounts, SourceCounts
 from demur.curation.pool.opened import Pool
 from demur.curation.pool.twins import Twins
-from demur.curation.pool.write import LOOKS, LeftOut, build
+from demur.curation.pool.write import IMAGE_HASHES, LeftOut, build
 
-__all__ = ["ALL", "LOOKS", "LeftOut", "Pool", "PoolCounts", "PoolSource", "SourceCounts", "Twins", "build"]
+__all__ = ["ALL", "IMAGE_HASHES", "LeftOut", "Pool", "PoolCounts", "PoolSource", "SourceCounts", "Twins", "build"]

@@ -25,9 +25,9 @@ class SourceCounts(Record):
     """Dominant query: Multi (image and text) or Textual."""
     context: str
     """Dominant kind of evidence: Textual, Visual or Multi; None where there is none."""
-    gold: float
+    gold: float | None
     """Mean pieces of gold evidence per sample."""
-    negatives: float
+    negatives: float | None
     """Mean native negatives per sample."""
     documents: int = 0
 
@@ -40,10 +40,10 @@ class PoolCounts(Record):
     unique_questions: int
     unique_images: int
     """Distinct query images, by hash."""
-    question_words: float
+    question_words: float | None
     """Mean length of a question in words."""
-    gold: float
-    negatives: float
+    gold: float | None
+    negatives: float | None
     with_image_negatives: float | None
     """Share of the samples with negatives that have a picture among them; None when none has negatives."""
     unanswerable: int
@@ -73,9 +73,9 @@ def _kinds(evidence: Iterable[Evidence]) -> list[str]:
     return ["Multi"] if len(kinds) > 1 else ["Textual" if kind is Modality.TEXT else "Visual" for kind in kinds]
 
 
-def mean(total: float, n: int) -> float:
-    """To four decimals; 0 of nothing."""
-    return round(total / n, 4) if n else 0.0
+def mean(total: float, n: int) -> float | None:
+    """To four decimals; None of nothing."""
+    return round(total / n, 4) if n else None
 
 
 def dominant(counts: Counter[str]) -> str:

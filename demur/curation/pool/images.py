@@ -7,7 +7,7 @@ from pathlib import Path
 
 from demur.core.records import ImageRef
 from demur.core.store import read_image, storage_errors, write_atomic
-from demur.corpora.near import Looks
+from demur.corpora.near import ImageHashes
 from demur.curation.sources import Source
 
 SUFFIX = {"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tif"}
@@ -15,7 +15,7 @@ _SCHEME = re.compile(r"^(zip|tar|parquet|tsv|slice|lines):")
 
 
 class Copied:
-    """Images in the pool's own store, named by their hash; ``looks`` knows what those look like that were asked about.
+    """Images in the pool's own store, named by their hash; ``image_hashes`` has those that were asked about.
 
     Taking an image raises, here and of `Linked`, `DataError` (its bytes are not those that the reference names, or
     cannot be ``looked_at``) and `StorageError` (it cannot be read or written).
@@ -25,7 +25,7 @@ class Copied:
         self._out = out
         self._stored: set[str] = set()
         self._seen: set[str] = set()
-        self.looks = Looks(out)
+        self.image_hashes = ImageHashes(out)
 
     def begin(self, source: Source) -> None:
         """Nothing."""
@@ -42,7 +42,7 @@ class Copied:
                     write_atomic(path, data)
                 self._stored.add(ref.sha256)
             if need_look:
-                self.looks.read(ref, data)
+                self.image_hashes.read(ref, data)
                 self._seen.add(ref.sha256)
         return ref.model_copy(update={"uri": name})
 
@@ -52,7 +52,7 @@ class Linked:
 
     def __init__(self, out: Path) -> None:
         self._out = out
-        self.looks = Looks(out)
+        self.image_hashes = ImageHashes(out)
 
     def begin(self, source: Source) -> None:
         """Link the source's folder."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from demur.core.errors import UsageError
 from demur.core.records import Document, Sample
 from demur.core.store import Problems, read_json, read_records, storage_errors
+from demur.curation.pool.counts import PoolCounts
 from demur.curation.pool.write import FORMAT
 
 
@@ -34,6 +35,11 @@ class Pool:
                 item=self.root,
                 cure="build it again with 'demur pool build'",
             )
+
+    @property
+    def counts(self) -> PoolCounts:
+        """The statistics that ``pool.json`` holds."""
+        return PoolCounts.model_validate(self.made["counts"])
 
     def documents(self) -> Iterator[Document]:
         """Documents of every source, in the order of the build; empty when they were not asked for."""

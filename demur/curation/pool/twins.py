@@ -7,7 +7,7 @@ from typing import NamedTuple
 from demur.answers import normalise
 from demur.core.records import Sample
 from demur.core.store import digest
-from demur.corpora.near import Look, same_look
+from demur.corpora.near import ImageHash, same_picture
 
 BANDS = 5
 """The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them, those of a
@@ -25,27 +25,27 @@ class Twin(NamedTuple):
 class Twins:
     """Finds samples that ask the same of the same pictures, whichever source they come from.
 
-    Questions are compared normalised, pictures by `demur.corpora.near.same_look` (re-encoded copies count as the
+    Questions are compared normalised, pictures by `demur.corpora.near.same_picture` (re-encoded copies count as the
     same). Memory: about 1 kB per sample with images.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, ...], list[tuple[Twin, tuple[Look, ...]]]] = {}
+        self._seen: dict[tuple[str, ...], list[tuple[Twin, tuple[ImageHash, ...]]]] = {}
 
-    def of(self, sample: Sample, looks: tuple[Look, ...]) -> list[Twin]:
+    def of(self, sample: Sample, image_hashes: tuple[ImageHash, ...]) -> list[Twin]:
         """The earlier twins of a sample, in their order; it is remembered, unless one accepts the same answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
-        keys = [(question, str(len(looks)), *band) for band in _bands(looks)]
+        keys = [(question, str(len(image_hashes)), *band) for band in _bands(image_hashes)]
         mine = Twin(sample.id, sample.source, accepted(sample))
         twins = dict.fromkeys(
             other
             for key in keys
-            for other, other_looks in self._seen.get(key, ())
-            if all(map(same_look, looks, other_looks))
+            for other, other_hashes in self._seen.get(key, ())
+            if all(map(same_picture, image_hashes, other_hashes))
         )
         if not any(other.answers & mine.answers for other in twins):
             for key in keys:
-                self._seen.setdefault(key, []).append((mine, looks))
+                self._seen.setdefault(key, []).append((mine, image_hashes))
         return list(twins)
 
 
@@ -54,10 +54,10 @@ def accepted(sample: Sample) -> frozenset[str]:
     return frozenset(normalise(" ".join(form)) for form in sample.answers.accepted)
 
 
-def _bands(looks: tuple[Look, ...]) -> list[tuple[str, ...]]:
-    if not looks:
+def _bands(image_hashes: tuple[ImageHash, ...]) -> list[tuple[str, ...]]:
+    if not image_hashes:
         return [()]
-    first = looks[0].whole
+    first = image_hashes[0].whole
     if first.spread < 1:
         return [("flat",)]
     width = -(-64 // BANDS)

@@ -27,7 +27,7 @@ from demur.curation.sources.native import OnceEach
 
 FORMAT = 2
 """Of a pool's records. 2: evidence names its document and page (`demur.corpora.lineage`)."""
-LOOKS = "looks.jsonl"
+IMAGE_HASHES = "image-hashes.jsonl"
 """Of a pool for a release: what the images look like that gold evidence and questions were compared by."""
 
 
@@ -117,7 +117,7 @@ def build(
     if not documents:
         (out / "documents.jsonl").unlink(missing_ok=True)
     if for_release:
-        write_atomic(out / LOOKS, images.looks.lines())
+        write_atomic(out / IMAGE_HASHES, images.image_hashes.lines())
     write_records(out / "duplicates.jsonl", writer.twins_found)
     left_out = [
         *writer.left_out,
@@ -233,7 +233,7 @@ class _Writer:
                         noted.add(place, statement)
                 self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
                 continue
-            if self.fit_only and (why := unfit(pooled, self.images.looks)):
+            if self.fit_only and (why := unfit(pooled, self.images.image_hashes)):
                 noted.add(place, why)
                 self._leave_out(source, pooled.id, why)
                 continue
@@ -263,8 +263,10 @@ class _Writer:
     def _is_twin(self, sample: Sample) -> bool:
         if self._twins is None:
             return False
-        looks = tuple(look for ref in sample.images if (look := self.images.looks(ref)) is not None)
-        twins = self._twins.of(sample, looks)
+        image_hashes = tuple(
+            image_hash for ref in sample.images if (image_hash := self.images.image_hashes(ref)) is not None
+        )
+        twins = self._twins.of(sample, image_hashes)
         if not twins:
             return False
         mine = accepted(sample)

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from demur.core.errors import DataError, UsageError
+from demur.core.plugins import find
 from demur.core.records import Record
 from demur.core.store import Problems, file_digest, lines_of, parsed_yaml, read_text, storage_errors, why_invalid
 from demur.corpora.formats import csv_rows, in_numeric_order, json_elements, json_items, open_bytes
@@ -97,6 +98,13 @@ def read_pins(path: Path) -> tuple[Pin, ...]:
         return tuple(TypeAdapter(list[Pin]).validate_python(value))
     except ValidationError as error:
         raise UsageError(why_invalid(error), item=path, cure="mend the pins") from error
+
+
+def pins_for(name: str, file: Path | None = None, *, published: bool = True) -> tuple[Pin, ...]:
+    """What is expected of a source's files: what a file says, and what its card says was published."""
+    card = card_of(find("sources", name)[0])
+    pins = read_pins(file) if file else ()
+    return pins + card.published if card is not None and published else pins
 
 
 def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:

@@ -15,7 +15,7 @@ from demur.core.store import digest
 from demur.corpora.formats import Seen
 from demur.corpora.leaks import unfit
 from demur.corpora.lineage import document_of
-from demur.corpora.near import REMEMBERED, Looks
+from demur.corpora.near import REMEMBERED, ImageHashes
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.cards import Pin, mismatches
 from demur.curation.sources.field_map import MAP
@@ -112,7 +112,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     answers_of: dict[str, str] = {}
     named: dict[str, list[str]] = {}
     goldless: list[str] = []
-    looks = Looks(Path(source.root), most=REMEMBERED)
+    image_hashes = ImageHashes(Path(source.root), most=REMEMBERED)
     samples = unanswerable = without_gold = defective = not_for_a_release = 0
 
     def name(what: str, sample: Sample) -> None:
@@ -147,7 +147,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         if key in answers_of:
             findings.append(f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}")
         answers_of.setdefault(key, sample.id)
-        refused = "" if DEFECT in sample.attributes else unfit(sample, looks)
+        refused = "" if DEFECT in sample.attributes else unfit(sample, image_hashes)
         line = f"{sample.source_ref} ({sample.id}): a build refuses it: {refused}"
         if refused and sample.gold:
             findings.append(line)

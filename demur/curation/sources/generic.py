@@ -15,6 +15,7 @@ The map is ``demur-map.yaml`` in the folder (``docs/sources.md`` explains every 
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -386,10 +387,17 @@ def _split(text: str, mark: str) -> list[str]:
 def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:
     found = {name: pick(row.value, name) for name in names}
     return {
-        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        name: _listed(value) if isinstance(value, list) else str(value)
         for name, value in found.items()
         if value is not None and value != []
     }
+
+
+def _listed(values: list[Any]) -> str:
+    """A list as the text of an attribute: JSON where it holds more than plain values (turns of a conversation)."""
+    if any(isinstance(value, dict | list) for value in values):
+        return json.dumps(values, ensure_ascii=False)
+    return ",".join(map(str, values))
 
 
 def _without_bytes(value: Any) -> Any:

@@ -156,7 +156,7 @@ class NativeSource:
             reason = str(error)
         except KeyError as error:
             reason = f"field {error} is missing"
-        except (ValueError, TypeError, AttributeError, IndexError) as error:
+        except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
             reason = f"{type(error).__name__}: {error}"
         self.problems.add(f"{place} ({id_ or 'no id'})", reason)
         return None

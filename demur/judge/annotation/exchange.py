@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from demur.core.errors import DataError
-from demur.core.store import Problems, canonical, read_jsonl, read_text
+from demur.core.store import Problems, canonical, read_jsonl, read_text, write_atomic
 from demur.core.strict_json import parsed_json
 from demur.judge.annotation.task import (
     ADJUDICATED,
@@ -32,8 +32,8 @@ _INSPECT = {"correct": "C", "incorrect": "I", "deflected": "N"}
 """inspect's letters; a label that has none is its own value."""
 
 
-def exported(folder: Path, form: Form) -> str:
-    """Items and labels of a task as text of one form.
+def exported(folder: Path, form: Form, out: Path | None = None) -> str:
+    """Items and labels of a task as text of one form, written to ``out`` where that is given.
 
     ``csv``: one row per item and annotator, and one for items without a label. ``label-studio``: its JSON tasks, one
     per item, with an annotation per annotator. ``inspect``: JSON lines ``{"id", "epoch", "scores": {name: {"value",
@@ -43,7 +43,10 @@ def exported(folder: Path, form: Form) -> str:
     people = [*annotators(folder), ADJUDICATED]
     said = {name: last_labels(folder, name) for name in people}
     by_item = {item.id: {name: words[item.id] for name, words in said.items() if item.id in words} for item in items}
-    return {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](task, items, by_item)
+    text = {"csv": _csv, "label-studio": _label_studio, "inspect": _inspect}[form](task, items, by_item)
+    if out is not None:
+        write_atomic(out, text)
+    return text
 
 
 def _csv(task: Task, items: list[Item], said: dict[str, dict[str, Last]]) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import DemurError, StorageError, UsageError
-from demur.judge.annotation.task import CANNOT, Said, Session, as_json
+from demur.judge.annotation.task import ADJUDICATED, CANNOT, Said, Session, as_json
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -204,12 +204,12 @@ def serve(
 
     Args:
         folder: of the task.
-        name: of the annotator.
+        name: of the annotator; of no meaning where disagreements are settled.
         port: 0 for any that is free.
         adjudicate: the page of disagreements.
         ready: told the address.
     """
-    session = Session(folder, name, adjudicate=adjudicate)
+    session = Session(folder, ADJUDICATED if adjudicate else name, adjudicate=adjudicate)
     try:
         asyncio.run(_until_stopped(Page(session), port, ready))
     finally:

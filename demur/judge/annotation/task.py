@@ -14,6 +14,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,6 +110,11 @@ class Said(NamedTuple):
 def default_rubric() -> str:
     """The shipped rubric for answers: correct, incorrect, deflected."""
     return files("demur.judge.annotation").joinpath("rubric.v1.md").read_text(encoding="utf-8")
+
+
+def shipped_version() -> str:
+    """Of the shipped rubric, 12 hex digits: labels that were given under it hold as long as it says the same."""
+    return digest(default_rubric(), 12)
 
 
 def write_task(folder: Path, task: Task, items: Iterable[Item]) -> None:
@@ -285,7 +291,7 @@ class Session:
     @property
     def per_minute(self) -> float | None:
         """Labels a minute over the last twenty, pauses of five minutes left out; None before the third."""
-        gaps = [b - a for a, b in zip(self._times[-21:], self._times[-20:], strict=False)]
+        gaps = [b - a for a, b in pairwise(self._times[-21:])]
         gaps = [gap for gap in gaps if 0 < gap < 300]
         return 60 * len(gaps) / sum(gaps) if len(gaps) >= 2 else None
 

@@ -85,8 +85,8 @@ def share_of(name: str, hits: int, n: int, level: float = 0.95) -> Measure:
     return Measure(name=name, value=hits / n if n else None, n=n, low=low, high=high, interval=interval)
 
 
-def share(name: str, hit: Flags, among: Flags, found: Table, method: str | Interval = "auto") -> Measure:
-    """The share of ``hit`` among the graded rows of ``among`` (both bool [rows]), with its interval."""
+def share(name: str, hit: Flags | Floats, among: Flags, found: Table, method: str | Interval = "auto") -> Measure:
+    """The share, or the mean of numbers in [0, 1], of ``hit`` among the graded rows of ``among`` ([rows] both)."""
     result, kept = found.result, among & found.graded
     items = gather(found.item, kept)
     hits = items.mean(hit[kept])

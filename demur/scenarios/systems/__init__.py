@@ -69,6 +69,8 @@ class System(Protocol):
     # ``reads_prompt``: whether it is shown the words of the condition; False lets reports mark its rows where prompts
     # are compared, and without it nothing is said of that.
     #
+    # ``settings``: a dict for manifests of what its answers depend on beside its revision (sampling, layout).
+    #
     # Optional: ``async def ready(asks: Sequence[Ask]) -> list[str]`` is called before anybody is asked anything, and
     # before anything long is computed. It raises a DemurError where the system cannot answer, and returns what is
     # worth a warning. ``asks`` is all that it will be asked; empty where that is not known yet.
@@ -129,6 +131,7 @@ class ThreadedSystem:
         self.note: str = inner.note
         self.revision = revision
         self.reads_prompt: bool | None = getattr(inner, "reads_prompt", None)
+        self.settings: dict[str, Any] | None = getattr(inner, "settings", None)
         self._worker = Worker(f"demur {inner.id}")
         self._closed = False
 

@@ -1,11 +1,12 @@
 """A Python function as a system: ``python:module:function``, or a function given to `demur.evaluate`.
 
-The function takes what it names of these, or one dict of them all: ``question``, ``choices`` (list of (letter, text)),
-``images`` (list of bytes), ``evidence`` (list of dicts with ``id``, ``title``, ``text`` and ``image`` bytes or None),
-``id`` (of the question), ``strictness`` (of the prompting condition). The scenario is *not* among them; but of a system
-with its own retriever (scenarios full, gold-removed, empty) ``corpus``, the name of the one to search, and ``exclude``,
-the ids to leave out. It returns the answer as a string, or a dict with ``answer`` and more (``confidence``,
-``contexts``, ``citations``, ``abstained`` ...: `demur.scenarios.systems.said.response_of`). It may be ``async``.
+The function takes what it names of these, or one dict of them all: ``question``, ``turns`` (what was said before it, a
+list of dicts with ``role`` and ``content``), ``choices`` (list of (letter, text)), ``images`` (list of bytes),
+``evidence`` (list of dicts with ``id``, ``title``, ``text`` and ``image`` bytes or None), ``id`` (of the question),
+``strictness`` (of the prompting condition). The scenario is *not* among them; but of a system with its own retriever
+(scenarios full, gold-removed, empty) ``corpus``, the name of the one to search, and ``exclude``, the ids to leave out.
+It returns the answer as a string, or a dict with ``answer`` and more (``confidence``, ``contexts``, ``citations``,
+``abstained`` ...: `demur.scenarios.systems.said.response_of`). It may be ``async``.
 
 A plain function is called from one thread, one question after another. One that may be called by several at once says
 so (``answer.concurrency = 8``), or the command does (``--concurrency 8``). An async one has 8 questions under way
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from demur.core.code import code_digest, named
 from demur.core.errors import DemurError
 from demur.core.records import Ask, Response
+from demur.core.turns import as_messages
 from demur.core.worker import Calls, is_async
 from demur.scenarios.systems.said import passed_over, plain, response_of
 
@@ -103,16 +105,17 @@ class Function:
         """It was imported; what it does not name it is not given, and that is told."""
         if "question" not in self._names or "**" in self._names:
             return []  # it takes everything
-        given = {name: name in self._names for name in ("evidence", "images")}
+        given = {name: name in self._names for name in ("evidence", "images", "turns")}
         return passed_over(self.id, asks, **given, how="it names no {}")
 
     def _given(self, ask: Ask) -> dict[str, Any]:
         return {
             "id": ask.sample,
             "strictness": ask.condition,
-            "corpus": "" if ask.scenario.shows_evidence else ask.scenario.value,
+            "corpus": ask.corpus,
             "exclude": list(ask.exclude),
             "question": ask.question,
+            "turns": as_messages(ask.turns),
             "choices": list(ask.choices),
             "images": [self._read_image(i) for i in ask.images],
             "evidence": [

@@ -27,11 +27,12 @@ import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from demur.core.errors import DemurError, ItemError, PermanentError, UsageError
 from demur.core.records import Ask, ImageRef, Response
 from demur.core.store import digest
+from demur.core.turns import Turn, as_messages
 from demur.models import Retry
 from demur.models.breaker import Breaker
 from demur.models.ping import unreachable
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
     from demur.scenarios.systems import SystemContext
 
+_PATIENCE = frozenset({"timeout", "retries", "concurrency"})
+"""Keys that change no answer."""
 MOST_WAIT_S = 60.0
 """Seconds to wait before another try, whatever the service asks for."""
 
@@ -69,12 +72,12 @@ class HttpSystem:
         self.id = str(given.get("name") or f"http:{host}")
         self.note = "a service of its own"
         self.reads_prompt = "strictness" in set(self.mapping.places())
-        self.revision = digest([{k: v for k, v in given.items() if k not in ("timeout", "retries", "concurrency")}], 16)
         self._headers = {
             str(k): from_environment(str(v), f"{self.mapping.item}: headers.{k}")
             for k, v in given.get("headers", {}).items()
         }
         self._urls = {corpus: from_environment(url, f"{self.mapping.item}: url") for corpus, url in urls.items()}
+        self.revision = digest(self._identity(), 16)
         self._slots = asyncio.Semaphore(int(context.concurrency or given.get("concurrency", 4)))
         self._read_image = context.read_image
         self._session: aiohttp.ClientSession | None = None
@@ -82,19 +85,23 @@ class HttpSystem:
         self._breaker = Breaker(self.id)
         self._retry = Retry(tries=int(given.get("retries", 3)) + 1, timeout_s=float(given.get("timeout", 120)))
 
+    def _identity(self) -> list[Any]:
+        """The mapping, and where its address leads that the environment completes: host and path, which hold no key."""
+        told: list[Any] = [{k: v for k, v in self.mapping.given.items() if k not in _PATIENCE}]
+        urls = self.mapping.given["url"]
+        written = urls if isinstance(urls, dict) else {"": urls}
+        meant = {c: urlsplit(u.reveal()) for c, u in self._urls.items() if u.reveal() != written[c]}
+        return [*told, {c: f"{u.hostname}:{u.port}{u.path}" for c, u in meant.items()}] if meant else told
+
     def skip_reason(self, ask: Ask) -> str:
         """Why a question is not asked: the mapping has no address for its corpus."""
-        if "" not in self._urls and self._corpus(ask) not in self._urls:
-            return f"its mapping has no url for {ask.scenario.value}"
+        if "" not in self._urls and ask.corpus not in self._urls:
+            return f"its mapping has no url for {ask.corpus or ask.scenario.value}"
         return ""
 
-    @staticmethod
-    def _corpus(ask: Ask) -> str:
-        return "" if ask.scenario.shows_evidence else ask.scenario.value
-
     def _url_of(self, ask: Ask) -> str:
-        url = self._urls.get(self._corpus(ask)) or self._urls[""]
-        return url.reveal().replace("{corpus}", self._corpus(ask)).replace("{id}", quote(ask.sample, safe=""))
+        url = self._urls.get(ask.corpus) or self._urls[""]
+        return url.reveal().replace("{corpus}", ask.corpus).replace("{id}", quote(ask.sample, safe=""))
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
         """See that somebody listens.
@@ -102,7 +109,7 @@ class HttpSystem:
         Raises:
             PermanentError: nobody does.
         """
-        first = {self._corpus(ask): ask for ask in asks}
+        first = {ask.corpus: ask for ask in asks}
         addresses = [self._url_of(a) for a in first.values() if not self.skip_reason(a)]
         for address in addresses or [secret.reveal() for secret in self._urls.values()]:
             if why := await asyncio.to_thread(unreachable, address):
@@ -115,7 +122,8 @@ class HttpSystem:
             )  # fmt: skip
         images = "images" in places or self.mapping.given.get("images") == "multipart"
         how = "no {{{}}} in its body"
-        return passed_over(self.id, asks, evidence="evidence" in places, images=images, how=how)
+        turns = bool(places & {"turns", "messages"})
+        return passed_over(self.id, asks, evidence="evidence" in places, images=images, turns=turns, how=how)
 
     async def answer(self, ask: Ask) -> Response:
         """Ask the service; whatever goes wrong is this item's error."""
@@ -205,8 +213,9 @@ class HttpSystem:
         sent, evidence = await asyncio.to_thread(images)
         return {
             "question": ask.question, "images": sent, "evidence": evidence, "id": ask.sample,
-            "choices": [list(c) for c in ask.choices], "strictness": ask.condition, "corpus": self._corpus(ask),
-            "exclude": list(ask.exclude),
+            "choices": [list(c) for c in ask.choices], "strictness": ask.condition, "corpus": ask.corpus,
+            "exclude": list(ask.exclude), "turns": as_messages(ask.turns),
+            "messages": as_messages((*ask.turns, Turn("user", ask.question))),
         }  # fmt: skip
 
     async def _sent(self, ask: Ask) -> dict[str, Any]:

@@ -19,8 +19,9 @@ KEYS = {
     "url": "address that is asked; or one for each of full, gold-removed and empty",
     "method": "POST (default), PUT or GET",
     "headers": "name: value; ${NAME} is taken from the environment",
-    "body": "JSON with {question}, {images}, {evidence}, {choices}, {id}, {strictness}, {corpus}, {exclude} in it; a "
-    "field that is only such a name becomes the thing itself",
+    "body": "JSON with {question}, {images}, {evidence}, {choices}, {id}, {strictness}, {corpus}, {exclude}, {turns} "
+    "(what was said before), {messages} (that and the question) in it; a field "
+    "that is only such a name becomes the thing itself",
     "query": "parameters of the address, filled in like the body",
     "images": "how {images} are sent: base64 (default), data-url, or multipart (as files)",
     "files": "multipart: name of the field that holds the images (default: images)",
@@ -44,7 +45,9 @@ KEYS = {
 }
 """What a mapping may say."""
 
-PLACES = frozenset({"question", "images", "evidence", "choices", "id", "strictness", "corpus", "exclude"})
+PLACES = frozenset({
+    "question", "images", "evidence", "choices", "id", "strictness", "corpus", "exclude", "turns", "messages",
+})  # fmt: skip
 """What a request can be filled with."""
 PATHS = (
     "answer", "contexts", "citations", "confidence", "abstained", "prompt_tokens", "completion_tokens", "cost",
@@ -52,6 +55,7 @@ PATHS = (
 """Keys that say where in a reply something stands."""
 CONTEXT = {"id": "$.id", "text": "$.text", "score": "$.score"}
 """Where a retrieved piece says what it is, unless the mapping says otherwise."""
+_CORPUS = re.compile("|".join(WHOLE) + r"|gold-removed-\d{1,6}")
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 _VARIABLE = re.compile(r"\$\{(\w{1,100})\}")
 
@@ -114,8 +118,8 @@ class RagMapping(NamedTuple):
 
     def _check(self) -> None:
         urls = self.given.get("url")
-        if isinstance(urls, dict) and not set(urls) <= set(WHOLE):
-            raise UsageError(f"url takes {', '.join(WHOLE)}", item=self.item)
+        if isinstance(urls, dict) and not all(re.fullmatch(_CORPUS, str(name)) for name in urls):
+            raise UsageError(f"url takes {', '.join(WHOLE)}; with folds gold-removed-1 ...", item=self.item)
         for url in urls.values() if isinstance(urls, dict) else [urls]:
             if not isinstance(url, str) or not re.match(r"(?i)https?://[^/]", url):
                 raise UsageError(f"url is {url!r}", item=self.item, cure="write url: https://host/path")

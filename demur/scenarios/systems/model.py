@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import ItemError, TransientError, UsageError
 from demur.core.records import Ask, ImagePart, ImageRef, Message, Modality, Request, Response, TextPart
+from demur.core.store import digest
 from demur.scenarios.conditions import condition
 from demur.scenarios.render import Layout, Rendered, render
 from demur.scenarios.scale import Scaler
@@ -73,11 +74,34 @@ class ModelSystem:
     reads_prompt = True
 
     @cached_property
-    def revision(self) -> str:
+    def weights(self) -> str:
         """Of weights in a folder, of a function its code; "" where nobody can tell (an endpoint)."""
         from demur.models.names import revision_of
 
         return revision_of(self.addresses[0])
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Whom it asks, by the names that replies are kept under."""
+        from demur.models import model_id
+
+        return (model_id(self.addresses[0]),)
+
+    @property
+    def revision(self) -> str:
+        """What its replies depend on beside its name; of a system that is made of models more than ``weights``."""
+        return self.weights
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What its answers depend on beside the model: sampling, and the layout where it is not the usual one.
+
+        More body fields are told by a digest: they are the user's, and may hold what should stand in no file.
+        """
+        usual = Layout()._asdict()
+        layout = {k: v for k, v in self.layout._asdict().items() if v != usual[k]}
+        sampling = {k: digest(v, 16) if k == "extra" else v for k, v in sorted(self.sampling.items())}
+        return {**sampling, **({"layout": layout} if layout else {})}
 
     def skip_reason(self, ask: Ask) -> str:
         """A text-only model is not asked about an image that it cannot see, nor shown visual evidence."""

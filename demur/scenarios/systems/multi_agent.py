@@ -3,10 +3,12 @@
     multi_agent:MODEL                             sequential: one answer, one verdict (approve or abstain)
     multi_agent:MODEL?mode=iterative              up to three rounds; abstains where the last one is not approved
     multi_agent:MODEL?mode=iterative&rounds=2&verifier=OTHER
+    multi_agent:MODEL?via=autogen                 the same two as a team of AutoGen's (extra: ``autogen``)
 
-The controller between them is code: it reasons about nothing. The Reasoner is asked as any model is, under the
-condition of the run; the Verifier's feedback follows its prompt. A REQUEST_REVISION where none is allowed (sequential,
-last round) counts as ABSTAIN, and is counted. A verdict that cannot be read is this item's failure, not an abstention.
+The controller between them is code, ours or AutoGen's: it reasons about nothing. The Reasoner is asked as any model
+is, under the condition of the run; the Verifier's feedback follows its prompt. A REQUEST_REVISION where none is allowed
+(sequential, last round) counts as ABSTAIN, and is counted. A verdict that cannot be read is this item's failure, not an
+abstention.
 Each reply's ``reasoning`` holds the log as JSON: `Log`. Source: "MM-AQA", appendix H.
 """
 
@@ -23,7 +25,7 @@ from pydantic import ValidationError
 from demur.core.errors import ItemError, TransientError, UsageError
 from demur.core.records import Ask, Message, Record, Request, Response, TextPart, Usage
 from demur.core.spec import Option, named
-from demur.core.store import parsed_json
+from demur.core.store import digest, parsed_json
 from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ ABSTENTION = "I Don't Know"
 OPTIONS: dict[str, Option | str] = {
     "mode": Option("sequential or iterative", ("sequential", "iterative")),
     "rounds": Option("of iterative mode", range(1, 11)),
+    "via": Option("who hands messages on: our code, or AutoGen's round-robin team", ("code", "autogen")),
     "verifier": "model string of the Verifier; the Reasoner's own when left out",
 }
 _FIELD = re.compile(r"^[ \t*#>_`-]*(DECISION|EXPLANATION|FEEDBACK|FINAL[_ ]ANSWER)[ \t*_`]*[:-][ \t]*", re.I | re.M)
@@ -115,6 +118,11 @@ class MultiAgent(ModelSystem):
         if self.mode == "sequential" and "rounds" in given.options:
             raise UsageError("sequential mode has one round", item=argument, cure="mode=iterative, or leave rounds out")
         self.rounds = int(given.options.get("rounds", 3)) if self.mode == "iterative" else 1
+        self.via = given.options.get("via", "code")
+        if self.via == "autogen":
+            from demur.scenarios.systems.autogen_team import see_installed
+
+            see_installed()
         other = given.options.get("verifier", "")
         self._verifier = ModelSystem(other, context) if other else self
         self.id = f"multi_agent:{self.id.removeprefix('model:')}?mode={self.mode}"
@@ -122,42 +130,43 @@ class MultiAgent(ModelSystem):
             self.id += f"&rounds={self.rounds}"
         if other:
             self.id += f"&verifier={self._verifier.id.removeprefix('model:')}"
+        if self.via == "autogen":
+            self.id += "&via=autogen"
         self._prompt = files("demur.scenarios").joinpath("prompts", "verifier.v1.md").read_text(encoding="utf-8")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Both agents'."""
+        return super().models if self._verifier is self else (*super().models, *self._verifier.models)
+
+    @property
+    def revision(self) -> str:
+        """Of both agents."""
+        both = [self.weights, self._verifier.weights]
+        return self.weights if self._verifier is self else digest(both, 16) if any(both) else ""
 
     async def answer(self, ask: Ask) -> Response:
         """Rounds of answer and verdict."""
-        rounds: list[Round] = []
-        calls: list[Response] = []
-        feedback = ""
+        talk = Talk(self, ask)
         try:
-            for number in range(1, self.rounds + 1):
-                reply = await self._call(self, with_feedback(self.request(ask), feedback))
-                calls.append(reply)
-                final = number == self.rounds
-                said = await self._call(self._verifier, self._examined(ask, reply.text, final))
-                calls.append(said)
-                ruling = read_ruling(said.text)
-                if ruling.decision is None:
-                    return _whole(Response(error="the Verifier's reply holds no decision"), calls)
-                coerced = final and ruling.decision == "REQUEST_REVISION"
-                decision: Decision = "ABSTAIN" if coerced else ruling.decision
-                rounds.append(
-                    Round(
-                        candidate=reply.text, decision=decision, coerced=coerced, explanation=ruling.explanation,
-                        feedback=ruling.feedback,
-                    )
-                )  # fmt: skip
-                if decision != "REQUEST_REVISION":
-                    break
-                feedback = ruling.feedback or ruling.explanation
+            if self.via == "autogen":
+                from demur.scenarios.systems.autogen_team import run_team
+
+                await run_team(talk, self.rounds)
+            else:
+                while await talk.ruled(await talk.proposed()) == "REQUEST_REVISION":
+                    pass
         except (ItemError, TransientError) as error:
-            return _whole(Response(error=str(error)), calls)
+            return _whole(Response(error=str(error)), talk.calls)
+        if talk.unread:
+            return _whole(Response(error="the Verifier's reply holds no decision"), talk.calls)
+        rounds = talk.rounds
         log = json.dumps({"multi_agent": self.mode, "rounds": [r.model_dump(mode="json") for r in rounds]})
         if rounds[-1].decision == "ABSTAIN":
             why = " ".join(rounds[-1].explanation.split()) or "the Verifier gave no reason"
             text = f"EXPLANATION - {why}\nFINAL ANSWER - {ABSTENTION}"
-            return _whole(Response(text=text, reasoning=log, abstained=True), calls)
-        return _whole(Response(text=rounds[-1].candidate, reasoning=log), calls)
+            return _whole(Response(text=text, reasoning=log, abstained=True), talk.calls)
+        return _whole(Response(text=rounds[-1].candidate, reasoning=log), talk.calls)
 
     async def _call(self, agent: ModelSystem, request: Request) -> Response:
         return await (await agent._opened()).complete(request)
@@ -175,6 +184,48 @@ class MultiAgent(ModelSystem):
         if self._verifier is not self:
             await self._verifier.close()
         await super().close()
+
+
+class Talk:
+    """One question between the two: what each says when it is its turn, whoever hands the messages on.
+
+    Args:
+        system: whose agents they are.
+        ask: the question.
+    """
+
+    def __init__(self, system: MultiAgent, ask: Ask) -> None:
+        self.system, self.ask = system, ask
+        self.rounds: list[Round] = []
+        self.calls: list[Response] = []
+        self.unread = False
+        """The last ruling holds no decision."""
+
+    async def proposed(self) -> str:
+        """The Reasoner's turn: an answer, after what the Verifier said of the one before."""
+        last = self.rounds[-1] if self.rounds else None
+        feedback = (last.feedback or last.explanation) if last else ""
+        self.calls.append(await self.system._call(self.system, with_feedback(self.system.request(self.ask), feedback)))
+        return self.calls[-1].text
+
+    async def ruled(self, candidate: str) -> Decision | None:
+        """The Verifier's turn: its decision as it counts; None where it gives none."""
+        system, final = self.system, len(self.rounds) + 1 == self.system.rounds
+        said = await system._call(system._verifier, system._examined(self.ask, candidate, final))
+        self.calls.append(said)
+        ruling = read_ruling(said.text)
+        if ruling.decision is None:
+            self.unread = True
+            return None
+        coerced = final and ruling.decision == "REQUEST_REVISION"
+        decision: Decision = "ABSTAIN" if coerced else ruling.decision
+        self.rounds.append(
+            Round(
+                candidate=candidate, decision=decision, coerced=coerced, explanation=ruling.explanation,
+                feedback=ruling.feedback,
+            )
+        )  # fmt: skip
+        return decision
 
 
 def with_feedback(request: Request, feedback: str) -> Request:

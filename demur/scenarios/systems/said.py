@@ -60,7 +60,7 @@ def response_of(reply: Any, *, served_by: str = "", latency_s: float = 0.0) -> R
         raise ItemError(f"contexts, citations, abstained, tokens or cost cannot be read: {why}") from None
 
 
-def passed_over(system: str, asks: Sequence[Ask], *, evidence: bool, images: bool, how: str) -> list[str]:
+def passed_over(system: str, asks: Sequence[Ask], *, evidence: bool, images: bool, turns: bool, how: str) -> list[str]:
     """What a system is not told of its questions, and the way that fits it: a line each, for warnings.
 
     Args:
@@ -68,6 +68,7 @@ def passed_over(system: str, asks: Sequence[Ask], *, evidence: bool, images: boo
         asks: all that it will be asked.
         evidence: whether it is given the evidence.
         images: whether it is given the images.
+        turns: whether it is given what was said before a question.
         how: what would give them to it.
     """
     notes = []
@@ -80,6 +81,11 @@ def passed_over(system: str, asks: Sequence[Ask], *, evidence: bool, images: boo
         notes.append(
             f"{system} is not given the images ({how.format('images')}), and {seeing:,} of {len(asks):,} questions are "
             "about one: --text-only leaves them out"
+        )
+    if not turns and (later := sum(bool(a.turns) for a in asks)):
+        notes.append(
+            f"{system} is not given earlier turns ({how.format('turns')}), and {later:,} of {len(asks):,} questions "
+            "come after some"
         )
     return notes
 

@@ -15,13 +15,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.records import ImageRef, Record
-from demur.core.store import Problems, image_ref, read_uri, why_invalid
+from demur.core.store import Problems
 from demur.core.taxonomy import Uncertainty
-from demur.corpora.formats import inside, json_lines
+from demur.suites.base import image_beside, items_by_id, items_file
 
 FILE = "pairs.jsonl"
 IDK = "I don't know."
@@ -139,40 +138,15 @@ def read(path: Path, problems: Problems) -> Read:
     Raises:
         UsageError: nothing of that kind is at ``path``.
     """
-    file = path / FILE if path.is_dir() else path
-    if not file.is_file():
-        raise UsageError(
-            f"there is no {FILE}" if path.is_dir() else "no such file or folder", item=str(path),
-            cure="'demur suite build certainly_uncertain --out DIR' makes a set; docs/suites.md has the layout",
-        )  # fmt: skip
-    pairs: dict[str, Pair] = {}
-    notes: Counter[str] = Counter()
-    for place, row in json_lines(file, problems):
-        try:
-            line = PairLine.model_validate(row)
-        except ValidationError as error:
-            problems.add(f"{place} ({row.get('id', 'no id')})", why_invalid(error))
-            continue
-        if line.id in pairs:
-            problems.add(f"{place} ({line.id})", "an earlier line has this id too")
-            continue
-        try:
-            pairs[line.id] = _pair(line, file.parent, place)
-        except ValidationError as error:
-            problems.add(f"{place} ({line.id})", why_invalid(error))
-        except (DataError, StorageError, ValueError) as error:
-            problems.add(f"{place} ({line.id})", f"image: {error}")
-        else:
-            notes["pairs without their photos: outputs can be scored, nobody can be asked"] += not line.image
-    return Read(tuple(pairs.values()), +notes)
+    file = items_file(path, "certainly_uncertain", FILE)
+    pairs = items_by_id(file, problems, lambda place, row: _pair(PairLine.model_validate(row), file, place))
+    bare = "pairs without their photos: outputs can be scored, nobody can be asked"
+    return Read(tuple(pairs.values()), +Counter({bare: sum(p.image is None for p in pairs.values())}))
 
 
-def _pair(line: PairLine, folder: Path, place: str) -> Pair:
+def _pair(line: PairLine, file: Path, place: str) -> Pair:
     def photo(name: str) -> ImageRef | None:
-        if not name:
-            return None
-        uri = inside(folder, name).relative_to(folder).as_posix()
-        return image_ref(read_uri(uri, folder), uri)
+        return image_beside(file, name) if name else None
 
     image = photo(line.image)
     given = line.model_dump(exclude={"image", "idk_image", "control_image", "mask"})

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Self, TypeVar
 
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status
 from demur.judge.base import JudgeContext, close_judge, open_judge
@@ -18,6 +20,7 @@ from demur.judge.rules import visible
 from demur.suites.certainly_uncertain.items import Pair
 from demur.suites.certainly_uncertain.measures import Graded, lave_idk
 
+R = TypeVar("R")
 _AT_ONCE = 64
 """Questions judged at a time."""
 EVALUATED = 100
@@ -25,7 +28,7 @@ EVALUATED = 100
 
 
 class Evaluator:
-    """Both stages of one judge; `close` it when done.
+    """Both stages of one judge, in an ``async with``.
 
     Args:
         judge: ``rules``, ``lave:MODEL``, or any other judge for the second stage.
@@ -63,45 +66,61 @@ class Evaluator:
             return Graded(*head, "not asked")
         if response.error or not visible(response.text).strip():
             return Graded(*head, "failed", why=response.error or "no reply")
+        idk, credit, why = await self.credit(id, question, answer, member == "unanswerable", response)
+        return Graded(*head, "ungraded" if credit is None else "graded", idk, credit, response.confidence, why)
+
+    async def credit(
+        self, id: str, question: str, answer: str, gold_idk: bool, response: Response
+    ) -> tuple[bool | None, float | None, str]:
+        """LAVE-idk by both stages: (whether it declines, credit, how it was judged); None where nobody can say."""
         idk, why = await self.idk(question, response, id)
         if idk is None:
-            return Graded(*head, "ungraded", None, None, response.confidence, why)
-        gold = member == "unanswerable"
+            return None, None, why
         rating = None
-        if not (idk or gold):
+        if not (idk or gold_idk):
             rating, why = await self.rating(question, answer, response, id)
-        credit = lave_idk(idk, gold, rating)
-        return Graded(*head, "ungraded" if credit is None else "graded", idk, credit, response.confidence,
-                      why or ("declines" if idk else "answers"))  # fmt: skip
+        return idk, lave_idk(idk, gold_idk, rating), why or ("declines" if idk else "answers")
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
         """Let go of connections."""
         for judge in (self._first, self._second):
             if judge is not None:
                 await close_judge(judge)
 
 
-async def grade_all(
-    pairs: Sequence[Pair], outputs: Mapping[str, Response], judge: str, ledger: Path | None
-) -> tuple[list[Graded], tuple[int, int, int, int]]:
-    """Every question of the pairs graded, in their order; and how the first stage reads the set's own answers."""
-    evaluator = Evaluator(judge, ledger)
-    jobs = [(pair, member) for pair in pairs for member in pair.members]
-    made: list[Graded] = []
-    try:
-        for start in range(0, len(jobs), _AT_ONCE):
-            made += await asyncio.gather(
-                *(evaluator.graded(p, m, outputs.get(p.question_id(m))) for p, m in jobs[start : start + _AT_ONCE])
-            )
-        tried = pairs[:EVALUATED]
-        found = []
-        for member in ("unanswerable", "answerable"):
-            told = [pair.member(member) for pair in tried]
-            found.append(await asyncio.gather(*(evaluator.idk(q, Response(text=a), q) for q, a, _ in told)))
-    finally:
-        await evaluator.close()
-    idk, answer = ([v for v, _ in one if v is not None] for one in found)
-    return made, (sum(idk), len(idk), len(answer) - sum(answer), len(answer))
+Tried = tuple[int, int, int, int]
+"""How a first stage reads the set's own answers: gold IDK read as IDK, of n; other answers read as answers, of n."""
+
+
+async def in_groups(jobs: Sequence[Callable[[], Awaitable[R]]]) -> list[R]:
+    """Results in the order of the jobs, not all of which are begun at once."""
+    made: list[R] = []
+    for start in range(0, len(jobs), _AT_ONCE):
+        made += await asyncio.gather(*(job() for job in jobs[start : start + _AT_ONCE]))
+    return made
+
+
+async def grade_all(evaluator: Evaluator, pairs: Sequence[Pair], outputs: Mapping[str, Response]) -> list[Graded]:
+    """Every question of the pairs graded, in their order."""
+    return await in_groups([
+        partial(evaluator.graded, pair, member, outputs.get(pair.question_id(member)))
+        for pair in pairs for member in pair.members
+    ])  # fmt: skip
+
+
+async def tried(evaluator: Evaluator, pairs: Sequence[Pair]) -> Tried:
+    """The first stage on the set's own answers, those to pairs from photos first: these say what is missing."""
+    own = sorted(pairs, key=lambda pair: not pair.from_images)[:EVALUATED]
+    found = []
+    for member in ("unanswerable", "answerable"):
+        told = [pair.member(member) for pair in own]
+        read = await in_groups([partial(evaluator.idk, q, Response(text=a), q) for q, a, _ in told])
+        found.append([said for said, _ in read if said is not None])
+    idk, answer = found
+    return sum(idk), len(idk), len(answer) - sum(answer), len(answer)
 
 
 def _ask(id: str, question: str) -> Ask:

@@ -128,6 +128,18 @@ def detection(said: Sequence[bool], gold: Sequence[bool]) -> Detection:
     )
 
 
+class Others(NamedTuple):
+    """One model on other benchmarks (Table 5).
+
+    Attributes:
+        measures: column title -> value with its n and what was left out, in the file's order.
+        percent: column title -> whether it is a share.
+    """
+
+    measures: dict[str, Measure]
+    percent: dict[str, bool]
+
+
 # --- a model's score ------------------------------------------------------------------------------
 
 TITLES = {
@@ -159,7 +171,8 @@ class Score(NamedTuple):
         thresholds: category -> (oracle, thresholds of the folds).
         counts: questions by status, and without a probability among the graded.
         missing: categories that the set does not hold.
-        evaluator: how the first stage reads the set's own answers: gold IDK read as IDK, of n; others as answers, of n.
+        evaluators: judge -> how its first stage reads the set's own answers (`judging.Tried`).
+        others: what the model does on other benchmarks (`others.Others`).
         settings: bins and folds as declared.
     """
 
@@ -171,8 +184,9 @@ class Score(NamedTuple):
     thresholds: dict[str, Thresholds]
     counts: dict[str, int]
     missing: tuple[str, ...]
-    evaluator: tuple[int, int, int, int]
     settings: dict[str, int]
+    evaluators: dict[str, tuple[int, int, int, int]] = {}  # noqa: RUF012 - never changed
+    others: Others = Others({}, {})
 
 
 def _mean(values: Floats) -> float | None:
@@ -183,7 +197,7 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
     """All measures of the questions of one category (control members among them), and its thresholds."""
     main = [g for g in rows if g.member != "control" and g.status != "not asked"]
     control = [g for g in rows if g.member == "control" and g.status != "not asked"]
-    failed = sum(g.status == "failed" for g in main)
+    failed, lost = (sum(g.status == "failed" for g in own) for own in (main, control))
     read = [g for g in main if g.idk is not None]
     graded = [g for g in main if g.credit is not None]
     sure = [g for g in graded if g.probability is not None]
@@ -199,9 +213,10 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
     asked_pairs = len({g.pair for g in main})
 
     def of(name: str, value: float | None, n: int, out: int | None = None, ends: Ends = (None, None, "")) -> Measure:
-        left = max(0, len(main) - failed - n) if out is None else out
+        rows, fell = (control, lost) if name.startswith("control") else (main, failed)
+        left = max(0, len(rows) - fell - n) if out is None else out
         low, high, how = ends
-        return Measure(name=name, value=value, n=n, ungraded=left, failed=failed, low=low, high=high, interval=how)
+        return Measure(name=name, value=value, n=n, ungraded=left, failed=fell, low=low, high=high, interval=how)
 
     both_right = sum(min(both.values()) == 1 for both in whole)
     low, high = wilson(both_right, len(whole)) or (None, None)
@@ -225,8 +240,8 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
         "ece_classwise": of("ece_classwise", cal.classwise_ece(p, c, [g.idk for g in sure], bins), len(sure)),
         "brier": of("brier", cal.brier(p, c), len(sure)),
         "aurc": of("aurc", aurc(p, c), len(sure)),
-        "control": of("control", _mean(controls), len(controls), len(control) - len(controls)),
-        "control_idk": of("control_idk", _mean(declined), len(declined), len(control) - len(declined)),
+        "control": of("control", _mean(controls), len(controls)),
+        "control_idk": of("control_idk", _mean(declined), len(declined)),
     }  # fmt: skip
     chosen: Thresholds = (None, ())
     after = ("oracle", "oracle_f1", "crossed", "crossed_f1", "crossed_cw")
@@ -292,15 +307,7 @@ def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Meas
     return made
 
 
-def score(
-    model: str,
-    judge: str,
-    graded: Sequence[Graded],
-    *,
-    bins: int = BINS,
-    k: int = FOLDS,
-    evaluator: tuple[int, int, int, int] = (0, 0, 0, 0),
-) -> Score:
+def score(model: str, judge: str, graded: Sequence[Graded], *, bins: int = BINS, k: int = FOLDS) -> Score:
     """Score one model from its graded questions."""
     by: dict[str, dict[str, Measure]] = {}
     thresholds = {}
@@ -323,7 +330,7 @@ def score(
             "without probability": sum(g.credit is not None and g.probability is None for g in main),
             "declined": sum(g.idk is True for g in main),
         },
-        tuple(c.value for c in Uncertainty if c.value not in by), evaluator, {"bins": bins, "folds": k},
+        tuple(c.value for c in Uncertainty if c.value not in by), {"bins": bins, "folds": k},
     )  # fmt: skip
 
 

@@ -13,12 +13,12 @@ from demur.core.store import Problems
 from demur.judge.refusal import declines
 from demur.judge.rules import visible
 from demur.models.run import run_sync
-from demur.scenarios.systems import SystemLike
+from demur.scenarios.systems import SystemLike, taken_apart
 from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.certainly_uncertain.audit import COLUMNS, audit
 from demur.suites.certainly_uncertain.items import Pair, read
 from demur.suites.certainly_uncertain.making import OPTIONS as BUILD_OPTIONS
-from demur.suites.certainly_uncertain.measures import BINS, FOLDS, Score, score
+from demur.suites.certainly_uncertain.measures import BINS, FOLDS, Graded, Others, Score, score
 from demur.suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur.suites.certainly_uncertain.verify import verify_run
 
@@ -45,6 +45,8 @@ class CertainlyUncertain(Suite[Pair, Score]):
             "judge", "of answers: rules, lave:MODEL, or any other judge; lave:MODEL also says who declines", "rules"
         ),
         Option("ledger", "file that keeps a model judge's replies, each paid for once", "calls.sqlite"),
+        Option("others", "file of replies to other benchmarks, for Table 5 (JSONL; docs/suites.md has its lines)", ""),
+        Option("evaluators", "further judges of who declines, for Table 8: lave:MODEL lave:MODEL", ""),
         Option("bins", "of ECE and the reliability figure", BINS, least=2, most=100),
         Option("folds", "of the cross-validated thresholds", FOLDS, least=2, most=100),
     )
@@ -113,8 +115,9 @@ class CertainlyUncertain(Suite[Pair, Score]):
         loaded = self.open(path, skip_bad=given.get("skip_bad", False))
         asked = {q.id: q for q in self.questions(loaded.items)}
         for one, folder in zip(several, folders, strict=True):
-            if isinstance(one, str) and one.startswith("model:"):
-                verify_run(folder, one.removeprefix("model:"), asked, loaded.root, Path(out) / "calls.sqlite", given)
+            _, spec = taken_apart(one)
+            if isinstance(spec, str) and spec.startswith("model:"):
+                verify_run(folder, spec.removeprefix("model:"), asked, loaded.root, Path(out) / "calls.sqlite", given)
         return folders
 
     def verdict(self, response: Response, answers: AnswerSpec) -> tuple[Status, Outcome | None, str]:
@@ -132,16 +135,42 @@ class CertainlyUncertain(Suite[Pair, Score]):
         verdict = RuleJudge().grade(ask, response, answers)
         return verdict.status, verdict.outcome, verdict.reason
 
+    def scores(self, items: Sequence[Pair], outputs: Outputs, **given: Any) -> list[Score]:
+        """`Suite.scores`; replies to other benchmarks of models that said nothing here are told, not passed over."""
+        if given.get("others"):
+            from demur.suites.certainly_uncertain.others import read_others
+
+            strangers = sorted(set(read_others(Path(given["others"]))) - set(outputs))
+            if strangers:
+                raise UsageError(
+                    f"holds replies of {', '.join(strangers)}, of which there are no outputs for the pairs",
+                    item=given["others"], cure=f"systems are called {', '.join(outputs)} there: call them alike",
+                )  # fmt: skip
+        return super().scores(items, outputs, **given)
+
     def score(self, model: str, items: Sequence[Pair], outputs: Mapping[str, Response], **options: Any) -> Score:
         """LAVE-idk of every question by the judge, then all measures; see `measures.score`."""
-        from demur.suites.certainly_uncertain.judging import grade_all
+        from demur.suites.certainly_uncertain.judging import Evaluator, Tried, grade_all, tried
+        from demur.suites.certainly_uncertain.others import read_others, score_others
 
-        judge = options.get("judge", "rules")
-        ledger = Path(options["ledger"]) if options.get("ledger") and not judge.startswith("rules") else None
-        graded, evaluator = run_sync(grade_all(items, outputs, judge, ledger))
-        return score(
-            model, judge, graded, bins=options.get("bins", BINS), k=options.get("folds", FOLDS), evaluator=evaluator
-        )
+        judge, more = options.get("judge", "rules"), str(options.get("evaluators") or "").split()
+        ledger = Path(options["ledger"]) if options.get("ledger") else None
+        lines = read_others(Path(options["others"])).get(model, {}) if options.get("others") else {}
+
+        async def judged() -> tuple[list[Graded], dict[str, Tried], Others]:
+            trials: dict[str, Tried] = {}
+            async with Evaluator(judge, ledger) as evaluator:
+                graded = await grade_all(evaluator, items, outputs)
+                trials[judge] = await tried(evaluator, items)
+                others = await score_others(lines, evaluator)
+            for name in more:
+                async with Evaluator(name, ledger) as evaluator:
+                    trials[name] = await tried(evaluator, items)
+            return graded, trials, others
+
+        graded, trials, others = run_sync(judged())
+        found = score(model, judge, graded, bins=options.get("bins", BINS), k=options.get("folds", FOLDS))
+        return found._replace(evaluators=trials, others=others)
 
     def tables(self, scores: Sequence[Score], items: Sequence[Pair]) -> list[Table]:
         """Tables 3 to 8, thresholding, calibration, pairs, and what became of every question."""
@@ -151,7 +180,8 @@ class CertainlyUncertain(Suite[Pair, Score]):
             made.headline_table(scores), made.category_table(scores),
             made.category_table(scores, "cw", "cu-categories-cw"), made.idk_table(scores),
             made.calibration_table(scores), made.threshold_table(scores), made.pair_table(scores),
-            made.correlation_table(scores), made.evaluator_table(scores), made.replies_table(scores),
+            made.correlation_table(scores), made.others_table(scores), made.evaluator_table(scores),
+            made.replies_table(scores),
         ]  # fmt: skip
         return [t for t in found if t is not None]
 

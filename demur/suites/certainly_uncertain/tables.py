@@ -186,22 +186,43 @@ def replies_table(scores: Sequence[Score]) -> Table:
     )
 
 
-def evaluator_table(scores: Sequence[Score]) -> Table:
-    """Table 8: how the first stage reads the set's own answers."""
+def others_table(scores: Sequence[Score]) -> Table | None:
+    """Table 5: other benchmarks; None without replies to any."""
+    titles = {title: share for s in scores for title, share in s.others.percent.items()}
+    if not titles:
+        return None
+    columns = [_MODEL]
+    for title, share in titles.items():
+        columns += [
+            Column("value", title, percent=share, decimals=1 if share else 2),
+            Column("n", title),
+            Column("left out", title),
+        ]
     rows: list[tuple[Cell, ...]] = []
-    for judge, (idk, n_idk, answers, n_answers) in dict.fromkeys((s.judge, s.evaluator) for s in scores):
-        rows.append(
-            (
-                judge,
-                100 * idk / n_idk if n_idk else None,
-                n_idk,
-                100 * answers / n_answers if n_answers else None,
-                n_answers,
-            )
-        )
+    for s in scores:
+        line: list[Cell] = [s.model]
+        for title in titles:
+            found = s.others.measures.get(title)
+            line += [found, found.n if found else 0, found.ungraded + found.failed if found else None]
+        rows.append(tuple(line))
+    notes = (
+        "Replies made elsewhere. left out: failed, no side taken where a side is asked for, no judge could say. Hall.: "
+        "rated below 3; lower is better, as nowhere else.",
+    )  # fmt: skip
+    return Table("cu-others", "Other benchmarks.", tuple(columns), tuple(rows), notes=notes)
+
+
+def evaluator_table(scores: Sequence[Score]) -> Table:
+    """Table 8: how the first stage of one judge or several reads the set's own answers."""
+    rows: list[tuple[Cell, ...]] = []
+    for judge, (idk, n_idk, answers, n) in {k: v for s in scores for k, v in s.evaluators.items()}.items():
+        rows.append((judge, 100 * idk / n_idk if n_idk else None, n_idk, 100 * answers / n if n else None, n))
     columns = (Column("Judge", align="left"), Column("read as IDK (%)", "gold IDK"), Column("n", "gold IDK"),
                Column("read as an answer (%)", "gold answers"), Column("n", "gold answers"))  # fmt: skip
-    return Table("cu-evaluator", "The judge's first stage on the set's own answers.", columns, tuple(rows))
+    return Table(
+        "cu-evaluator", "The judges' first stage on the set's own answers.", columns, tuple(rows),
+        notes=("Pairs from photos first, a hundred at most; what a judge could not say is not in n.",),
+    )  # fmt: skip
 
 
 def correlation_table(scores: Sequence[Score]) -> Table | None:

@@ -174,8 +174,8 @@ def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], photos: bool) -> str
         "Not among the rows of rtune: "
         + (f"{left} that nobody graded." if (left := counts.get("rtune", {}).get("left out: not graded")) else "none."),
         "",
-        "With TRL: `SFTTrainer(model, train_dataset=load_dataset(FOLDER, \"sft\", split=\"train\"))`, "
-        "`DPOTrainer(...)` with the config `dpo`. Never train on what you score.", "",
+        "With TRL (`pip install trl`): `SFTTrainer(model, train_dataset=load_dataset(FOLDER, \"sft\", "
+        "split=\"train\"))`, `DPOTrainer(...)` with the config `dpo`. Never train on what you score.", "",
         "Licences of the photos: " + ("; ".join(licences) or "not stated") + ".", "",
     ]  # fmt: skip
     return "\n".join(lines)
@@ -183,7 +183,10 @@ def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], photos: bool) -> str
 
 def credits_of(pairs: Sequence[Pair], replies: Mapping[str, Response], judge: str) -> dict[str, float | None]:
     """Question id -> LAVE-idk of a base model's replies."""
-    from demur.suites.certainly_uncertain.judging import grade_all
+    from demur.suites.certainly_uncertain.judging import Evaluator, grade_all
 
-    graded, _ = run_sync(grade_all(pairs, replies, judge, Path("calls.sqlite") if ":" in judge else None))
-    return {g.id: g.credit for g in graded}
+    async def graded() -> dict[str, float | None]:
+        async with Evaluator(judge, Path("calls.sqlite") if ":" in judge else None) as evaluator:
+            return {g.id: g.credit for g in await grade_all(evaluator, pairs, replies)}
+
+    return run_sync(graded())

@@ -1,10 +1,11 @@
 """Baselines that need calls of their own, as systems: they run, resume and pay like any model.
 
     self_consistency:MODEL?n=10&judge=rules    n answers at T = 0.7; the one that a strict majority agrees on, else none
+    max_prob:MODEL                             an answer with the log-probabilities of its tokens
     p_true:MODEL                               an answer, and the probability that the model gives to its being right
 
-Both state a confidence (share of votes, P(True)), which `demur.suites.mm_aqa.tables` sweeps. MaxProb, stated confidence
-and evidence weighed first (cotabs) need no calls but those of a run. Source: appendix G.4.
+Share of votes, MaxProb and P(True) are confidences, which `demur.suites.mm_aqa.tables` sweeps. Stated confidence and
+evidence weighed first (cotabs) need no calls but those of a run. Source: appendix G.4.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING
 from demur.core.errors import ItemError, TransientError
 from demur.core.records import AnswerSpec, Ask, Message, Outcome, Request, Response, TextPart
 from demur.core.spec import Option, named
-from demur.judge.base import JudgeContext, close_judge, open_judge
+from demur.core.store import digest
+from demur.judge.base import JudgeContext, close_judge, judge_code, open_judge
 from demur.scenarios.systems.model import ModelSystem
 from demur.suites.mm_aqa.conditions import text
 from demur.suites.mm_aqa.replies import read_reply
@@ -51,10 +53,15 @@ class SelfConsistency(ModelSystem):
         if "judge" in given.options:
             self.id += f"&judge={self._judge_name}"
 
+    @property
+    def revision(self) -> str:
+        """Of the model and of who says which draws agree."""
+        return digest([self.weights, judge_code(self._judge)], 16)
+
     async def answer(self, ask: Ask) -> Response:
         """N draws, clustered."""
         model, request = await self._opened(), self.request(ask)
-        draws = [request.model_copy(update={"draw": ask.repeat * self.n + k}) for k in range(self.n)]
+        draws = [request.model_copy(update={"draw": request.draw * self.n + k}) for k in range(self.n)]
         try:
             replies = await asyncio.gather(*(model.complete(r) for r in draws))
         except (ItemError, TransientError) as error:
@@ -94,6 +101,15 @@ class SelfConsistency(ModelSystem):
         """The model's connection, and the judge's."""
         await close_judge(self._judge)
         await super().close()
+
+
+class MaxProb(ModelSystem):
+    """A model that hands over its tokens' log-probabilities; a server that gives none leaves MaxProb undefined."""
+
+    def __init__(self, argument: str, context: SystemContext) -> None:
+        super().__init__(argument, context)
+        self.sampling = {"logprobs": True, **self.sampling}
+        self.id = f"max_prob:{self.id.removeprefix('model:')}"
 
 
 class PTrue(ModelSystem):

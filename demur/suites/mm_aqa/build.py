@@ -4,8 +4,10 @@
                            ^ up to 3 alternatives ^            refined and tried again, up to 5 times; or to people
 
 Every decision is one line of ``decisions.jsonl``: a build that was killed goes on where it was, and ends in the same
-bytes. What two models disagree on lies in ``queue/`` for people (``demur annotate --out DIR/queue``); build again, and
-what they called unanswerable is taken. Source: sections 4 and C to F.
+bytes. Pairs are made several at once, in waves of `WAVE`: which transformations come first is settled for a wave before
+any of it is made, so that the set is the same however many calls are in flight. What two models disagree on lies in
+``queue/`` for people (``demur annotate --out DIR/queue``); build again, and what they called unanswerable is taken.
+Source: sections 4 and C to F.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import DemurError, UsageError
+from demur.core.errors import DemurError, ItemError, PermanentError, UsageError
 from demur.core.images import rgb
 from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Request, TextPart
 from demur.core.store import (
@@ -32,25 +36,29 @@ from demur.core.store import (
     write_atomic,
     write_json,
 )
+from demur.core.worker import Worker
 from demur.reports.tables import Cell, Column, Table, write_tables
 from demur.suites.mm_aqa.conditions import text
 from demur.suites.mm_aqa.items import CATEGORIES, Item, category_of
 from demur.suites.mm_aqa.ocr import Reader
 from demur.suites.mm_aqa.pool import Answerable, Pool, open_pool
 from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency
-from demur.suites.mm_aqa.selecting import Features, select, uses
-from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, fallback, transform
+from demur.suites.mm_aqa.selecting import Features, Selected, select, uses
+from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, accepted, fallback, transform
 from demur.suites.mm_aqa.transforms.tables import grids
 from demur.suites.mm_aqa.transforms.temporal_drift import years
 from demur.suites.mm_aqa.transforms.tokens import numeric
+from demur.suites.mm_aqa.transforms.unit_swap import unit_of
 from demur.suites.mm_aqa.verifying import consensus, passes, read_vote, structural
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from demur.models import Estimate
+    from demur.models import Estimate, Model
 
 ALTERNATIVES, RETRIES = 3, 5
+WAVE = 16
+"""Pairs whose first transformations are settled together, and most that are made at once; part of what a set is."""
 HARDER = 0.25
 """How much stronger each retry is."""
 REWRITE_TOKENS, VOTE_TOKENS = 200, 200
@@ -74,17 +82,67 @@ class Models:
     ledger: Path | None = None
     budget: float | None = None
 
-    def ask(self, model: str, prompt: str, pictures: tuple[tuple[ImageRef, bytes], ...], item: str, most: int) -> str:
-        """One reply; "" where the call failed for this item."""
-        from demur.models import Budget, complete_sync
+    concurrency: int = 8
+    _opened: dict[str, Model] = field(default_factory=dict)
+    _shown: dict[str, bytes] = field(default_factory=dict)
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _calls: Worker = field(default_factory=lambda: Worker("mm-aqa-calls"))
 
-        by_hash = {ref.sha256: data for ref, data in pictures}
+    def open(self) -> None:
+        """See that everybody who will be asked can be, and open them, once each, on a thread of their own.
+
+        Raises:
+            DemurError: one of them is not there.
+        """
+        from demur.models import Budget, open_model, run_sync
+        from demur.models.ping import ping
+
+        async def opened() -> None:
+            budget = (
+                None if self.budget is None else Budget(self.budget).recorded_in(self.ledger or Path("calls.sqlite"))
+            )
+            for name in dict.fromkeys(n for n in (self.rewriter, self.verifier, *self.panel) if n):
+                await ping([name], lists=False)
+                made = open_model(
+                    name, ledger=self.ledger, concurrency=self.concurrency, budget=budget,
+                    read_image=lambda ref: self._shown[ref.sha256],
+                )  # fmt: skip
+                self._opened[name] = await self._stack.enter_async_context(made)
+
+        run_sync(self._calls.run(opened()))
+
+    def close(self) -> None:
+        """End all connections, and the thread."""
+        from demur.models import run_sync
+
+        async def closed() -> None:
+            await self._calls.run(self._stack.aclose())
+            await self._calls.close()
+
+        run_sync(closed())
+
+    def forget_images(self) -> None:
+        """Let go of the images of calls that have ended."""
+        self._shown.clear()
+
+    def ask(self, model: str, prompt: str, pictures: tuple[tuple[ImageRef, bytes], ...], item: str, most: int) -> str:
+        """One reply, from any thread; "" where a model will not answer this one call.
+
+        Raises:
+            DemurError: it cannot be reached, refuses everything, or no money is left.
+        """
+        from demur.models import run_sync
+
+        self._shown |= {ref.sha256: data for ref, data in pictures}
         request = asked(model, prompt, [ref for ref, _ in pictures], item, most)
-        budget = None if self.budget is None else Budget(self.budget).recorded_in(self.ledger or Path("calls.sqlite"))
-        [reply] = complete_sync(
-            model, [request], ledger=self.ledger, read_image=lambda ref: by_hash[ref.sha256], budget=budget
-        )
-        return reply.text
+
+        async def reply() -> str:
+            try:
+                return (await self._opened[model].complete(request)).text
+            except ItemError:
+                return ""
+
+        return run_sync(self._calls.run(reply()))
 
 
 def asked(model: str, prompt: str, refs: list[ImageRef], item: str, most: int) -> Request:
@@ -110,7 +168,8 @@ def filled(name: str, **words: str) -> str:
 
 def build(
     out: Path, *, seed: int = 0, pool: str = "", pairs: int = 300, rewriter: str = "", verifier: str = "",
-    panel: str = "", ocr: str = "yes", plan: str = "no", budget: float = 0.0,
+    panel: str = "", ocr: str = "yes", plan: str = "no", budget: float = 0.0, concurrency: int = 8,
+    unit_swap: str = "no",
 ) -> Path:  # fmt: skip
     """Make a set of items in ``out``; see `demur.suites.mm_aqa.suite.MMAQA.build_options`.
 
@@ -122,15 +181,22 @@ def build(
         raise UsageError(f"the panel names {len(two)} models", cure="name two, joined by a comma, or none")
     opened = open_pool(pool, seed, work=out)
     chosen = opened.questions[:pairs]
-    models = Models(rewriter, verifier, two, out / "calls.sqlite", budget or None)
+    models = Models(rewriter, verifier, two, out / "calls.sqlite", budget or None, concurrency)
     if plan == "yes":
         write_json(out / "plan.json", planned(chosen, models).model_dump(mode="json"))
         return out / "plan.json"
     recipe = {"pool": pool, "pairs": pairs, "seed": seed, "rewriter": rewriter, "verifier": verifier, "panel": panel,
-              "ocr": ocr, "questions": digest([[a.id, a.question] for a in chosen], 16)}  # fmt: skip
+              "ocr": ocr, "questions": digest(_made_of(chosen, models), 16)}  # fmt: skip
+    if unit_swap == "yes":
+        recipe["unit_swap"] = unit_swap
     _same(out, recipe)
-    made = _Work(out, seed, chosen, models, Reader(out / "words.jsonl", ocr=ocr == "yes"))
-    decisions = made.decide()
+    reader = Reader(out / "words.jsonl", ocr=ocr == "yes")
+    models.open()
+    try:
+        decisions = _Work(out, seed, chosen, models, reader, unit_swap == "yes").decide()
+    finally:
+        models.close()
+    reader.settle()
     _finish(out, recipe, opened, decisions)
     return out
 
@@ -138,8 +204,21 @@ def build(
 def _same(out: Path, recipe: Mapping[str, Any]) -> None:
     path = out / "recipe.json"
     if path.is_file() and read_json(path) != recipe:
-        raise UsageError("holds a set that was begun with other options", item=str(out), cure="choose another --out")
+        old = read_json(path)
+        other = ", ".join(k for k in recipe if old.get(k) != recipe[k])
+        raise UsageError(
+            f"holds a set that was begun with other options ({other})", item=str(out), cure="choose another --out"
+        )
     write_json(path, dict(recipe))
+
+
+def _made_of(chosen: list[Answerable], models: Models) -> list[Any]:
+    """All that a decision holds for: questions, answers and images, not their ids, and the code of models."""
+    from demur.models.names import revision_of
+
+    named = dict.fromkeys(filter(None, (models.rewriter, models.verifier, *models.panel)))
+    pairs = [[a.id, a.question, a.answers.model_dump(mode="json"), a.seen] for a in chosen]
+    return [pairs, [revision_of(model) for model in named]]
 
 
 def planned(chosen: list[Answerable], models: Models) -> Estimate:
@@ -166,10 +245,38 @@ def planned(chosen: list[Answerable], models: Models) -> Estimate:
     return total
 
 
+def _ends(error: DemurError) -> bool:
+    """Whether no pair can be made any more: no money left, or a model that refuses everything."""
+    return error.exit_code == 3 or (isinstance(error, PermanentError) and not isinstance(error, ItemError))
+
+
+class Begun(NamedTuple):
+    """A pair before its twin is made.
+
+    Attributes:
+        question: with its answer.
+        images: decoded.
+        refs: the same, filed.
+        features: what the selector goes by.
+        told: how they were found.
+        failed: why nothing can be made of it; "" where it can.
+    """
+
+    question: Answerable
+    images: tuple[Image, ...] = ()
+    refs: tuple[ImageRef, ...] = ()
+    features: Features = Features("images")
+    told: tuple[str, ...] = ()
+    failed: str = ""
+
+
 class _Work:
     """The making of one set, pair by pair."""
 
-    def __init__(self, out: Path, seed: int, chosen: list[Answerable], models: Models, reader: Reader) -> None:
+    def __init__(
+        self, out: Path, seed: int, chosen: list[Answerable], models: Models, reader: Reader, unit_swap: bool = False
+    ) -> None:
+        self.unit_swap = unit_swap
         self.out, self.seed, self.chosen, self.models, self.reader = out, seed, chosen, models, reader
         self.others: dict[str, tuple[tuple[str, str], ...]] = {
             subset: tuple((a.question, a.answers.shown) for a in chosen if a.subset == subset)
@@ -177,37 +284,71 @@ class _Work:
         }
 
     def decide(self) -> list[dict[str, Any]]:
-        """One decision a pair; those that are filed already are read."""
+        """One decision a pair, in the order of the pool; those that are filed already are read."""
         path = self.out / "decisions.jsonl"
-        known = {row["pair"]: row for _, row in read_jsonl(path, Problems())} if path.is_file() else {}
+        rows = [row for _, row in read_jsonl(path, Problems())] if path.is_file() else []
+        known = {row["pair"]: row for row in rows if row["status"] != "failed"}  # those are tried again
         found: list[dict[str, Any]] = []
-        with JsonlLog(path) as log:
-            for a in self.chosen:
-                row = known.get(a.id)
-                if row is None:
-                    used, made = uses([r["transform"] for r in found if r["transform"]])
-                    try:
-                        row = self._pair(a, used, made)
-                    except DemurError as error:
-                        if error.exit_code == 3:  # no money left: what is decided stands
-                            raise
-                        row = _row(a, (), "failed", told=[str(error)])
-                    log.append(row)
-                found.append(row)
+        pool = ThreadPoolExecutor(min(self.models.concurrency, WAVE), thread_name_prefix="mm-aqa")
+        try:
+            with JsonlLog(path) as log:
+                for start in range(0, len(self.chosen), WAVE):
+                    wave = self.chosen[start : start + WAVE]
+                    missing = [a for a in wave if a.id not in known]
+                    begun = dict(zip((a.id for a in missing), pool.map(self._begin, missing), strict=True))
+                    # how often each was used: as made in earlier waves, as first chosen in this one
+                    names = [r["transform"] for r in found if r["transform"]]
+                    orders: list[tuple[Begun, Selected]] = []
+                    for a in wave:
+                        if a.id in begun:
+                            order = select(begun[a.id].features, *uses(names))
+                            orders.append((begun[a.id], order))
+                            first = order.order[0].name if order.order else ""
+                        else:
+                            first = known[a.id].get("first", "")
+                        names += [first] if first else []
+                    for row in pool.map(lambda pair: self._decided(*pair), orders):
+                        log.append(row)
+                        known[row["pair"]] = row
+                    found += [known[a.id] for a in wave]
+                    self.models.forget_images()
+        finally:
+            pool.shutdown(cancel_futures=True)
+        write_atomic(path, "".join(canonical(row) + "\n" for row in found))
         return found
 
-    def _pair(self, a: Answerable, used: Counter[str], made: Counter[str]) -> dict[str, Any]:
-        pictures = a.pictures()
-        images = tuple(rgb(p.data, a.id) for p in pictures)
-        for image, p in zip(images, pictures, strict=True):
-            if p.words is not None:
-                self.reader.know(image, p.words)
-        refs = tuple(self._keep(p.data) for p in pictures)
-        features, told = self._features(a, images, tuple(zip(refs, (p.data for p in pictures), strict=True)))
-        order = select(features, used, made)
-        told = [*told, *order.told]
+    def _begin(self, a: Answerable) -> Begun:
+        """What a pair is like: its images, the words on them, and what it depends on."""
+        try:
+            pictures = a.pictures()
+            images = tuple(rgb(p.data, a.id) for p in pictures)
+            for image, p in zip(images, pictures, strict=True):
+                if p.words is not None:
+                    self.reader.know(image, p.words)
+            refs = tuple(self._keep(p.data) for p in pictures)
+            shown = tuple(zip(refs, (p.data for p in pictures), strict=True))
+            features, told = self._features(a, images, shown)
+            return Begun(a, images, refs, features, tuple(told))
+        except DemurError as error:
+            if _ends(error):
+                raise
+            return Begun(a, failed=str(error))
+
+    def _decided(self, begun: Begun, order: Selected) -> dict[str, Any]:
+        """The decision on a pair; one that fails is filed as such."""
+        try:
+            return _row(begun, "failed", told=[begun.failed]) if begun.failed else self._pair(begun, order)
+        except DemurError as error:
+            if _ends(error):
+                raise
+            return _row(begun._replace(refs=()), "failed", told=[str(error)])
+
+    def _pair(self, begun: Begun, order: Selected) -> dict[str, Any]:
+        a, images = begun.question, begun.images
+        told = [*begun.told, *order.told]
         names = [c.name for c in order.order]
         scores = {c.name: c.score for c in order.order}
+        first = names[0] if names else ""
         attempts: list[dict[str, Any]] = []
         for turn in range(1 + RETRIES):
             start = turn % max(len(names), 1)  # refined: the next ones in the ranking, and stronger
@@ -224,8 +365,8 @@ class _Work:
             images_of = tuple(self._keep(data) for _, data in kept)
             params = {**twin.measured, "seed": given.seed, "strength": given.strength,
                       "score": round(scores.get(name, 0.0), 3)}  # fmt: skip
-            return _row(a, refs, status, name, twin.question, images_of, params, told, attempts)
-        return _row(a, refs, "rejected", told=told, attempts=attempts)
+            return _row(begun, status, first, name, twin.question, images_of, params, told, attempts)
+        return _row(begun, "rejected", first, told=told, attempts=attempts)
 
     def _candidate(
         self, a: Answerable, images: tuple[Image, ...], names: list[str], turn: int, attempts: list[dict[str, Any]]
@@ -281,6 +422,7 @@ class _Work:
         return Features(
             "documents", kind=question_kind(a.question), kinds=several, tables=sum(len(grids(w)) for w in words),
             numbers=sum(numeric(w) for page in words for w in page), visual=float("visual" in several),
+            unit_swap=self.unit_swap, units=unit_of(a.question, accepted(a.answers)) is not None,
             quantitative=a.answers.kind == "number" or any(c.isdigit() for c in a.answers.shown), **common,
         ), []  # fmt: skip
 
@@ -313,14 +455,16 @@ class _Work:
 
 
 def _row(
-    a: Answerable, refs: tuple[ImageRef, ...], status: str, transform: str = "", question: str = "",
+    begun: Begun, status: str, first: str = "", transform: str = "", question: str = "",
     images: tuple[ImageRef, ...] = (), params: Mapping[str, Any] | None = None, told: list[str] | None = None,
     attempts: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
+    a = begun.question
     return {
-        "pair": a.id, "subset": a.subset, "status": status, "transform": transform, "source_question": a.question,
+        "pair": a.id, "subset": a.subset, "status": status, "first": first, "transform": transform,
+        "source_question": a.question,
         "question": question, "answers": a.answers.model_dump(mode="json"),
-        "source_images": [r.model_dump(mode="json") for r in refs],
+        "source_images": [r.model_dump(mode="json") for r in begun.refs],
         "images": [r.model_dump(mode="json") for r in images],
         "params": dict(params or {}), "told": told or [], "attempts": attempts or [], "topic": a.topic,
         "licence": a.licence,

@@ -27,10 +27,11 @@ CONDITIONS: dict[str, Condition] = {
 }
 """Name -> the condition that it is asked under; the first six are the paper's 3 x 2 design."""
 SIX = tuple(CONDITIONS)[:6]
-_FILES = {
+FILES = {
     "system": "system.v1.md", "ask": "ask.v1.md", "severe": "exabs.v1.md", "confidence": "vconf.v1.md",
     "reasoning": "cot.v1.md", "moderate": "cotabs.v1.md",
 }  # fmt: skip
+"""What a part of the prompt is for -> its file; a folder of ``--prompt`` has files of these names."""
 
 
 def text(name: str) -> str:
@@ -41,7 +42,7 @@ def text(name: str) -> str:
 def prompts() -> Prompts:
     """The texts of all conditions."""
     made = Prompts()
-    made.texts |= {role: text(name) for role, name in _FILES.items()}
+    made.texts |= {role: text(name) for role, name in FILES.items()}
     made.sha256 = {role: digest(words.encode()) for role, words in made.texts.items()}
     return made
 

@@ -12,12 +12,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.records import AnswerSpec, ImageRef, Record
-from demur.core.store import Problems, image_ref, read_uri, why_invalid
-from demur.corpora.formats import inside, json_lines
+from demur.core.store import Problems
+from demur.suites.base import image_beside, items_by_id, items_file
 
 Subset = Literal["images", "documents"]
 NAMES: dict[Subset, str] = {"images": "A-MMMU", "documents": "A-MMLBD"}
@@ -66,6 +65,8 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "temporal-drift": ("D9", "inferential impossibility"),
 }
 """Transformation -> (number in the paper, category as its appendix D.2 has it)."""
+OPTIONAL: dict[str, tuple[str, str]] = {"unit-swap": ("", "semantic contradiction")}
+"""Ours, made where it is asked for: what the paper names and its catalogue lacks."""
 APPENDIX_B = {"distractor-rows": "evidence corruption", "remove-numeric-token": "evidence removal"}
 """Where the paper's appendix B counts a transformation elsewhere."""
 Grouping = Literal["catalogue", "appendix-b"]
@@ -75,7 +76,7 @@ def category_of(transform: str, grouping: str = "catalogue") -> str:
     """The category of a transformation under one of the paper's two groupings; "" of a stranger's."""
     if grouping == "appendix-b" and transform in APPENDIX_B:
         return APPENDIX_B[transform]
-    return CATALOGUE.get(transform, ("", ""))[1]
+    return (CATALOGUE | OPTIONAL).get(transform, ("", ""))[1]
 
 
 class Item(Record):
@@ -129,53 +130,23 @@ class Items(NamedTuple):
     notes: Counter[str]
 
 
-def file_of(path: Path) -> Path:
-    """``items.jsonl`` of a folder, or the file itself.
-
-    Raises:
-        UsageError: there is none.
-    """
-    file = path / "items.jsonl" if path.is_dir() else path
-    if not file.is_file():
-        raise UsageError("there is no items.jsonl", item=str(path), cure="make one: demur suite build mm_aqa --out DIR")
-    return file
-
-
 def read(path: Path, problems: Problems) -> Items:
     """Items of a file or folder; images are looked at, and must be those that were filed."""
-    file = file_of(path)
-    items: dict[str, Item] = {}
+    file = items_file(path, "mm_aqa")
+
+    def made(place: str, row: dict[str, Any]) -> Item:
+        item = Item.model_validate({**row, "source_ref": place})
+        if (category := category_of(item.transform)) and dict(CATEGORIES)[category] != item.subset:
+            raise ValueError(f"{item.transform} is no transformation of {item.subset}")
+        for ref in item.images:
+            image_beside(file, ref.uri, ref.sha256)
+        return item
+
+    items = items_by_id(file, problems, made)
     notes: Counter[str] = Counter()
-    for place, row in json_lines(file, problems):
-        where = f"{place} ({row.get('id', 'no id')})"
-        try:
-            item = Item.model_validate({**row, "source_ref": place})
-        except ValidationError as error:
-            problems.add(where, why_invalid(error))
-            continue
-        if item.id in items:
-            problems.add(where, f"this id stands in {items[item.id].source_ref} too; the first is kept")
-        elif (category := category_of(item.transform)) and dict(CATEGORIES)[category] != item.subset:
-            problems.add(where, f"{item.transform} is no transformation of {item.subset}")
-        elif not (why := _lost(item, file.parent)):
-            items[item.id] = item
-        else:
-            problems.add(where, why)
     for item in items.values():
         if item.pair not in items:
             notes["twins without their answerable item: counted among the unanswerable alone"] += 1
-        if item.transform and item.transform not in CATALOGUE:
+        if item.transform and item.transform not in CATALOGUE | OPTIONAL:
             notes["transformations that are not among the 22: in no category"] += 1
     return Items(tuple(items.values()), notes)
-
-
-def _lost(item: Item, root: Path) -> str:
-    """What is wrong with an item's images; "" where all are as they were filed."""
-    for ref in item.images:
-        try:
-            found = image_ref(read_uri(inside(root, ref.uri).relative_to(root).as_posix(), root), ref.uri)
-        except (DataError, StorageError, ValueError) as error:
-            return f"image {ref.uri!r}: {error}"
-        if found.sha256 != ref.sha256:
-            return f"image {ref.uri!r} has other bytes than were filed: build the set again"
-    return ""

@@ -120,18 +120,23 @@ def rebuilt(aac: float, uac: float, ar: float, answerable: int, unanswerable: in
     return Matrix(tp, answerable - tp - fn, fn, tn, unanswerable - tn)
 
 
+def counts_of(share: float, n: int, half: float = 0.0005) -> list[int]:
+    """The whole numbers of n items whose share is within half a digit of a printed one.
+
+    >>> counts_of(0.607, 300), counts_of(0.606, 300)
+    ([182], [])
+    """
+    low, high = (share - half) * n - 1e-9, (share + half) * n + 1e-9
+    return [*range(max(0, math.ceil(low)), min(n, math.floor(high)) + 1)]
+
+
 def possible(aac: float, uac: float, ar: float, answerable: int, unanswerable: int, half: float = 0.0005) -> bool:
     """Whether any whole matrix of these sizes rounds to three printed shares."""
-
-    def counts(share: float, n: int) -> list[int]:
-        low, high = (share - half) * n - 1e-9, (share + half) * n + 1e-9
-        return [k for k in range(max(0, math.ceil(low)), min(n, math.floor(high)) + 1)]
-
-    abstained = counts(ar, answerable + unanswerable)
+    abstained = counts_of(ar, answerable + unanswerable, half)
     return any(
         0 <= a - tn <= answerable - tp
-        for tp in counts(aac, answerable)
-        for tn in counts(uac, unanswerable)
+        for tp in counts_of(aac, answerable, half)
+        for tn in counts_of(uac, unanswerable, half)
         for a in abstained
     )
 

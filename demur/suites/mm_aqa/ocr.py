@@ -5,12 +5,13 @@ What was read is kept beside the set (``words.jsonl``), by the hash of the pixel
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import MissingExtra
-from demur.core.store import JsonlLog, Problems, digest, read_jsonl
+from demur.core.store import JsonlLog, Problems, canonical, digest, read_jsonl, write_atomic
 from demur.suites.mm_aqa.transforms import Word
 
 if TYPE_CHECKING:
@@ -33,20 +34,30 @@ class Reader:
     def __init__(self, kept: Path | None = None, *, ocr: bool = True) -> None:
         self._kept, self._ocr = kept, ocr
         self._known: dict[str, list[Word]] = {}
+        self._lock = threading.RLock()
         if kept is not None and kept.is_file():
             for _, row in read_jsonl(kept, Problems()):
                 self._known[str(row["image"])] = [Word(text, (a, b, c, d)) for text, (a, b, c, d) in row["words"]]
 
     def know(self, image: Image, words: list[Word]) -> None:
         """The words of an image whose maker told them."""
-        self._keep(pixels_key(image), words)
+        with self._lock:
+            self._keep(pixels_key(image), words)
 
     def __call__(self, image: Image) -> list[Word]:
         """The words of an image."""
         key = pixels_key(image)
-        if key not in self._known:
-            self._keep(key, _read(image) if self._ocr else [])
-        return self._known[key]
+        with self._lock:  # one page at a time: the engine is no more than that
+            if key not in self._known:
+                self._keep(key, _read(image) if self._ocr else [])
+            return self._known[key]
+
+    def settle(self) -> None:
+        """Write what was read in one order, whichever page came first."""
+        if self._kept is not None and self._known:
+            rows = ({"image": key, "words": [[w.text, list(w.box)] for w in self._known[key]]}
+                    for key in sorted(self._known))  # fmt: skip
+            write_atomic(self._kept, "".join(canonical(row) + "\n" for row in rows))
 
     def _keep(self, key: str, words: list[Word]) -> None:
         if self._known.get(key) == words:
@@ -75,8 +86,13 @@ def _read(image: Image) -> list[Word]:
     found = _engine()(np.asarray(image.convert("RGB"))[:, :, ::-1], return_word_box=True)
     words = []
     for line in found.word_results or ():
+        if not isinstance(line, tuple) or not all(isinstance(entry, tuple) for entry in line):
+            continue  # a picture without a word: ("", 1.0, None) in the place of lines
         for text, score, corners in line:
             xs, ys = [int(p[0]) for p in corners], [int(p[1]) for p in corners]
-            if score >= 0.5 and text.strip() and max(xs) > min(xs) and max(ys) > min(ys):
-                words.append(Word(text, (max(0, min(xs)), max(0, min(ys)), max(xs), max(ys))))
+            box = max(0, min(xs)), max(0, min(ys)), max(xs), max(ys)
+            wide, high = box[2] - box[0], box[3] - box[1]
+            ring = len(text) == 1 and 2 * wide * high > image.width * image.height  # of a flag, taken for an O
+            if score >= 0.5 and text.strip() and wide > 0 and high > 0 and not ring:
+                words.append(Word(text, box))
     return words

@@ -44,6 +44,8 @@ class Answerable(NamedTuple):
     pictures: Callable[[], tuple[Picture, ...]]
     topic: str = ""
     licence: str = ""
+    seen: tuple[str, ...] = ()
+    """SHA-256 of its images; those of the sample corpus are the version's own."""
 
 
 class Pool(NamedTuple):
@@ -101,7 +103,8 @@ def _of_samples(samples: Iterator[Sample], read: Callable[[ImageRef], bytes]) ->
         else:
             subset: Subset = "documents" if pages else "images"
             load = partial(_pictures, refs, read)
-            found.append(Answerable(s.id, subset, s.question, s.answers, load, s.topic, s.licence))
+            seen = tuple(ref.sha256 for ref in refs)
+            found.append(Answerable(s.id, subset, s.question, s.answers, load, s.topic, s.licence, seen))
     return Pool(found, left)
 
 

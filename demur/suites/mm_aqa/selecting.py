@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, Subset, category_of
+from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, OPTIONAL, Subset, category_of
 from demur.suites.mm_aqa.routing import Dependency, Kind
 from demur.suites.mm_aqa.transforms import transform
 
@@ -45,6 +45,9 @@ class Features:
     complexity: float = 0.0
     """Words of the question over 40, at most 1."""
     dated: bool = False
+    units: bool = False
+    unit_swap: bool = False
+    """Whether that optional transformation is asked for."""
     has_model: bool = False
     others: int = 0
 
@@ -82,6 +85,7 @@ def rate(name: str, f: Features) -> Choice:
             ("numbers" in needs and not f.numbers, "no number on the pages"),
             ("pages" in needs and f.images < 2, "one page"),
             ("dates" in needs and not f.dated, "no date in the question"),
+            ("units" in needs and not f.units, "no unit in question or answer"),
             (
                 f.subset == "images" and changes == "image" and f.dependency is not None and not f.dependency.on_image,
                 f"the picture is {f.dependency}",
@@ -118,7 +122,8 @@ def select(
         tie: names in the order in which equals are taken.
     """
     made = made or {}
-    names = [n for n in CATALOGUE if dict(CATEGORIES)[category_of(n)] == f.subset]
+    several = [*CATALOGUE, *(OPTIONAL if f.unit_swap else ())]
+    names = [n for n in several if dict(CATEGORIES)[category_of(n)] == f.subset]
     rated = [rate(n, f) for n in names]
     least = ELIGIBLE if any(c.score > ELIGIBLE for c in rated) else RELAXED
     eligible = [c for c in rated if c.score > least]

@@ -11,13 +11,15 @@ from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems
 from demur.scenarios.conditions import Condition, Prompts
 from demur.suites.base import Loaded, Option, Outputs, Suite
-from demur.suites.mm_aqa.conditions import CONDITIONS, chosen, prompts, question_id
-from demur.suites.mm_aqa.items import Item, file_of, read
+from demur.suites.mm_aqa.audit import COLUMNS, audit
+from demur.suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, prompts, question_id
+from demur.suites.mm_aqa.items import Item, read
 from demur.suites.mm_aqa.replies import read_reply
 from demur.suites.mm_aqa.scoring import Score, score
 
 if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task
+    from demur.judge.audit import Finding
     from demur.reports.gallery import Card
     from demur.reports.tables import Table
 
@@ -59,9 +61,14 @@ class MMAQA(Suite[Item, Score]):
         Option("verifier", "model that sees each twin before it goes on", ""),
         Option("panel", "two models, joined by a comma, whose consensus accepts a twin", ""),
         Option("ocr", "no: read no words off images (those of the sample corpus are known)", "yes", ("yes", "no")),
+        Option("unit_swap", "yes: a 23rd change, units that no page can give", "no", ("no", "yes")),
         Option("plan", "yes: ask nobody, write plan.json with what the calls would cost", "no", ("no", "yes")),
+        Option("concurrency", "pairs that are made at once, and calls in flight at each model", 8, least=1, most=64),
         Option("budget", "US dollars that the models may cost; 0 for no bound", 0.0, least=0),
     )
+
+    audit_columns = COLUMNS
+    prompt_files = FILES
 
     def __init__(self, conditions: str = "") -> None:
         self.conditions = chosen(conditions)
@@ -69,7 +76,7 @@ class MMAQA(Suite[Item, Score]):
     def load(self, path: Path, problems: Problems) -> Loaded[Item]:
         """``items.jsonl`` or its folder."""
         found = read(path, problems)
-        return Loaded(found.items, file_of(path).parent, notes=found.notes)
+        return Loaded(found.items, path if path.is_dir() else path.parent, notes=found.notes)
 
     def questions(self, items: Sequence[Item]) -> Iterator[Sample]:
         """An item under each condition; item and twins are one cluster."""
@@ -169,3 +176,7 @@ class MMAQA(Suite[Item, Score]):
 
         self.check_options(options, self.build_options)
         return build(Path(out), seed=seed, **options)
+
+    def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+        """See `demur.suites.mm_aqa.audit`."""
+        return audit(rows)

@@ -61,7 +61,7 @@ def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], No
         bare = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
         if item.steps:
             return bare
-        told = await judge.told("draft", item.id, 2048, question=item.question, answer=right(item), kinds=kinds)
+        told = await judge.told("draft", item.id, 2048, set(), question=item.question, answer=right(item), kinds=kinds)
         if not isinstance(told, dict):
             failed[item.id] = "the model's reply is no JSON object"
             return bare
@@ -97,12 +97,7 @@ def review_task(items: Sequence[Item], out: Path, read: Callable[[Any], bytes], 
     for item in items:
         if not item.steps:
             continue
-        names = []
-        for picture in item.pictures:
-            name = f"{picture.sha256[:24]}.{picture.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
-            names.append(name)
-            with storage_errors(out / "images" / name):
-                write_atomic(out / "images" / name, read(picture))
+        names = pictures_of(item, out, read)
         steps = "\n".join(
             f"{s.id}. [{', '.join(s.types)}{'' if s.necessary else '; can be left out'}] {s.description}: {s.content}"
             for s in item.steps
@@ -112,11 +107,21 @@ def review_task(items: Sequence[Item], out: Path, read: Callable[[Any], bytes], 
             for r in item.rubric
         )
         fields = (("question", item.question), ("right answer", right(item)), ("steps", steps), ("rubric", rubric))
-        shown.append(Shown(id=item.id, shown=fields, images=tuple(names), about={"source": item.source}))
+        shown.append(Shown(id=item.id, shown=fields, images=names, about={"source": item.source}))
     labels = (Label(name=SOUND), Label(name=UNSOUND), Label(name=TOO_COMPLEX, text="too complex"))
     task = Task(name="steps and rubrics", labels=labels, rubric=RUBRIC, balance=("source",), repeats=0.0, seed=seed)
     write_task(out, task, shown)
     return out
+
+
+def pictures_of(item: Item, out: Path, read: Callable[[Any], bytes]) -> tuple[str, ...]:
+    """Put an item's pictures into a labelling task's folder; returns their names there."""
+    names = []
+    for picture in item.pictures:
+        names.append(f"{picture.sha256[:24]}.{picture.media_type.partition('/')[2].replace('jpeg', 'jpg')}")
+        with storage_errors(out / "images" / names[-1]):
+            write_atomic(out / "images" / names[-1], read(picture))
+    return tuple(names)
 
 
 class Reviewed(NamedTuple):

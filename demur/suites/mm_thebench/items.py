@@ -14,12 +14,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.records import AnswerSpec, ImageRef, Record
-from demur.core.store import Problems, image_ref, read_uri, why_invalid, write_records
-from demur.corpora.formats import inside, json_lines
+from demur.core.store import Problems, write_records
+from demur.suites.base import image_beside, items_by_id, items_file
 
 
 class Dimension(StrEnum):
@@ -226,53 +225,20 @@ class Set(NamedTuple):
     notes: Counter[str]
 
 
-def file_of(path: Path) -> Path:
-    """The file of items at a path.
-
-    Raises:
-        UsageError: there is none.
-    """
-    file = path / "items.jsonl" if path.is_dir() else path
-    if not file.is_file():
-        raise UsageError(
-            "no items there", item=str(path),
-            cure="name a .jsonl or a folder with items.jsonl; 'demur suite build mm_thebench --out DIR' makes one",
-        )  # fmt: skip
-    return file
-
-
 def read(path: Path, problems: Problems) -> Set:
     """Read items; a bad one, one whose id comes twice, or one whose picture cannot be read is a problem."""
-    file = file_of(path)
-    items: dict[str, Item] = {}
+    file = items_file(path, "mm_thebench")
     notes: Counter[str] = Counter()
-    for place, row in json_lines(file, problems):
-        name = f"{place} ({row.get('id', 'no id')})"
-        try:
-            line = ItemLine.model_validate(plain_names(row, notes))
-            pictures = tuple(
-                image_ref(read_uri(uri, file.parent), uri) for uri in map(_inside(file.parent), line.images)
-            )
-            item = Item(**{**dict(line), "pictures": pictures, "source_ref": line.source_ref or place})
-        except ValidationError as error:
-            problems.add(name, why_invalid(error))
-        except (DataError, StorageError) as error:
-            problems.add(name, str(error))
-        else:
-            if item.id in items:
-                problems.add(name, "this id stands in an earlier line too")
-            items.setdefault(item.id, item)
+
+    def made(place: str, row: dict[str, Any]) -> Item:
+        line = ItemLine.model_validate(plain_names(row, notes))
+        pictures = tuple(image_beside(file, uri) for uri in line.images)
+        return Item(**{**dict(line), "pictures": pictures, "source_ref": line.source_ref or place})
+
+    items = items_by_id(file, problems, made)
     for item in items.values():
         notes.update(remarks(item))
     return Set(tuple(items.values()), notes)
-
-
-def _inside(folder: Path) -> Any:
-    def checked(uri: str) -> str:
-        inside(folder, uri)
-        return uri
-
-    return checked
 
 
 def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
@@ -321,6 +287,26 @@ def remarks(item: Item) -> list[str]:
 def write(path: Path, items: Iterable[ItemLine]) -> str:
     """Write items as ``items.jsonl`` lines; returns the file's SHA-256."""
     return write_records(path, [ItemLine(**{k: v for k, v in dict(i).items() if k != "pictures"}) for i in items])
+
+
+def published_names(item: ItemLine) -> dict[str, Any]:
+    """An item with steps and rubric as annotation tools name them, base items among them; `plain_names` reads it."""
+    line = item.model_dump(mode="json", exclude={"pictures", "steps", "rubric"})
+    line["steps"] = [
+        {
+            "step_id": s.id, "step_type": ", ".join(s.types), "step_description": s.description,
+            "step_content": s.content, "step_necessity": "yes" if s.necessary else "no",
+        }
+        for s in item.steps
+    ]  # fmt: skip
+    line["rubric"] = [
+        {
+            "criterion": r.question, "score": r.points, "dimension": r.dimension.value, "sub_category": r.subcategory,
+            "step_ids": list(r.steps),
+        }
+        for r in (*BASE, *item.rubric)
+    ]  # fmt: skip
+    return line
 
 
 # --- what a set of items is like -------------------------------------------------------------------

@@ -47,6 +47,8 @@ from demur.suites.mm_thebench.measures import Judged, Level, Mark, StepMatch, to
 T = TypeVar("T")
 PART = 8_000
 """Characters of a chain that one call is shown at the most."""
+FRAME = 40
+"""Characters that the JSON line of a sentence or step takes beside its words: of short ones, most of a call."""
 LONGEST = 400_000
 """Characters of a chain that are judged; what is behind them is left out, and said."""
 AT_ONCE = 16
@@ -63,32 +65,50 @@ PROMPTS = {
 """Role -> what its text is filled with."""
 
 
-def _schema(**properties: Any) -> dict[str, Any]:
+ROOM = 2_048
+"""Tokens of a reply beside what it must hold: for a judge that thinks before it writes."""
+
+
+def reply_schema(**properties: Any) -> dict[str, Any]:
+    """A JSON object with just these fields."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-_WHOLE: dict[str, Any] = {"type": "integer"}
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "answer": _schema(pred_answer={"type": "string"}, answer_match={"type": "string", "enum": [*Level]}),
-    "segment": _schema(starts={"type": "array", "items": _WHOLE}),
-    "why": _schema(
-        cause={"type": "string"},
-        step=_WHOLE,
-        evidence={"type": "array", "items": _WHOLE},
-        quote={"type": "string"},
-    ),
-    "match": _schema(best_match_step_id=_WHOLE, step_match={"type": "string", "enum": [*Level][:3]}),
-    "rubric": _schema(
-        judgments={
-            "type": "array",
-            "items": _schema(
-                judgment={"type": "string", "enum": ["YES", "NO"]},
-                hallucination={"type": "boolean"},
-                evidence_step_ids={"type": "array", "items": _WHOLE},
-            ),
-        }
-    ),
-}
+def whole(low: int, high: int) -> dict[str, Any]:
+    """A whole number within bounds."""
+    return {"type": "integer", "minimum": low, "maximum": high}
+
+
+def listed(of: dict[str, Any], most: int, least: int = 0) -> dict[str, Any]:
+    """A list within bounds."""
+    return {"type": "array", "items": of, "minItems": least, "maxItems": most}
+
+
+def schema_of(role: str, ids: range = range(1), rows: int = 0) -> dict[str, Any] | None:
+    """What a reply looks like; None where only words say it.
+
+    Every list and number has an end: a small model that is held to a grammar counts on for as long as it may.
+
+    Args:
+        role: of the prompt.
+        ids: numbers of the sentences or steps that are shown.
+        rows: rubric items that are shown.
+    """
+    said = whole(ids.start, max(ids.start, ids.stop - 1))
+    if role == "answer":
+        return reply_schema(pred_answer={"type": "string"}, answer_match={"type": "string", "enum": [*Level]})
+    if role == "segment":
+        return reply_schema(starts=listed(said, max(1, len(ids)), 1))
+    if role == "match":
+        best = whole(-1, said["maximum"])
+        return reply_schema(best_match_step_id=best, step_match={"type": "string", "enum": [*Level][:3]})
+    if role == "rubric":
+        row = reply_schema(
+            judgment={"type": "string", "enum": ["YES", "NO"]}, hallucination={"type": "boolean"},
+            evidence_step_ids=listed(said, 8),
+        )  # fmt: skip
+        return reply_schema(judgments=listed(row, rows, rows))
+    return None
 
 
 # --- the chain and its answer ----------------------------------------------------------------------
@@ -197,11 +217,11 @@ def parts(text: str, most: int = PART) -> list[list[str]]:
     runs: list[list[str]] = [[]]
     size = 0
     for sentence in sentences(text, most):
-        if runs[-1] and (size + len(sentence) > most or (size > most * 0.6 and _CUE.match(sentence))):
+        if runs[-1] and (size + len(sentence) + FRAME > most or (size > most * 0.6 and _CUE.match(sentence))):
             runs.append([])
             size = 0
         runs[-1].append(sentence)
-        size += len(sentence)
+        size += len(sentence) + FRAME
     return runs
 
 
@@ -256,10 +276,10 @@ def groups(steps: Sequence[str], most: int = PART) -> Iterator[tuple[int, list[s
     """(number of the first, steps) in runs that fit into one call; a run without end has at least one step."""
     start, size = 0, 0
     for at, step in enumerate(steps):
-        if at > start and size + len(step) + 40 > most:
+        if at > start and size + len(step) + FRAME > most:
             yield start + 1, list(steps[start:at])
             start, size = at, 0
-        size += len(step) + 40
+        size += len(step) + FRAME
     if steps:
         yield start + 1, list(steps[start:])
 
@@ -274,29 +294,51 @@ class ChainJudge(ModelJudge):
         argument: a model string of `demur.models`.
         context: ledger, budget, prices.
         prompts: folder of texts (``answer.md``, ``segment.md``, ``match.md``, ``rubric.md``) in place of ours.
+        room: tokens of a reply beside what it must hold, for a judge that thinks before it writes.
     """
 
     kind = "chains"
 
-    def __init__(self, argument: str, context: JudgeContext | None = None, prompts: Path | None = None) -> None:
+    def __init__(
+        self, argument: str, context: JudgeContext | None = None, prompts: Path | None = None, room: int = ROOM
+    ) -> None:
         super().__init__(argument, context)
+        self._room = room
         self.texts, self.own = _texts(prompts)
         self.prompt_sha256 = digest(self.texts)
 
-    async def told(self, role: str, item: str, most_tokens: int = 1024, **fields: str) -> Any:
+    async def told(
+        self,
+        role: str,
+        item: str,
+        need: int,
+        notes: set[str],
+        *,
+        schema: dict[str, Any] | None = None,
+        **fields: str,
+    ) -> Any:
         """What a model replies to one of the prompts, as JSON; None where it is none, or the call failed.
+
+        Args:
+            role: of the prompt.
+            item: whose call it is.
+            need: tokens that the reply takes.
+            notes: takes why there is no reply.
+            schema: of the reply, where the endpoint takes one and the prompt is ours.
+            fields: the prompt's.
 
         Raises:
             PermanentError: the model cannot be asked at all.
             BudgetReached: the budget leaves no room for another call.
         """
         model = await self._model()
-        schema = SCHEMAS.get(role) if self._schema and role not in self.own else None
+        schema = schema if self._schema and role not in self.own else None
         text = Template(self.texts[role]).safe_substitute(fields)
         request = Request(
-            model=self.model, temperature=0.0, max_tokens=most_tokens, item=item, json_schema=schema,
+            model=self.model, temperature=0.0, max_tokens=need + self._room, item=item, json_schema=schema,
             messages=(Message(role="user", parts=(TextPart(text=text),)),),
         )  # fmt: skip
+        await self._see_somebody(request)
         try:
             try:
                 reply = await model.complete(request)
@@ -307,9 +349,13 @@ class ChainJudge(ModelJudge):
                 reply = await model.complete(request.model_copy(update={"json_schema": None}))
         except (ItemError, TransientError):
             self.counts[f"{role}: calls failed"] += 1
+            notes.add(f"a call to the judge failed ({role})")
             return None
         found = as_json(reply.text)
         self.counts[f"{role}: {'read' if found is not None else 'not read'}"] += 1
+        if found is None:
+            cut = ", its tokens ended" if reply.finish_reason == "length" else ""
+            notes.add(f"a reply of the judge could not be read ({role}{cut})")
         return found
 
     async def judge(self, item: Item, response: Response, *, answers: bool = True) -> Judged:
@@ -320,25 +366,26 @@ class ChainJudge(ModelJudge):
                 id=item.id, failed=bool(response.error), answer=None if response.error else Level.NO_ANSWER,
                 why=response.error or "the reply is empty",
             )  # fmt: skip
-        notes = []
+        notes: set[str] = set()
         if len(text) > LONGEST:
             text = text[:LONGEST]
-            notes.append(f"only the first {LONGEST:,} characters of the chain were judged")
-        steps, read = await self.segment(item.id, text)
-        notes += [] if read else [NO_STEPS]
+            notes.add(f"only the first {LONGEST:,} characters of the chain were judged")
+        steps, read = await self.segment(item.id, text, notes)
+        if not read:
+            notes.add(NO_STEPS)
         (level, why), matches, marks = await asyncio.gather(
-            self.answer(item, response) if answers else _graded_before(),
-            self.match(item, steps),
-            self.mark(item, steps),
+            self.answer(item, response, notes) if answers else _graded_before(),
+            self.match(item, steps, notes),
+            self.mark(item, steps, notes),
         )
         reference = tokens(item.chain)
         length = tokens(text) / reference if reference and text else None
         return Judged.model_validate({
             "id": item.id, "answer": level, "why": why, "kind": kind, "steps": steps, "matches": matches,
-            "marks": marks, "length": length, "notes": notes,
+            "marks": marks, "length": length, "notes": sorted(notes),
         })  # fmt: skip
 
-    async def answer(self, item: Item, response: Response) -> tuple[Level | None, str]:
+    async def answer(self, item: Item, response: Response, notes: set[str]) -> tuple[Level | None, str]:
         """Answer level: rules where they have a proof, the model otherwise."""
         level, why = answer_by_rules(item, response)
         if level is not None:
@@ -346,26 +393,24 @@ class ChainJudge(ModelJudge):
         shown = candidate(item.question, final_answer(response.text))
         options = "\n".join(f"{letter}. {text}" for letter, text in item.choices.items())
         told = await self.told(
-            "answer",
-            item.id,
-            question=item.question,
-            options=options,
-            answer=right(item),
-            reply=shown.text,
-            mark=shown.mark,
-        )
+            "answer", item.id, 128, notes, schema=schema_of("answer"), question=item.question, options=options,
+            answer=right(item), reply=shown.text, mark=shown.mark,
+        )  # fmt: skip
         said = told.get("answer_match") if isinstance(told, dict) else None
         if not isinstance(said, str) or said not in [*Level] or (said == Level.PARTIAL and item.format == "choice"):
             return None, "the judge's reply states no level"
         return Level(said), "the judge's level"
 
-    async def segment(self, id: str, text: str) -> tuple[list[str], bool]:
+    async def segment(self, id: str, text: str, notes: set[str]) -> tuple[list[str], bool]:
         """The chain in steps, together the chain itself; and whether the model's cuts could be read throughout."""
 
         async def one(lines: list[str]) -> tuple[list[str], bool]:
             if len(lines) == 1:
                 return lines, True
-            told = await self.told("segment", id, sentences=_lines(lines))
+            ids = range(1, len(lines) + 1)
+            told = await self.told(
+                "segment", id, 32 + 8 * len(lines), notes, schema=schema_of("segment", ids), sentences=_lines(lines)
+            )
             cut = cut_as_told(lines, told)
             return (cut, True) if cut is not None else (cut_by_cues(lines), False)
 
@@ -375,22 +420,18 @@ class ChainJudge(ModelJudge):
             raise AssertionError(f"the steps of {id} are not the chain")
         return steps, all(read for _, read in found)
 
-    async def match(self, item: Item, steps: Sequence[str]) -> list[StepMatch] | None:
+    async def match(self, item: Item, steps: Sequence[str], notes: set[str]) -> list[StepMatch] | None:
         """One reference step after another against all predicted ones, group by group; the best match counts."""
         if not item.steps or not steps:
             return None if not item.steps else [StepMatch(step=s.id, label=Level.MISMATCH) for s in item.steps]
 
         async def one(content: str, first: int, run: list[str]) -> tuple[Level, int | None] | None:
+            ids = range(first, first + len(run))
             told = await self.told(
-                "match",
-                item.id,
-                256,
-                question=item.question,
-                answer=right(item),
-                step=content,
-                steps=numbered(run, first),
-            )
-            return read_match(told, range(first, first + len(run)))
+                "match", item.id, 64, notes, schema=schema_of("match", ids), question=item.question,
+                answer=right(item), step=content, steps=numbered(run, first),
+            )  # fmt: skip
+            return read_match(told, ids)
 
         asked = [
             [one(f"({', '.join(s.types)}) {s.content}", first, run) for first, run in groups(steps)] for s in item.steps
@@ -398,7 +439,7 @@ class ChainJudge(ModelJudge):
         said = await asyncio.gather(*(asyncio.gather(*of_step) for of_step in asked))
         return [best_match(s.id, found) for s, found in zip(item.steps, said, strict=True)]
 
-    async def mark(self, item: Item, steps: Sequence[str]) -> list[Mark] | None:
+    async def mark(self, item: Item, steps: Sequence[str], notes: set[str]) -> list[Mark] | None:
         """The full rubric; of a long chain, group by group."""
         if not steps:
             return None
@@ -407,11 +448,13 @@ class ChainJudge(ModelJudge):
         reference = numbered([s.content for s in item.steps]) or "(no reference steps are given)"
 
         async def one(first: int, run: list[str]) -> list[Mark]:
+            ids = range(first, first + len(run))
             told = await self.told(
-                "rubric", item.id, 256 + 64 * len(rubric), question=item.question, answer=right(item),
-                reference=reference, steps=numbered(run, first), rubric=lines,
+                "rubric", item.id, 64 + 80 * len(rubric), notes, schema=schema_of("rubric", ids, len(rubric)),
+                question=item.question, answer=right(item), reference=reference, steps=numbered(run, first),
+                rubric=lines,
             )  # fmt: skip
-            return read_marks(told, len(rubric), range(first, first + len(run)))
+            return read_marks(told, len(rubric), ids)
 
         found = await asyncio.gather(*(one(first, run) for first, run in groups(steps)))
         return [best_mark(r, [run[n] for run in found]) for n, r in enumerate(rubric)]

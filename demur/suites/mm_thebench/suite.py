@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
-from demur.core.store import Problems, digest
+from demur.core.store import Problems, digest, write_atomic
+from demur.corpora.formats import inside
 from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.mm_thebench.audit import COLUMNS, audit
-from demur.suites.mm_thebench.items import Item, read
-from demur.suites.mm_thebench.judging import ChainJudge, answer_by_rules, judge_all
+from demur.suites.mm_thebench.items import Item, published_names, read
+from demur.suites.mm_thebench.judging import ROOM, ChainJudge, answer_by_rules, judge_all
 from demur.suites.mm_thebench.measures import Judged, Level, Score, score
 
 if TYPE_CHECKING:
@@ -41,6 +44,9 @@ class MMTheBench(Suite[Item, Score]):
         ),
         Option("ledger", "file that keeps the judge's paid replies", "judge.sqlite"),
         Option("prompts", "folder of judge prompts in place of ours: answer.md, segment.md, match.md, rubric.md", ""),
+        Option("room", "tokens a judge may think before each reply (one that reasons at length: 32768)", ROOM, least=0),
+        Option("judge_concurrency", "calls to the judge at once", 8, least=1),
+        Option("judge_budget", "US dollars that the judge may cost; 0 for no bound", 0.0, least=0),
         Option("partial", "credit of a PARTIAL step match, 0 to 1", 0.0, least=0, most=1),
         Option("resamples", "bootstrap resamples of questions for the intervals; 0 for none", 1000, least=0),
         Option("seed", "of the resamples", 0, least=0),
@@ -92,19 +98,21 @@ class MMTheBench(Suite[Item, Score]):
         self, items: Sequence[Item], outputs: Mapping[str, Response], options: Mapping[str, Any]
     ) -> dict[str, Judged]:
         """What was judged of one model's replies; once in the life of this suite, and paid for once at all."""
-        keys = ("judge", "ledger", "prompts")
-        key = digest(
-            [{k: options.get(k, "") for k in keys}, {i: (r.text, r.reasoning, r.error) for i, r in outputs.items()}]
-        )
+        judge = judge_of(options)
+        key = digest([
+            [options.get(k, "") for k in ("judge", "ledger", "room")], judge.texts if judge else "",
+            [i.model_dump(mode="json") for i in items],
+            {i: (r.text, r.reasoning, r.error) for i, r in outputs.items()},
+        ])  # fmt: skip
         if key not in self._judged:
-            self._judged[key] = judge_all(judge_of(options), items, outputs)
+            self._judged[key] = judge_all(judge, items, outputs)
         return self._judged[key]
 
     def score(self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any) -> Score:
         """See `demur.suites.mm_thebench.measures.score`."""
-        judge = judge_of(options)
+        named = options.get("judge", "").removeprefix("model:")
         return score(
-            model, items, self.judged(items, outputs, options), judge=judge.id if judge else "rules",
+            model, items, self.judged(items, outputs, options), judge=ChainJudge(named).id if named else "rules",
             partial=options.get("partial", 0.0), resamples=options.get("resamples", 1000), seed=options.get("seed", 0),
         )  # fmt: skip
 
@@ -143,6 +151,18 @@ class MMTheBench(Suite[Item, Score]):
 
         return build(out)
 
+    def export(
+        self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
+        **options: Any,
+    ) -> Path:  # fmt: skip
+        """Items with pictures, fields named as other annotation tools do (``step_type``, ``score`` ...)."""
+        loaded = self.open(path, skip_bad=skip_bad)
+        for uri in sorted({uri for item in loaded.items for uri in item.images}):
+            write_atomic(out / uri, inside(loaded.root, uri).read_bytes())
+        lines = (json.dumps(published_names(item), ensure_ascii=False) + "\n" for item in loaded.items)
+        write_atomic(out / "items.jsonl", "".join(lines))
+        return out
+
     def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
         """See `demur.suites.mm_thebench.audit`."""
         return audit(rows)
@@ -151,14 +171,15 @@ class MMTheBench(Suite[Item, Score]):
 def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
     """The judge that options name; None for rules."""
     from demur.judge.base import JudgeContext
+    from demur.models import Budget
 
-    if not options.get("judge"):
+    given = {option.name: option.default for option in MMTheBench.options} | dict(options)
+    if not given["judge"]:
         return None
-    prompts = options.get("prompts")
-    ledger = Path(options.get("ledger") or "judge.sqlite")
-    return ChainJudge(
-        options["judge"].removeprefix("model:"), JudgeContext(ledger=ledger), Path(prompts) if prompts else None
-    )
+    budget = Budget(given["judge_budget"], Path(given["ledger"]), "judge") if given["judge_budget"] else None
+    context = JudgeContext(Path(given["ledger"]), given["judge_concurrency"], budget)
+    folder = Path(given["prompts"]) if given["prompts"] else None
+    return ChainJudge(given["judge"].removeprefix("model:"), context, folder, given["room"])
 
 
 def _item_of(answers: AnswerSpec) -> Item:

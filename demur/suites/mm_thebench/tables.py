@@ -306,7 +306,7 @@ def length_figure(score: Score, part: str) -> Panel | None:
 # --- items as cards --------------------------------------------------------------------------------
 
 _GLYPH: dict[Level | None, Glyph] = {
-    Level.MATCH: "c", Level.PARTIAL: "u", Level.MISMATCH: "i", Level.NO_ANSWER: "d", None: "u",
+    Level.MATCH: "c", Level.PARTIAL: "p", Level.MISMATCH: "i", Level.NO_ANSWER: "d", None: "u",
 }  # fmt: skip
 
 
@@ -346,7 +346,7 @@ def _beside(item: Item, judged: Judged) -> tuple[Cell, ...]:
     chain = [
         Reply(
             str(n),
-            "c" if n in hit else "d",
+            "c" if n in hit else "o",
             (f"matches {', '.join(hit[n])}: " if n in hit else "unmatched: ") + _cut(s),
         )
         for n, s in enumerate(judged.steps, 1)

@@ -40,8 +40,11 @@ from demur.suites.mm_thebench.judging import (
     cut_by_cues,
     final_answer,
     groups,
+    listed,
     numbered,
+    reply_schema,
     sentences,
+    whole,
 )
 from demur.suites.mm_thebench.measures import Judged
 
@@ -87,6 +90,7 @@ class Reason(Record):
         quote: words that stand in that step or evidence.
         disputed: the judge's cause and what rules prove do not go together.
         judged: the chain at three levels, or its base rubric; None without a judge.
+        notes: what the judge did not say that it was asked.
     """
 
     ask: str
@@ -103,6 +107,7 @@ class Reason(Record):
     disputed: bool = False
     steps: tuple[str, ...] = ()
     judged: Judged | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Why(NamedTuple):
@@ -200,7 +205,9 @@ def _flat(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-async def _asked(judge: ChainJudge, task: Task, said: str, steps: Sequence[str], pieces: Sequence[Piece]) -> Any:
+async def _asked(
+    judge: ChainJudge, task: Task, said: str, steps: Sequence[str], pieces: Sequence[Piece], notes: set[str]
+) -> Any:
     """The judge's reply on one wrong answer; of long steps and evidence, what fits."""
     room = PART // max(1, len(pieces))
     evidence = [
@@ -209,9 +216,13 @@ async def _asked(judge: ChainJudge, task: Task, said: str, steps: Sequence[str],
     ]
     runs = list(groups(steps))
     first, run = runs[-1] if runs else (1, [])  # the end of a long chain is where its answer is from
+    schema = reply_schema(
+        cause={"type": "string", "enum": [*CAUSES]}, step=whole(0, first + len(run) - 1),
+        evidence=listed(whole(1, max(1, len(pieces))), len(pieces)), quote={"type": "string"},
+    )  # fmt: skip
     return await judge.told(
-        "why", task.ask.id, 400, question=task.ask.question, answer=target(task.sample.answers),
-        reply=clean(said)[:1000],
+        "why", task.ask.id, 256, notes, schema=schema,
+        question=task.ask.question, answer=target(task.sample.answers), reply=clean(said)[:1000],
         evidence="\n".join(json.dumps(e, ensure_ascii=False) for e in evidence) or "(none)",
         steps=numbered(run, first) or "(none)",
     )  # fmt: skip
@@ -280,10 +291,12 @@ def why(
             judged = await judge.judge(item, response, answers=task.sample.id in references)
         steps = judged.steps if judged else tuple(cut_by_cues(sentences(text)))
         rule = by_rules(said, steps, pieces, task.sample.answers)
-        told = told_reason(await _asked(judge, task, said, steps, pieces), steps, pieces, rule) if judge else {}
+        notes = set(judged.notes if judged else ())
+        reply = await _asked(judge, task, said, steps, pieces, notes) if judge else None
+        told = told_reason(reply, steps, pieces, rule)
         return Reason.model_validate({
             "ask": task.ask.id, "sample": task.sample.id, "scenario": task.context.scenario, "answer": said[:1000],
-            "shown": [p.id for p in pieces], "steps": steps, "judged": judged, **rule, **told,
+            "shown": [p.id for p in pieces], "steps": steps, "judged": judged, "notes": sorted(notes), **rule, **told,
         })  # fmt: skip
 
     reasons = run_sync(all_of(judge, [one(t, r) for t, r in work], progress))
@@ -304,6 +317,12 @@ def filed(folder: Path, found: Why, name: str) -> Path:
     path = folder / "reasoning" / (re.sub(r"[^\w.@+-]+", "-", name)[:80] + ".jsonl")
     write_records(path, found.reasons)
     return path
+
+
+def kept(found: Why, folder: Path, release: Release, name: str, out: Path | None = None) -> Path:
+    """File the reasons in the run's folder, and write the page where one is asked for; returns the last of the two."""
+    path = filed(folder, found, name)
+    return path if out is None else page(found, folder, release, out)
 
 
 def tables(found: Why) -> list[Table]:
@@ -331,6 +350,8 @@ def tables(found: Why) -> list[Table]:
         + (f"; {k} of the wrong ones drawn." if (k := sum(r.scenario == s for r in found.reasons)) < n else ".")
         for s, n in sorted(found.wrong.items())
     ]
+    lost = Counter(note for r in found.reasons for note in r.notes)
+    notes += [f"{n} of {len(found.reasons)} wrong answers: {note}." for note, n in sorted(lost.items())]
     by = Counter(r.by or "nobody" for r in found.reasons)
     notes.append(
         f"Causes named by: {', '.join(f'{k} {n}' for k, n in sorted(by.items())) or 'nobody'}. Intervals: Wilson, 95 %."

@@ -25,6 +25,7 @@ from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.records import ImageRef, Record
 from demur.core.store import Problems, image_ref, read_uri, storage_errors, why_invalid
 from demur.corpora.formats import csv_rows, inside, json_lines
+from demur.suites.base import image_beside
 
 
 class Label(StrEnum):
@@ -283,7 +284,7 @@ def _jsonl(file: Path, problems: Problems) -> Iterator[tuple[str, Family, dict[s
             problems.add(f"{place} ({name})", why)
             continue
         before = len(problems)
-        images = [_image(file.parent, name, place, line.id, problems) for name in (line.base_image, line.edited_image)]
+        images = [_image(file, name, place, line.id, problems) for name in (line.base_image, line.edited_image)]
         if len(problems) > before:  # a family whose photo is named and cannot be read is a bad one
             continue
         family = _made(
@@ -306,14 +307,13 @@ def _unnamed(line: FamilyLine) -> str:
     return ""
 
 
-def _image(folder: Path, name: str, place: str, id: str, problems: Problems) -> ImageRef | None:
+def _image(file: Path, name: str, place: str, id: str, problems: Problems) -> ImageRef | None:
     if not name:
         return None
     try:
-        path = inside(folder, name)
-        return image_ref(read_uri(path.relative_to(folder).as_posix(), folder), path.relative_to(folder).as_posix())
-    except (DataError, StorageError, ValueError) as error:
-        problems.add(f"{place} ({id})", f"image {name!r}: {error}")
+        return image_beside(file, name)
+    except DataError as error:
+        problems.add(f"{place} ({id})", str(error))
         return None
 
 

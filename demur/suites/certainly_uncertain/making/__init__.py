@@ -12,17 +12,18 @@ from typing import Any
 
 from demur.core.errors import UsageError
 from demur.core.records import Drop
-from demur.core.store import Problems, canonical, read_jsonl, write_atomic, write_json
+from demur.core.store import Problems, canonical, write_atomic, write_json
 from demur.suites.base import Option
 from demur.suites.certainly_uncertain.items import FILE, Pair, line_of
 
 OPTIONS = (
     Option("source", "sample: its photos; scenes, gqa: photos with boxes; captions: questions from texts", "sample",
            ("sample", "scenes", "gqa", "captions")),
-    Option("input", "file of scenes, of GQA's scene graphs, or of captions (JSONL)", ""),
+    Option("input", "file of scenes, of GQA's scene graphs, or of captions (JSONL; else the sample's captions)", ""),
     Option("questions", "gqa: its file of questions", ""),
     Option("photos", "folder of the photos; where the input lies unless given", ""),
-    Option("mask", "grabcut (offline), or sam: GroundingDINO and SAM (extra hf)", "grabcut", ("grabcut", "sam")),
+    Option("finder", "photos: the model that is shown them and says which thing a question is about; else rules", ""),
+    Option("mask", "grabcut (offline), or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)", "grabcut"),
     Option("fill", "opencv (offline), or lama:FILE, TorchScript (extra hf)", "opencv"),
     Option("dilate", "pixels by which masks are grown", 20, least=1, most=200),
     Option("control", "yes: also photos with something else removed", "yes", ("yes", "no")),
@@ -71,14 +72,12 @@ def make(out: Path, *, seed: int = 0, skip_bad: bool = False, **given: Any) -> P
 def _from_images(out: Path, options: dict[str, Any], seed: int, skip_bad: bool) -> Iterable[Pair | Drop]:
     from demur.suites.certainly_uncertain.making import removing
     from demur.suites.certainly_uncertain.making.images import Maker
-    from demur.suites.certainly_uncertain.making.scenes import read_gqa, read_scenes
+    from demur.suites.certainly_uncertain.making.salient import named
+    from demur.suites.certainly_uncertain.making.scenes import read_gqa, read_scenes, sample
 
     problems = Problems()
     if options["source"] == "sample":
-        from demur.sample import atlas
-
-        root, file = atlas(), Path(__file__).parents[1] / "data" / "atlas-scenes.jsonl"
-        licences = {str(r["file"]): str(r["licence"]) for _, r in read_jsonl(root / "kb_images.jsonl", Problems())}
+        file, root, licences = sample("scenes")
         scenes = [s.model_copy(update={"licence": licences.get(s.image, "")}) for s in read_scenes(file, problems)]
     else:
         file = _named(options["input"], "input")
@@ -97,11 +96,18 @@ def _from_images(out: Path, options: dict[str, Any], seed: int, skip_bad: bool) 
         if kind != "lama" or not place:
             raise UsageError(f"fill={options['fill']!r}", cure="opencv, or lama:FILE")
         fill = removing.lama(Path(place))
+    kind, _, place = str(options["mask"]).partition(":")
+    detector, comma, segmenter = place.partition(",")
+    if kind not in ("grabcut", "sam") or bool(place) != bool(comma) or (place and kind != "sam"):
+        raise UsageError(f"mask={options['mask']!r}", cure="grabcut, sam, or sam:DETECTOR,SEGMENTER")
+    scenes = scenes[: options["limit"] or None]
+    grounded = removing.Grounded.open(detector, segmenter) if kind == "sam" else None
     maker = Maker(
-        root, out, seed=seed, fill=fill, grounded=removing.Grounded.open() if options["mask"] == "sam" else None,
+        root, out, seed=seed, fill=fill, grounded=grounded,
+        names=named(options["finder"], scenes, root, out, seed=seed) if options["finder"] else None,
         control=options["control"] == "yes", dilate=options["dilate"],
     )  # fmt: skip
-    for scene in scenes[: options["limit"] or None]:
+    for scene in scenes:
         yield from maker.pairs(scene)
 
 

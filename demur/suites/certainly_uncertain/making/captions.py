@@ -10,22 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, StorageError, UsageError
-from demur.core.records import Drop, ImageRef, Message, Record, Request, Response, TextPart
+from demur.core.records import Drop, ImageRef, Record, Response
 from demur.core.store import Problems, image_ref, read_uri, write_atomic
+from demur.core.strict_json import parsed_json
 from demur.core.taxonomy import Uncertainty
 from demur.corpora.formats import inside, json_lines
 from demur.judge.refusal import declines
 from demur.judge.rules import visible
-from demur.models import model_id, open_model
-from demur.models.run import complete_all, run_sync
 from demur.suites.certainly_uncertain.items import IDK, Pair, folded
+from demur.suites.certainly_uncertain.making.calls import replies
 from demur.suites.certainly_uncertain.making.salient import stems
+from demur.suites.certainly_uncertain.making.scenes import sample
 
 CATEGORIES = (Uncertainty.KNOWLEDGE, Uncertainty.COMPLEXITY, Uncertainty.TEMPORAL, Uncertainty.AMBIGUITY)
 """Kinds that a caption can give; *extraneous* needs the photo changed."""
@@ -37,6 +39,18 @@ _SMALL = stems(
     "for with from many much will would about they their its his her any can you photo "
     "picture image people someone something"
 )
+
+
+_NAMES = ("Q1", "A1", "Q2", "A2")
+_FIELDS = ("Q1_nobody_can_answer", "A1_I_do_not_know_because", "Q2_the_caption_answers", "A2")
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {name: {"type": "string", "maxLength": 200} for name in _FIELDS},
+    "required": [*_FIELDS],
+    "additionalProperties": False,
+}
+"""Of the reply, where the endpoint takes one. Its names say what belongs where, which small models forget, and
+texts have an end: such a model may write on for as long as it can."""
 
 
 class Captioned(Record):
@@ -74,19 +88,31 @@ def read_captions(path: Path, problems: Problems) -> Iterator[Captioned]:
 
 
 def parse(reply: str) -> Written | None:
-    r"""The four lines of a reply, each once and in order; None for anything else.
+    r"""The four lines of a reply, each once and in order, or an object of just these fields; None for anything else.
 
+    >>> parse('{"Q1_nobody_can_answer": "Who is she?", "A1_I_do_not_know_because": "I don\'t know", '
+    ...       '"Q2_the_caption_answers": "What does she hold?", "A2": "a cup"}').question
+    'What does she hold?'
     >>> parse("Q1: Who is she?\nA1: I don't know\nQ2: What does she hold?\nA2: a cup").answer
     'a cup'
     """
+    text = visible(reply).strip()
+    if text.startswith("{"):
+        try:
+            given = parsed_json(text)
+        except ValueError:
+            return None
+        said = [given.get(name) for name in _FIELDS]
+        texts = [" ".join(t.split()) for t in said if isinstance(t, str)]
+        return Written(*texts) if len(given) == len(texts) == len(_NAMES) and all(texts) else None
     found: list[tuple[str, str]] = []
-    for line in visible(reply).strip().splitlines():
+    for line in text.splitlines():
         match = _LINE.match(line)
         if match:
             found.append((match[1].upper(), match[2].strip().strip("*").strip()))
         elif line.strip():
             return None
-    if [name for name, _ in found] != ["Q1", "A1", "Q2", "A2"] or not all(text for _, text in found):
+    if tuple(name for name, _ in found) != _NAMES or not all(text for _, text in found):
         return None
     return Written(*(text for _, text in found))
 
@@ -138,6 +164,11 @@ def prompt(category: Uncertainty, caption: str) -> str:
     return Template("".join(texts).strip()).substitute(caption=" ".join(caption.split()))
 
 
+@cache
+def _example(category: Uncertainty) -> str:
+    return folded(prompt(category, ""))
+
+
 def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0, skip_bad: bool = False) -> list[Pair | Drop]:
     """Pairs of a captions file, and why its other replies make none, by caption and category.
 
@@ -149,29 +180,23 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0, skip_
         raise UsageError(
             "--writer is missing", cure="name the model that writes pairs: openai/gpt-4o, http://host:8000/v1#name, ..."
         )
-    path = Path(options["input"])
-    if not options["input"] or not path.is_file():
-        raise UsageError("no such file of captions", item=str(options["input"]), cure="give --input captions.jsonl")
+    given = Path(options["input"])
+    path, root, licences = (given, given.parent, {}) if options["input"] else sample("captions")
+    if not path.is_file():
+        raise UsageError("no such file of captions", item=str(path), cure="give --input captions.jsonl")
     problems = Problems()
     held = list(read_captions(path, problems))[: options["limit"] or None]
     problems.settle(skip_bad=skip_bad)
-    photos = _photos(held, Path(options["photos"]) if options["photos"] else path.parent, out)
-    replies = run_sync(_asked(held, str(options["writer"]), out / "calls.sqlite", seed))
+    held = [one.model_copy(update={"licence": one.licence or licences.get(one.image, "")}) for one in held]
+    photos = _photos(held, Path(options["photos"]) if options["photos"] else root, out)
+    asked = [  # what a category's prompts begin with, a server reads once
+        (f"{one.id}-{category}", prompt(category, one.caption), None) for category in CATEGORIES for one in held
+    ]
+    said = replies(str(options["writer"]), asked, out, seed=seed, schema=SCHEMA)
     return [
-        _made(one, category, photos[one.id], replies[f"{one.id}-{category}"], options)
+        _made(one, category, photos[one.id], said[f"{one.id}-{category}"], options)
         for one in held for category in CATEGORIES
     ]  # fmt: skip
-
-
-async def _asked(held: Sequence[Captioned], writer: str, ledger: Path, seed: int) -> dict[str, Response]:
-    addresses = re.split(r",(?=[a-z-]+:|[a-z-]+/)", writer)
-    requests = [
-        Request(model=model_id(addresses[0]), temperature=0.0, max_tokens=300, seed=seed, item=f"{one.id}-{category}",
-                messages=(Message(role="user", parts=(TextPart(text=prompt(category, one.caption)),)),))
-        for one in held for category in CATEGORIES
-    ]  # fmt: skip
-    async with open_model(addresses, ledger=ledger) as model:
-        return {asked.item: reply async for asked, reply in complete_all(model, requests)}
 
 
 def _made(
@@ -192,6 +217,8 @@ def _made(
     if written is None:
         return drop("the writer's lines cannot be read", reply.text)
     why = fault(written, one.caption, options["least"], options["most"])
+    if not why and any(f": {folded(q)}?" in _example(category) for q in (written.idk_question, written.question)):
+        why = "a question is copied from the prompt's example"
     if why:
         return drop(why, f"{written.idk_question} | {written.question} | {written.answer}")
     return Pair(

@@ -9,7 +9,7 @@ cannot become a pair is a `Drop` with its reason.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from demur.corpora.formats import inside
 from demur.suites.certainly_uncertain.items import IDK, Pair
 from demur.suites.certainly_uncertain.making import removing
 from demur.suites.certainly_uncertain.making.removing import LEAST, MOST, Box, Mask, Pixels
-from demur.suites.certainly_uncertain.making.salient import salient, stems
+from demur.suites.certainly_uncertain.making.salient import Named, salient, stems
 from demur.suites.certainly_uncertain.making.scenes import Scene, Thing
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ CHANGE = 6.0
 """Mean difference, in grey levels, that taking a thing out must make inside its mask."""
 YES_NO = ("yes", "no")
 
-Salient = Callable[[str, str, Sequence[str]], str | None]
 Fill = Callable[[Pixels, Mask, int], Pixels]
 
 
@@ -50,18 +49,18 @@ class Maker:
         seed: of templates, controls and grain.
         fill: `removing.filled`, or LaMa's.
         grounded: GroundingDINO and SAM instead of grabCut.
-        find: which thing a question is about.
+        names: which thing a question is about, by a model (`salient.named`); None for rules.
         control: whether to make controls.
         dilate: pixels by which masks are grown.
     """
 
     def __init__(
         self, root: Path, out: Path, *, seed: int = 0, fill: Fill = removing.filled,
-        grounded: removing.Grounded | None = None, find: Salient = salient, control: bool = True,
-        dilate: int = removing.KERNEL,
+        grounded: removing.Grounded | None = None, names: Mapping[str, Named] | None = None,
+        control: bool = True, dilate: int = removing.KERNEL,
     ) -> None:  # fmt: skip
         self.root, self.out, self.seed, self.fill, self.grounded = root, out, seed, fill, grounded
-        self.find, self.control, self.dilate = find, control, dilate
+        self.names, self.control, self.dilate = names, control, dilate
         self._written: dict[str, ImageRef] = {}
 
     def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
@@ -78,10 +77,11 @@ class Maker:
         array = np.asarray(photo)
         made: dict[str, tuple[Pixels, Mask, Pixels | None]] = {}
         for number, asked in enumerate(scene.questions, start=1):
-            label = asked.object or self.find(asked.question, asked.answer, [o.label for o in scene.objects])
-            if label is None:
-                yield drop(number, "not about a thing that can be taken out", asked.question)
+            about = self._about(scene, number)
+            if about.why:
+                yield drop(number, about.why, about.detail)
                 continue
+            label = about.label
             if asked.answer.strip().lower().rstrip(".") in YES_NO:
                 yield drop(number, "asks for yes or no: answered without the thing too", asked.question)
                 continue
@@ -108,6 +108,15 @@ class Maker:
                 made[label] = without, mask, self._control(array, mask, scene, label)
             without, mask, other = made[label]
             yield self._pair(scene, number, label, array, without, mask, other)
+
+    def _about(self, scene: Scene, number: int) -> Named:
+        asked = scene.questions[number - 1]
+        if asked.object:
+            return Named(asked.object)
+        if self.names is not None:
+            return self.names[f"{scene.id}-{number}"]
+        found = salient(asked.question, asked.answer, [o.label for o in scene.objects])
+        return Named(found) if found else Named("", "not about a thing that can be taken out", asked.question)
 
     def _opened(self, name: str) -> Image:
         uri = inside(self.root, name).relative_to(self.root).as_posix()

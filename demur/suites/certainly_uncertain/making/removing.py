@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from demur.core.errors import MissingExtra, UsageError
+from demur.core.vision_ops import ensure_torchvision
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -165,44 +166,62 @@ def lama(file: Path) -> Any:
     return fill
 
 
+DETECTOR, SEGMENTER = "IDEA-Research/grounding-dino-tiny", "facebook/sam-vit-base"
+
+
 class Grounded(NamedTuple):
     """GroundingDINO and SAM of transformers: a phrase to boxes, a box to its mask."""
 
     detector: Any
+    reader: Any
     segmenter: Any
     processor: Any
 
     @classmethod
-    def open(
-        cls, detector: str = "IDEA-Research/grounding-dino-tiny", segmenter: str = "facebook/sam-vit-base"
-    ) -> Grounded:
-        """Load both (their weights come from a hub, or lie in folders of these names).
+    def open(cls, detector: str = "", segmenter: str = "") -> Grounded:
+        """Load both, from folders or by their names on a hub (`DETECTOR`, `SEGMENTER` unless given).
 
         Raises:
             MissingExtra: transformers or torch is not installed.
             UsageError: the weights cannot be had.
         """
+        detector, segmenter = detector or DETECTOR, segmenter or SEGMENTER
         try:
-            from transformers import SamModel, SamProcessor, pipeline
+            ensure_torchvision()
+            import transformers
+
+            hub: Any = transformers  # no type information for what it holds
+            hub.utils.logging.disable_progress_bar()
+            for name, kind in ((detector, "grounding-dino"), (segmenter, "sam")):
+                if (found := hub.AutoConfig.from_pretrained(name).model_type) != kind:
+                    raise ValueError(f"{name} holds {found}, not {kind}")  # it would be filled with random weights
+            return cls(
+                hub.GroundingDinoForObjectDetection.from_pretrained(detector).eval(),
+                hub.AutoProcessor.from_pretrained(detector),
+                hub.SamModel.from_pretrained(segmenter).eval(),
+                hub.SamProcessor.from_pretrained(segmenter),
+            )
         except ImportError as error:
-            raise MissingExtra("masks by GroundingDINO and SAM", extra="hf", module="transformers") from error
-        try:
-            found = pipeline("zero-shot-object-detection", model=detector)
-            return cls(found, SamModel.from_pretrained(segmenter), SamProcessor.from_pretrained(segmenter))
-        except (OSError, ValueError) as error:
+            what = "transformers, torch and torchvision"
+            raise MissingExtra("masks by GroundingDINO and SAM", extra="hf", module=what) from error
+        except (OSError, ValueError, RuntimeError, KeyError, AttributeError) as error:
             raise UsageError(
                 f"the weights cannot be had: {str(error).splitlines()[0]}", item=f"{detector}, {segmenter}",
-                cure="name folders that hold them, or use --mask grabcut",
+                cure="name folders that hold them: --mask sam:DETECTOR,SEGMENTER; or use --mask grabcut",
             ) from error  # fmt: skip
 
-    def boxes(self, photo: Image, phrase: str, threshold: float = 0.3) -> list[Box]:
-        """Boxes of a phrase (the paper takes .3 for boxes)."""
-        found = self.detector(photo, candidate_labels=[phrase.rstrip(".") + "."], threshold=threshold)
-        size = photo.width, photo.height, photo.width, photo.height
-        return [
-            tuple(one["box"][k] / side for k, side in zip(("xmin", "ymin", "xmax", "ymax"), size, strict=True))
-            for one in found
-        ]
+    def boxes(self, photo: Image, phrase: str, threshold: float = 0.3, text_threshold: float = 0.25) -> list[Box]:
+        """Boxes of a phrase, by the paper's two thresholds; a box that no word of the phrase belongs to is none."""
+        import torch
+
+        given = self.reader(images=photo, text=phrase.lower().rstrip(". ") + ".", return_tensors="pt")
+        with torch.inference_mode():
+            said = self.detector(**given)
+        [found] = self.reader.post_process_grounded_object_detection(
+            said, given["input_ids"], threshold=threshold, text_threshold=text_threshold
+        )
+        boxes = found["boxes"].clamp(0, 1).tolist()  # as shares, where no size is given
+        return [tuple(box) for box, words in zip(boxes, found["text_labels"], strict=False) if words]  # [""] for no box
 
     def mask(self, photo: Image, box: Box) -> Mask:
         """What stands in a box."""

@@ -1,14 +1,26 @@
 """Which thing in a photo is a question about? A label, a phrase, or None where taking out one thing changes nothing.
 
-By rule: a label that the question or the answer names; else the noun phrase after "the", "this", "his" ... A question
-about the whole photo (time of day, weather, place, kind of room), about whether something is there, or about the world
-is about no thing.
+A model that is shown the photo says so (`named`), or rules do (`salient`): a label that the question or the answer
+names; else the noun phrase after "the", "this", "his" ... A question about the whole photo (time of day, weather,
+place, kind of room), about whether something is there, or about the world is about no thing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+from demur.core.errors import DataError, StorageError
+from demur.core.records import Response
+from demur.core.store import image_ref, read_uri
+from demur.corpora.formats import inside
+from demur.judge.rules import visible
+from demur.suites.certainly_uncertain.making.calls import replies
+from demur.suites.certainly_uncertain.making.scenes import Scene
 
 _WHOLE = re.compile(
     r"\b(?:day ?time|night ?time|day or (?:at )?night|time of (?:day|year)|season|weather|indoors?|outdoors?"
@@ -68,3 +80,58 @@ def salient(question: str, answer: str, labels: Sequence[str] = ()) -> str | Non
     phrases = [" ".join(p.split()) for p in _PHRASE.findall(" ".join(question.split()))]
     named = [p for p in phrases if not stems(p) <= _MEASURES]
     return named[0].lower() if named else None
+
+
+class Named(NamedTuple):
+    """The thing that a model names, or why it names none that can be taken out."""
+
+    label: str = ""
+    why: str = ""
+    detail: str = ""
+
+
+_NONE = re.compile(r"\W*(?:na|n/a|none|nothing)\W*", re.IGNORECASE)
+_NAME = re.compile(r"\W*(?:(?:relevant )?(?:object|thing)\W+)?(?:the |an? )?([a-z][a-z' -]{0,40}?)\W*", re.IGNORECASE)
+
+
+def named_by(reply: Response) -> Named:
+    """What a reply names: one line of one to four words.
+
+    >>> named_by(Response(text="The red cup.")).label, named_by(Response(text="NA")).why
+    ('red cup', 'the model names nothing that can be taken out')
+    """
+    if reply.error:
+        return Named(why="the model's call failed", detail=reply.error)
+    text = visible(reply.text).strip()
+    if _NONE.fullmatch(text):
+        return Named(why="the model names nothing that can be taken out", detail=text)
+    found = _NAME.fullmatch(text)
+    if found is None or len(found[1].split()) > 4:
+        return Named(why="the model's reply is no name", detail=text)
+    return Named(found[1].lower())
+
+
+def named(model: str, scenes: Sequence[Scene], root: Path, out: Path, *, seed: int = 0) -> dict[str, Named]:
+    """Which thing each question of some scenes is about, by a model that sees the photo: ``SCENE-NUMBER`` -> name.
+
+    Questions whose object is given, and those of photos that cannot be read, are not asked.
+    """
+    prompt = Template(
+        files("demur.suites.certainly_uncertain").joinpath("prompts/salient.v1.md").read_text(encoding="utf-8").strip()
+    )
+    asked = []
+    for scene in scenes:
+        try:
+            uri = inside(root, scene.image).relative_to(root).as_posix()
+            photo = image_ref(read_uri(uri, root), uri)
+        except (DataError, StorageError, ValueError):
+            continue  # its questions are dropped for that
+        labels = ", ".join(dict.fromkeys(o.label for o in scene.objects))
+        things = f"Name one of these, or na: {labels}" if labels else ""
+        asked += [
+            (f"{scene.id}-{n}", prompt.substitute(things=things, question=q.question, answer=q.answer), photo)
+            for n, q in enumerate(scene.questions, start=1) if not q.object
+        ]  # fmt: skip
+    return {
+        item: named_by(reply) for item, reply in replies(model, asked, out, root=root, seed=seed, max_tokens=20).items()
+    }

@@ -20,8 +20,9 @@ from pydantic import Field, ValidationError, field_validator
 
 from demur.core.errors import UsageError
 from demur.core.records import Record
-from demur.core.store import Problems, storage_errors, why_invalid
+from demur.core.store import Problems, read_jsonl, storage_errors, why_invalid
 from demur.corpora.formats import json_lines
+from demur.sample import atlas
 
 
 class Thing(Record):
@@ -56,6 +57,13 @@ class Scene(Record):
     questions: tuple[Asked, ...] = ()
     licence: str = ""
     split: str = ""
+
+
+def sample(kind: str) -> tuple[Path, Path, dict[str, str]]:
+    """The sample corpus's ``scenes`` or ``captions``: their file, the folder of the photos, photo -> licence."""
+    root = atlas()
+    licences = {str(r["file"]): str(r["licence"]) for _, r in read_jsonl(root / "kb_images.jsonl", Problems())}
+    return Path(__file__).parents[1] / "data" / f"atlas-{kind}.jsonl", root, licences
 
 
 def read_scenes(path: Path, problems: Problems) -> Iterator[Scene]:

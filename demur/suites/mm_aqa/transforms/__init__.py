@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from demur.core import plugins
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec
-from demur.suites.mm_aqa.items import CATALOGUE
+from demur.suites.mm_aqa.items import CATALOGUE, OPTIONAL
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Need = Literal["image", "pages", "page", "numbers", "table", "dates", "model", "answer", "others"]
-"""image: a picture. page, pages: one evidence page, or two. numbers, table: read off a page. dates: in the question.
+Need = Literal["image", "pages", "page", "numbers", "table", "dates", "units", "model", "answer", "others"]
+"""image: a picture. page, pages: one evidence page, or two. numbers, table: read off a page. dates, units: named.
 model: whoever rewrites. answer: the right one. others: other questions of the set."""
 
 
@@ -71,10 +71,15 @@ class Given:
     @property
     def accepted(self) -> tuple[str, ...]:
         """The right answer's forms; of a choice its text."""
-        if self.answers.kind == "choice":
-            right = {form[0] for form in self.answers.accepted}
-            return tuple(text for label, text in self.answers.choices if label in right)
-        return tuple(part for form in self.answers.accepted for part in form)
+        return accepted(self.answers)
+
+
+def accepted(answers: AnswerSpec) -> tuple[str, ...]:
+    """A right answer's forms; of a choice its text."""
+    if answers.kind == "choice":
+        right = {form[0] for form in answers.accepted}
+        return tuple(text for label, text in answers.choices if label in right)
+    return tuple(part for form in answers.accepted for part in form)
 
 
 class Made(NamedTuple):
@@ -102,7 +107,7 @@ def transform(name: str) -> Transform:
     Raises:
         UnknownPart: there is none; lists those that exist.
     """
-    if name in CATALOGUE:
+    if name in CATALOGUE or name in OPTIONAL:
         found: Any = import_module(f"{__name__}.{name.replace('-', '_')}")
         return found  # type: ignore[no-any-return]
     made, _ = plugins.find("transforms", name)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Given, Made, Need
-from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, erased, padded, written
-from demur.suites.mm_aqa.transforms.tables import Grid, read_tables
+from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, written
+from demur.suites.mm_aqa.transforms.tables import Grid, read_tables, told_elsewhere_erased
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,10 +23,17 @@ def _pair(grid: Grid, given: Given) -> int:
     """The left of the two columns; never the first, which names the rows, where there is a choice."""
     width = len(grid.rows[0])
     answers = [form.casefold() for form in given.accepted]
-    columns = [c for row in grid.rows[1:] for c, cell in enumerate(row) if cell.text.casefold() in answers]
+    rows = grid.rows[1:]  # what the question names comes first: another row may hold the same in another column
+    rows = tuple(sorted(rows, key=lambda row: row[0].text.casefold() not in given.question.casefold()))
+    columns = [c for row in rows for c, cell in enumerate(row) if _tells(cell.text.casefold(), answers)]
     first = 1 if width > 2 else 0
     place = columns[0] if columns else given.random.randrange(first, width)
     return min(max(first, place - given.random.choice((0, 1))), width - 2)
+
+
+def _tells(cell: str, answers: list[str]) -> bool:
+    """Whether a cell is the answer, or its beginning, where a table cuts what is long."""
+    return cell in answers or (len(cell) > 4 and any(a.startswith(cell) for a in answers))
 
 
 def _merged(page: Image, grid: Grid, left: int, given: Given) -> Image:
@@ -44,16 +51,9 @@ def _merged(page: Image, grid: Grid, left: int, given: Given) -> Image:
 
 def apply(given: Given) -> Made:
     """Every table with two columns merged."""
-    answer = {part.casefold() for form in given.accepted for part in form.split()}
     made, merged = [], []
     for image, found in zip(given.images, read_tables(given), strict=True):
-        inside = [g.box for g in found]
-        told = [
-            w for w in given.words(image)
-            if w.text.strip(".,:;()").casefold() in answer
-            and not any(b[0] <= w.box[0] <= b[2] and b[1] <= w.box[1] <= b[3] for b in inside)
-        ]  # fmt: skip
-        page = erased(image, told)
+        page = told_elsewhere_erased(given, image, found)
         for grid in found:
             left = _pair(grid, given)
             page = _merged(page, grid, left, given)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Need
-from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, erased, padded, written
-from demur.suites.mm_aqa.transforms.tables import Cell, Grid, read_tables
+from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, written
+from demur.suites.mm_aqa.transforms.tables import Cell, Grid, read_tables, told_elsewhere_erased
 from demur.suites.mm_aqa.transforms.tokens import other_value
 
 if TYPE_CHECKING:
@@ -72,16 +72,9 @@ def _inserted(page: Image, grid: Grid, place: int, given: Given, rows: int) -> t
 
 def apply(given: Given) -> Made:
     """Every table with rows that compete."""
-    answer = {part.casefold() for form in given.accepted for part in form.split()}
     made, added = [], 0
     for image, found in zip(given.images, read_tables(given), strict=True):
-        inside = [g.box for g in found]
-        told = [
-            w for w in given.words(image)
-            if w.text.strip(".,:;()").casefold() in answer
-            and not any(b[0] <= w.box[0] <= b[2] and b[1] <= w.box[1] <= b[3] for b in inside)
-        ]  # fmt: skip
-        page = erased(image, told)
+        page = told_elsewhere_erased(given, image, found)
         for grid in sorted(found, key=lambda g: -g.box[1]):  # from below, so that boxes above stay true
             for place in sorted(_rows(grid, given), reverse=True)[:2]:
                 page, more = _inserted(page, grid, place, given, max(1, round(ROWS * min(given.strength, 1.5))))

@@ -16,7 +16,8 @@ from demur.suites.mm_aqa.transforms import Given, Infeasible, Made
 LEAST_DISTANCE = 0.05
 """1 - cosine of sentence embeddings, or of bags of words."""
 _OPENS = re.compile(
-    r"^(?:\W*)(?:what|which|who|whom|whose|when|where|why|how|is|are|was|were|do|does|did|can|could|has|have|had|will|"
+    r"^\W*(?:(?:since|because|although|though|while|whereas|as|despite|even|once|unless)\b[^,?]+, )?"
+    r"(?:what|which|who|whom|whose|when|where|why|how|is|are|was|were|do|does|did|can|could|has|have|had|will|"
     r"would|should|in|on|at|of|by|from|for|with|to|if|given|according|based|assum\w+|consider\w*|find|name|list|give|"
     r"state|describe|explain|identify|calculate|compute|determine|estimate|measure|compare|count|tell|using|the|this|"
     r"an?|between|among|after|before|suppose|let|refer\w*|<image)\b",

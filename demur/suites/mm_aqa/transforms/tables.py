@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Word
-from demur.suites.mm_aqa.transforms.drawing import Box
+from demur.suites.mm_aqa.transforms.drawing import Box, erased
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 LEAST_ROWS = 3
 
@@ -92,3 +95,15 @@ def read_tables(given: Given) -> list[list[Grid]]:
     if not any(pages):
         raise Infeasible("no table can be read off the evidence pages")
     return pages
+
+
+def told_elsewhere_erased(given: Given, image: Image, found: Sequence[Grid]) -> Image:
+    """A page on which words of the right answer stand in its tables alone."""
+    answer = {part.casefold() for form in given.accepted for part in form.split()}
+    inside = [g.box for g in found]
+    told = [
+        w for w in given.words(image)
+        if w.text.strip(".,:;()").casefold() in answer
+        and not any(b[0] <= w.box[0] <= b[2] and b[1] <= w.box[1] <= b[3] for b in inside)
+    ]  # fmt: skip
+    return erased(image, told)

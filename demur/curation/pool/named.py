@@ -1,0 +1,53 @@
+"""A pool of sources by name, as ``demur pool build`` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import BadInput, UsageError
+from demur.curation.pool.counts import PoolCounts
+from demur.curation.pool.write import build
+from demur.curation.sources import open_source
+from demur.curation.sources.cards import mismatches, read_pins
+
+
+def build_named(
+    sources: Sequence[str],
+    out: Path,
+    *,
+    options: Mapping[str, str] | None = None,
+    pins: Mapping[str, str] | None = None,
+    **rest: Any,
+) -> PoolCounts:
+    """Join sources into one pool.
+
+    Args:
+        sources: each ``NAME=FOLDER``, or the name alone of one that ships with demur.
+        out: the pool's folder.
+        options: ``NAME.KEY`` -> value, of the adapters.
+        pins: name -> file of the hashes and counts that the source's files must have.
+        rest: of `demur.curation.pool.write.build`.
+
+    Raises:
+        UsageError: an option or pins for a source that is not among them.
+        BadInput: files that are not as their pins say, all of them told.
+    """
+    folders = {name: Path(folder) if mark else None for name, mark, folder in (s.partition("=") for s in sources)}
+    given: dict[str, dict[str, str]] = {name: {} for name in folders}
+    known = ", ".join(folders)
+    for key, value in (options or {}).items():
+        name, _, option = key.rpartition(".")
+        if name not in given:
+            raise UsageError(
+                f"--set {key}: no source {name!r} in this pool", cure=f"known: {known}; write NAME.KEY=VALUE"
+            )
+        given[name][option] = value
+    opened = {name: open_source(name, folder, options=given[name]) for name, folder in folders.items()}
+    for name, file in (pins or {}).items():
+        if name not in folders:
+            raise UsageError(f"--pins {name}: no such source in this pool", cure=f"known: {known}")
+        if broken := mismatches(opened[name].root, read_pins(Path(file))):
+            raise BadInput([f"{name}: {line}" for line in broken], cure="fetch the files again, or correct the pins")
+    return build(list(opened.values()), out, **rest)

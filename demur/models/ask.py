@@ -1,0 +1,108 @@
+"""One question to one model through the whole path - key, endpoint, retries, ledger; and the upkeep of a ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from demur.core.errors import StorageError, UsageError
+from demur.core.records import ImagePart, Message, Request, Response, TextPart
+from demur.core.store import digest, image_ref, storage_errors
+from demur.models.budget import Budget
+from demur.models.ledger import Ledger, Stats, entry_line
+from demur.models.names import model_id
+from demur.models.run import complete_sync
+
+
+def question(
+    model: str,
+    text: str,
+    images: Sequence[Path] = (),
+    *,
+    repeat: int = 1,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+) -> list[Request]:
+    """A question as requests, one for each independent draw.
+
+    Raises:
+        StorageError: an image cannot be read.
+        UsageError: fewer than one draw.
+    """
+    if repeat < 1:
+        raise UsageError(f"--repeat {repeat}", cure="give 1 or more")
+    parts: list[TextPart | ImagePart] = []
+    for path in images:
+        with storage_errors(path):
+            parts.append(ImagePart(image=image_ref(path.read_bytes(), str(path.resolve()))))
+    messages = (Message(role="user", parts=(*parts, TextPart(text=text))),)
+    return [
+        Request(
+            model=model_id(model), messages=messages, temperature=temperature, max_tokens=max_tokens, draw=draw,
+            item=f"draw {draw}" if repeat > 1 else "",
+        )
+        for draw in range(repeat)
+    ]  # fmt: skip
+
+
+def ask(
+    model: str, requests: Sequence[Request], *, ledger: Path | None = None, budget: Budget | None = None, **options: Any
+) -> list[Response]:
+    """Answers to `question`; with a ledger, the same question again goes on with the same money.
+
+    Args:
+        model: as `open_model` takes it.
+        requests: of `question`.
+        ledger: file that keeps the replies, and gives those that it has.
+        budget: what may be spent.
+        options: of `complete_sync`.
+    """
+    if ledger is not None:  # another question has money of its own
+        asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
+        budget = (budget or Budget(None)).recorded_in(ledger, digest(asked, 16))
+    return complete_sync(model, requests, ledger=ledger, budget=budget, **options)
+
+
+def ledger_stats(file: Path) -> list[Stats]:
+    """Replies, retries, tokens, money and faults of a ledger, by model."""
+    with Ledger(file, read_only=True) as ledger:
+        return ledger.stats()
+
+
+def export_ledger(file: Path, out: Path | IO[str], model: str | None = None) -> int:
+    """Every reply as a line, in an order that is the same everywhere; returns how many.
+
+    Args:
+        file: the ledger.
+        out: file to write, or an open one.
+        model: only of this model id.
+    """
+    with Ledger(file, read_only=True) as ledger:
+        if not isinstance(out, Path):
+            return sum(out.write(entry_line(entry)) > 0 for entry in ledger.entries(model))
+        with storage_errors(out), out.open("w", encoding="utf-8") as handle:
+            return sum(handle.write(entry_line(entry)) > 0 for entry in ledger.entries(model))
+
+
+class Shrunk(NamedTuple):
+    """What was deleted from a ledger, and its size in bytes before and after."""
+
+    replies: int
+    before: int
+    after: int
+
+
+def shrink_ledger(file: Path, *, model: str | None = None, days: float | None = None, dry: bool = False) -> Shrunk:
+    """Delete the replies of a model, or older than some days, and give their space back.
+
+    Raises:
+        StorageError: there is no such ledger.
+    """
+    if not file.is_file():
+        raise StorageError("no such ledger", item=file, cure="check the path")
+    size = file.stat().st_size
+    with Ledger(file) as ledger:
+        replies = ledger.gc(model=model, before=None if days is None else time.time() - days * 86400, dry=dry)
+    return Shrunk(replies, size, file.stat().st_size)

@@ -1,0 +1,88 @@
+"""A judge measured on answers that people labelled, as tables (`demur judge bench`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from demur.core.records import Verdict
+from demur.core.text import brief
+from demur.evaluation.rejudge import grade_items
+from demur.judge.base import Judge
+from demur.judge.bench import BenchRow, Labelled, RuleShare, Share, asked, bench, by_rule, load, shipped, to_json
+from demur.reports.tables import Table, titled
+
+
+class Measured(NamedTuple):
+    """What a judge said of labelled answers, and how right it is."""
+
+    judge: str
+    items: Sequence[Labelled]
+    verdicts: Sequence[Verdict]
+    rows: list[BenchRow]
+    rules: list[RuleShare]
+    ours: bool
+    """Whether the answers are those that ship with demur."""
+
+    def json(self) -> str:
+        """Everything, as JSON."""
+        return to_json(self.rows, self.rules)
+
+    def tables(self) -> list[Table]:
+        """Precision and recall of each label with kappa, and the precision of each rule."""
+        lines: list[tuple[str | int, ...]] = []
+        for row in self.rows:
+            ends = f" [{row.kappa_ends[0]:.2f}, {row.kappa_ends[1]:.2f}]" if row.kappa_ends else ""
+            kappa = "-" if row.kappa is None else f"{row.kappa:.2f}{ends}"
+            lines.append((row.part, row.n, "graded", _told(row.coverage), "-", "-", kappa))
+            for label in ("correct", "incorrect", "deflected", "not_correct"):
+                if label in row.recall or (label in row.precision and row.precision[label].n):
+                    chance = "{:.3f}, {:.3f}".format(*row.chance[label]) if label in row.chance else "-"
+                    shares = _told(row.precision.get(label)), _told(row.recall.get(label))
+                    lines.append(("", "", label, *shares, chance, ""))
+        notes = [
+            "precision and recall with Wilson's 95 %; what is left ungraded counts as missed. "
+            "kappa: of what is graded.",
+            "By chance: precision and recall of somebody who says the label as often, at random.",
+        ]
+        notes += [
+            f"kappa of the two labels of {r.part}: {r.people:.2f}"
+            for r in self.rows
+            if r.people is not None and r.part in ("all", "tuning", "untouched")
+        ]
+        if self.ours:
+            notes.append("both labels are by model-assisted readers, not by people: demur/judge/data/README.md")
+        titles = titled("<Part", "n", "<Label", "Share, or precision", "Recall", "By chance", "Kappa")
+        every = tuple((r.outcome, r.kind, _told(r.share)) for r in self.rules)
+        return [
+            Table("bench", f"{self.judge} against people.", titles, tuple(lines), notes=tuple(notes)),
+            Table("rules", "Precision of each rule.", titled("<Says", "<Rule", "Right"), every),
+        ]
+
+    def wrong(self) -> Iterator[str]:
+        """A line for each answer on which the judge and people differ."""
+        for one, verdict in zip(self.items, self.verdicts, strict=True):
+            said = verdict.outcome.value if verdict.outcome else ""
+            if said and said != one.label and not (one.label == "not_correct" and said != "correct"):
+                yield f"{one.id}: {said} ({verdict.kind}), people say {one.label}: {brief(one.response.text, 100)}"
+
+
+def measure_judge(
+    judge: Judge, folder: Path | None = None, progress: Callable[[int], None] = lambda n: None
+) -> Measured:
+    """Grade labelled answers and compare.
+
+    Args:
+        folder: of labelled answers; those that ship with demur when None.
+        progress: told how many are graded.
+    """
+    items = load(folder or shipped())
+    verdicts = grade_items(judge, asked(items), progress)
+    return Measured(judge.id, items, verdicts, bench(items, verdicts), by_rule(items, verdicts), folder is None)
+
+
+def _told(share: Share | None) -> str:
+    if share is None or share.value is None or share.ends is None:
+        return "-"
+    return f"{share.value:.3f} [{share.ends[0]:.3f}, {share.ends[1]:.3f}] of {share.n:,}"

@@ -1,0 +1,51 @@
+"""Every request of a build, by its item: paid for once, kept in the set's ledger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import PermanentError, TransientError
+from demur.core.records import ImagePart, ImageRef, Message, Request, Response, TextPart
+from demur.models import model_id, open_model
+from demur.models.run import complete_all, run_sync
+
+
+def replies(
+    model: str, asked: Iterable[tuple[str, str, ImageRef | None]], out: Path, *, root: Path | None = None,
+    seed: int = 0, max_tokens: int = 300, schema: dict[str, Any] | None = None,
+) -> dict[str, Response]:  # fmt: skip
+    """Item -> reply.
+
+    Args:
+        model: model string, or several of one model joined by commas.
+        asked: (item, text, photo or None), in the order in which they are put.
+        out: folder of the set; ``calls.sqlite`` in it keeps the replies.
+        root: folder that photos are relative to.
+        seed: of the model's sampling.
+        max_tokens: of a reply.
+        schema: of a reply, where the endpoint takes one: the first request tells.
+    """
+    addresses = re.split(r",(?=[a-z-]+:|[a-z-]+/)", model)
+
+    def request(item: str, text: str, photo: ImageRef | None) -> Request:
+        said = TextPart(text=text)
+        parts = (said,) if photo is None else (ImagePart(image=photo), said)
+        return Request(model=model_id(addresses[0]), temperature=0.0, max_tokens=max_tokens, seed=seed, item=item,
+                       messages=(Message(role="user", parts=parts),))  # fmt: skip
+
+    async def all_of() -> dict[str, Response]:
+        requests = [request(*one) for one in asked]
+        async with open_model(addresses, ledger=out / "calls.sqlite", image_root=root) as opened:
+            if requests and schema is not None:
+                held = [one.model_copy(update={"json_schema": schema}) for one in requests]
+                with suppress(PermanentError):  # it may not know schemas: all are asked for words
+                    with suppress(TransientError):  # told with its item
+                        await opened.complete(held[0])
+                    requests = held
+            return {q.item: reply async for q, reply in complete_all(opened, requests)}
+
+    return run_sync(all_of())

@@ -1,0 +1,212 @@
+"""What arithmetic says about published tables of MM-AQA (`demur audit`).
+
+A table is known by its columns: shares in per cent ``aac`` ``uac`` ``ar`` with their standard errors ``aac_se`` ...,
+``mcc`` of a row or ``best_mcc`` of a system, ``answerable`` and ``unanswerable`` (how many items; left out, those that
+the paper states for ``subset``), ``category`` with its ``n``, ``tau`` of a sweep, ``baseline``, and of an expert's
+figures ``scenario`` with ``mcc_oracle`` and ``gap``. Found are
+
+    count   shares that no whole counts of so many items give
+    se      a standard error that is not sqrt(p(1-p)/n)
+    mcc     an MCC that does not follow from the shares, whatever was rounded (and, without ``ar``, whatever FN is)
+    best    a best MCC that is not the highest of its rows
+    sweep   shares that fall where a higher threshold must raise them, or the reverse
+    oracle  an expert's mean or gap out of step with the other rows
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from typing import NamedTuple
+
+from demur.judge.audit import Finding
+from demur.suites.mm_aqa.measures import Matrix, counts_of, oracle, possible, random_abstain, rebuilt, se
+
+SHARES = ("aac", "uac", "ar")
+COUNTS = ("answerable", "unanswerable", "n", "total")
+MCCS = ("mcc", "best_mcc", "mcc_oracle", "gap")
+TEXTS = ("model", "subset", "system", "cond", "condition", "clause", "baseline", "variant", "category", "scenario")
+COLUMNS = frozenset({*SHARES, *(f"{s}_se" for s in SHARES), *COUNTS, *MCCS, *TEXTS, "tau"})
+SIZES = {"images": (300, 253), "documents": (837, 689), "a-mmmu": (300, 253), "a-mmlbd": (837, 689)}
+"""Subset -> answerable and unanswerable items that the paper states."""
+NEAR = 0.01
+"""A best MCC this far off can be one of a few items that were dropped without a word: a note."""
+
+
+class Printed(NamedTuple):
+    """One line: what it is about, its numbers, and half of the last digit that each shows."""
+
+    who: str
+    row: Mapping[str, str]
+    values: Mapping[str, float]
+    half: Mapping[str, float]
+
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        """Answerable and unanswerable items."""
+        a, u = self.values.get("answerable"), self.values.get("unanswerable")
+        return (int(a), int(u)) if a is not None and u is not None else SIZES.get(self.row.get("subset", "").lower())
+
+    def text(self, *columns: str) -> tuple[str, ...]:
+        """Cells as they stand."""
+        return tuple(self.row.get(c, "").strip() for c in columns)
+
+
+def audit(rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
+    """The findings."""
+    found: list[Finding] = []
+    lines = [_read(place, row, found) for place, row in rows]
+    for line in lines:
+        found += _line(line)
+    found += [*_best(lines), *_sweeps(lines), *_experts(lines)]
+    return found
+
+
+def _read(place: str, row: dict[str, str], found: list[Finding]) -> Printed:
+    told = [row[c].strip() for c in TEXTS if row.get(c, "").strip()]
+    told += [f"tau {row['tau']}"] if row.get("tau", "").strip() else []
+    who = ", ".join(told) or place
+    values: dict[str, float] = {}
+    half: dict[str, float] = {}
+    for column, written in row.items():
+        text = written.strip().replace("\u2212", "-")
+        if column in TEXTS or text in ("", "-", "\u2013", "\u2014"):
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        top = 100.0 if column in SHARES else math.inf
+        if not (0 <= value <= top or (column in MCCS and -1 <= value <= 1)):
+            found.append(Finding("number", "defect", f"{place}, {who}", f"{column} is {written!r}, no such number"))
+            continue
+        values[column], half[column] = value, 0.5 * 10.0 ** -len(text.partition(".")[2])
+    return Printed(who, row, values, half)
+
+
+def _line(line: Printed) -> Iterator[Finding]:
+    v, sizes = line.values, line.sizes
+    n_of = {"aac": sizes[0], "uac": sizes[1], "ar": sum(sizes)} if sizes else {}
+    n_of |= {"uac": int(v["n"])} if "category" in line.row and "n" in v else {}
+    if all(c in v for c in COUNTS[:2]) and "total" in v and v["answerable"] + v["unanswerable"] != v["total"]:
+        yield Finding(
+            "count", "defect", line.who, f"{v['answerable']:g} and {v['unanswerable']:g} make no {v['total']:g}"
+        )
+    whole = all(counts_of(v[c] / 100, n_of[c], line.half[c] / 100) for c in SHARES if c in v and n_of.get(c))
+    if whole and sizes and all(c in v for c in SHARES):
+        half = max(line.half[c] for c in SHARES) / 100
+        whole = possible(v["aac"] / 100, v["uac"] / 100, v["ar"] / 100, *sizes, half=half)
+    if not whole and not _expected(line):
+        told = ", ".join(f"{c.upper()} {v[c]:g}" for c in SHARES if c in v)
+        yield Finding("count", "defect", line.who, f"{told}: no whole counts of {_sizes(n_of)} items give this")
+    for share in SHARES:
+        if f"{share}_se" in v and n_of.get(share) and share in v:
+            due = 100 * (se(v[share] / 100, n_of[share]) or 0)
+            if abs(due - v[f"{share}_se"]) > 0.1 + line.half[f"{share}_se"]:
+                yield Finding("se", "defect", line.who, f"{share.upper()} {v[share]:g} of {n_of[share]} items has a "
+                              f"standard error of {due:.1f}, {v[f'{share}_se']:g} is printed")  # fmt: skip
+    if "mcc" in v and sizes and "aac" in v and "uac" in v:
+        low, high = _mcc_bounds(line, sizes)
+        if low is None or high is None:
+            yield Finding("mcc", "defect", line.who, f"MCC {v['mcc']:g} is printed where it is undefined")
+        elif not low - line.half["mcc"] - 1e-9 <= v["mcc"] <= high + line.half["mcc"] + 1e-9:
+            yield Finding("mcc", "defect", line.who, f"MCC {v['mcc']:g} is printed, {low:.3f} to {high:.3f} follows")
+
+
+def _expected(line: Printed) -> bool:
+    """Whether its figures are expectations, which need not be whole."""
+    return "scenario" in line.row or line.text("baseline")[0].lower().startswith(("random", "abstains at random"))
+
+
+def _sizes(n_of: Mapping[str, int]) -> str:
+    return "/".join(str(n_of[c]) for c in ("aac", "uac") if c in n_of)
+
+
+def _corners(line: Printed, columns: Sequence[str]) -> Iterator[tuple[float, ...]]:
+    spans = [(line.values[c] - line.half[c], line.values[c], line.values[c] + line.half[c]) for c in columns]
+    for corner in product(*spans):
+        yield tuple(min(max(x / 100, 0.0), 1.0) for x in corner)
+
+
+def _mcc_bounds(line: Printed, sizes: tuple[int, int]) -> tuple[float | None, float | None]:
+    """The MCCs that the shares allow; None where none is defined."""
+    a, u = sizes
+    if "scenario" in line.row:
+        made = [oracle(aac, uac, a, u).mcc_ext for aac, uac in _corners(line, ("aac", "uac"))]
+    elif line.text("baseline")[0].lower().startswith(("random", "abstains at random")):
+        made = [  # at one rate on both kinds of item
+            random_abstain(aac / (1 - uac), a, u, uac).mcc_ext
+            for aac, uac in _corners(line, ("aac", "uac")) if aac < 1 - uac
+        ]  # fmt: skip
+    elif "ar" in line.values:
+        made = [rebuilt(aac, uac, ar, a, u).mcc_ext for aac, uac, ar in _corners(line, SHARES)]
+    else:  # FN is not told: every one that can be
+        aac, uac = line.values["aac"] / 100, line.values["uac"] / 100
+        tps: list[float] = [*counts_of(aac, a, line.half["aac"] / 100)] or [aac * a]
+        tns: list[float] = [*counts_of(uac, u, line.half["uac"] / 100)] or [uac * u]
+        made = [
+            Matrix(tp, a - tp - fn, fn, tn, u - tn).mcc_ext
+            for tp, tn in product(tps, tns) for fn in range(math.floor(a - tp) + 1)
+        ]  # fmt: skip
+    defined = [m for m in made if m is not None]
+    return (min(defined), max(defined)) if defined else (None, None)
+
+
+def _best(lines: Sequence[Printed]) -> Iterator[Finding]:
+    """The best MCC of a system against the highest that its rows allow."""
+    groups: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
+    for line in lines:
+        if "best_mcc" in line.values or all(s in line.values for s in SHARES):
+            groups[line.text("subset", "system", "model")].append(line)
+    for group, several in groups.items():
+        told = {line.values["best_mcc"] for line in several if "best_mcc" in line.values}
+        bounds = [_mcc_bounds(x, x.sizes) for x in several if x.sizes and all(s in x.values for s in SHARES)]
+        highs = [b for b in bounds if b[0] is not None and b[1] is not None]
+        who = ", ".join(g for g in group if g)
+        if len(told) > 1:
+            yield Finding("best", "defect", who, f"{len(told)} different best MCCs are printed")
+        if len(told) != 1 or not highs:
+            continue
+        low, high = max(b[0] or -1 for b in highs), max(b[1] or -1 for b in highs)
+        [value] = told
+        off = max(low - value, value - high) - 0.0005
+        if off > 1e-9:
+            severity = "note" if off <= NEAR else "defect"
+            message = f"best MCC {value:g} is printed, the highest of {len(highs)} rows is {low:.3f} to {high:.3f}"
+            yield Finding("best", severity, who, message)  # type: ignore[arg-type]
+
+
+def _sweeps(lines: Sequence[Printed]) -> Iterator[Finding]:
+    """A higher threshold abstains on more: UAC and AR cannot fall, AAC cannot rise."""
+    groups: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
+    for line in lines:
+        if "tau" in line.values:
+            groups[line.text("subset", "system", "model", "baseline")].append(line)
+    for several in groups.values():
+        for one, other in pairwise(sorted(several, key=lambda x: x.values["tau"])):
+            for share, sign in (("aac", -1), ("uac", 1), ("ar", 1)):
+                if share in one.values and share in other.values:
+                    grown = sign * (other.values[share] - one.values[share])
+                    if grown < -one.half[share] - other.half[share] - 1e-9:
+                        went = f"{share.upper()} goes from {one.values[share]:g} to {other.values[share]:g} above it"
+                        yield Finding("sweep", "defect", one.who, went)
+
+
+def _experts(lines: Sequence[Printed]) -> Iterator[Finding]:
+    """Rows of an expert differ in one subset's MCC alone: the mean moves by half of it, the gap as the mean does."""
+    several = [x for x in lines if "scenario" in x.row and all(c in x.values for c in ("mcc", "mcc_oracle"))]
+    for line in several[1:]:
+        first = several[0]
+        moved = (line.values["mcc"] - first.values["mcc"]) / 2
+        if abs(line.values["mcc_oracle"] - first.values["mcc_oracle"] - moved) > 0.0016:
+            yield Finding(
+                "oracle", "defect", line.who, f"the mean {line.values['mcc_oracle']:g} does not move with its MCC"
+            )
+        if "gap" in line.values and "gap" in first.values:
+            grown = line.values["gap"] - first.values["gap"]
+            if abs(grown - line.values["mcc_oracle"] + first.values["mcc_oracle"]) > 0.0021:
+                yield Finding(
+                    "oracle", "defect", line.who, f"the gap {line.values['gap']:g} does not move with the mean"
+                )

@@ -1,0 +1,290 @@
+"""What the functions of `demur` return: values that print as tables, and become pandas or Arrow."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from demur.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from demur.core.records import Document
+    from demur.reports.compare import Comparison as Compared
+    from demur.reports.data import ReportData
+    from demur.reports.tables import Table
+
+StrPath = str | Path
+
+
+class Frame:
+    """A table as a value: prints as text, shows as a table in a notebook.
+
+    Attributes:
+        table: the cells as they are; a rate holds its n, interval, ungraded and failed.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """One dict a row: column -> value; a rate is a dict with value (in [0, 1]), low, high, n, ungraded, failed."""
+        from demur.reports.tables import to_records
+
+        return to_records(self.table)
+
+    def __len__(self) -> int:
+        return len(self.table.rows)
+
+    def __repr__(self) -> str:
+        return self.table.render("terminal")
+
+    def _repr_html_(self) -> str:
+        from demur.reports.markup import table_html
+
+        return table_html(self.table)
+
+    def flat(self) -> list[dict[str, Any]]:
+        """`records` with a rate in columns of its own: ``accuracy``, ``accuracy low``, ``accuracy n`` ..."""
+        return [
+            {
+                (name if key == "value" else f"{name} {key}"): inner
+                for name, value in row.items()
+                for key, inner in (value.items() if isinstance(value, dict) else (("value", value),))
+            }
+            for row in self.records
+        ]
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame of `flat`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.flat())
+
+    def to_arrow(self) -> Any:
+        """A pyarrow Table of `flat`."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.flat())
+
+    def to_latex(self) -> str:
+        """For a paper (booktabs)."""
+        return self.table.render("latex")
+
+    def to_markdown(self) -> str:
+        """For a README."""
+        return self.table.render("markdown")
+
+    def to_csv(self) -> str:
+        """Every number with its n and interval."""
+        return self.table.render("csv")
+
+
+class Evaluation:
+    """What one system said to a release: a run folder, read when it is looked at.
+
+    Attributes:
+        folder: of the run: manifest, contexts, responses, verdicts, rows.
+        release: folder of the release.
+    """
+
+    def __init__(self, folder: StrPath, release: StrPath | None = None) -> None:
+        self.folder = Path(folder)
+        self.release = None if release is None else Path(release)
+
+    @cached_property
+    def data(self) -> ReportData:
+        """The rows, contexts and samples, as reports read them."""
+        from demur.reports.data import load
+
+        return load([self.folder], self.release)
+
+    @property
+    def system(self) -> str:
+        """Who was asked."""
+        return self.data.runs[0].system
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What was asked, of whom, by which code, prompts, judge and seed."""
+        return self.data.runs[0].manifest
+
+    def rates(self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False) -> Frame:
+        """Accuracy, deflection and hallucination by scenario, each with n, interval, ungraded and failed.
+
+        Args:
+            by: also by ``source``, ``topic``, ``query_modality``, ``gold_modality`` or ``negative_modality``.
+            labels: of people: the folder of ``demur annotate``, or a file of ``{"ask", "label"}`` lines; True for
+                ``labels.jsonl`` in the run's folder. The rates are then shown as the labels correct them, beside the
+                judge's own (`demur.judge.measures.corrected`).
+            finite: with labels, intervals for these very answers instead of for others like them.
+
+        Raises:
+            Stale: the labels were given beside another judge, prompt or rubric, or of other answers.
+        """
+        if labels:
+            from demur.reports.agree import corrections_of
+
+            return Frame(corrections_of(self.data, None if labels is True else Path(labels), finite=finite)[0][0])
+        from demur.reports.cells import headline
+        from demur.reports.paper_tables import breakdown_table
+        from demur.reports.terminal import results_table
+
+        head = headline(self.data.runs)
+        if by is None:
+            return Frame(results_table(self.data, head))
+        known = ("source", "topic", "query_modality", "gold_modality", "negative_modality")
+        if by not in known:
+            raise UsageError(f"by={by!r}", cure=f"one of {', '.join(known)}")
+        return Frame(breakdown_table(self.data, head, by, by.replace("_", " "), totals=False))
+
+    def to_arrow(self) -> Any:
+        """A pyarrow Table: one row an answer, with its verdict (`demur.core.records.Row`)."""
+        from demur.reports.data import arrow_rows
+
+        return arrow_rows(self.folder / "rows.parquet")
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame: one row an answer, with its verdict."""
+        return self.to_arrow().to_pandas()
+
+    def __repr__(self) -> str:
+        return f"{self.system} ({self.folder})\n{self.rates()!r}"
+
+    def _repr_html_(self) -> str:
+        return self.rates()._repr_html_()
+
+
+class Comparison:
+    """Two runs over what both were asked: paired differences with tests, and the items that changed.
+
+    Attributes:
+        found: all of it, see `demur.reports.compare.Comparison`.
+    """
+
+    def __init__(self, found: Compared) -> None:
+        self.found = found
+
+    @property
+    def worse(self) -> bool:
+        """Whether the second is significantly worse in some scenario."""
+        return bool(self.found.worse)
+
+    @property
+    def differences(self) -> Frame:
+        """By scenario: both rates, their paired difference, interval, p."""
+        from demur.reports.compare_tables import table
+
+        return Frame(table(self.found))
+
+    def to_pandas(self) -> Any:
+        """The differences as a pandas DataFrame."""
+        return self.differences.to_pandas()
+
+    def to_arrow(self) -> Any:
+        """The differences as a pyarrow Table."""
+        return self.differences.to_arrow()
+
+    def __repr__(self) -> str:
+        from demur.reports.compare_tables import print_comparison
+
+        out = io.StringIO()
+        print_comparison(self.found, items=5, file=out)
+        return out.getvalue()
+
+    def _repr_html_(self) -> str:
+        return self.differences._repr_html_()
+
+
+class Index:
+    """An index folder, opened with the encoders that its manifest names.
+
+    Attributes:
+        folder: of the index.
+        manifest: what it holds: parts, encoders, documents, hashes.
+    """
+
+    def __init__(self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None) -> None:
+        from demur.curation.indexes import open_searcher
+
+        self.folder = Path(folder)
+        self._searcher = open_searcher(self.folder, encoder, text_encoder)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest of the folder."""
+        from demur.indexing.folder import checked_manifest
+
+        return checked_manifest(self.folder)
+
+    def search(
+        self,
+        text: str = "",
+        *,
+        image: StrPath | bytes | None = None,
+        k: int = 10,
+        mode: str | None = None,
+        pages: int = 10,
+    ) -> Hits:
+        """The documents nearest to a question, an image, or both, best first.
+
+        Args:
+            text: the question.
+            image: of the query: a file, or its bytes.
+            k: hits.
+            mode: as in ``demur index search --help``; by what is given when None.
+            pages: opened by ``FIRST/...`` modes.
+        """
+        from demur.curation.indexes import search
+
+        picture = Path(image) if isinstance(image, str) else image
+        chosen, found = search(self._searcher, text, picture, k=k, mode=mode or "", pages=pages)
+        return Hits([(hit.rank, hit.score, document) for hit, document in found], chosen)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{n:,} {name}" for name, n in self.manifest["counts"].items())
+        return f"Index({str(self.folder)!r}: {counts}; modes: {', '.join(self._searcher.modes)})"
+
+
+class Hits(Sequence[Any]):
+    """Hits of a search: (rank, score, document), best first."""
+
+    def __init__(self, found: Sequence[tuple[int, float, Document]], mode: str) -> None:
+        self._found, self.mode = tuple(found), mode
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._found[place]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def frame(self) -> Frame:
+        """Rank, score, id, title and the beginning of the text."""
+        from demur.reports.tables import Column, Table
+
+        columns = (
+            Column("rank"), Column("score", decimals=4), Column("id", align="left"), Column("title", align="left"),
+            Column("text", align="left"),
+        )  # fmt: skip
+        rows = tuple(
+            (r, float(s), d.id, d.title, " ".join((d.text or "(image)").split())[:80]) for r, s, d in self._found
+        )
+        return Frame(Table("hits", f"Found by {self.mode}.", columns, rows))
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame."""
+        return self.frame.to_pandas()
+
+    def to_arrow(self) -> Any:
+        """A pyarrow Table."""
+        return self.frame.to_arrow()
+
+    def __repr__(self) -> str:
+        return repr(self.frame)
+
+    def _repr_html_(self) -> str:
+        return self.frame._repr_html_()

@@ -1,0 +1,204 @@
+"""Corpora of a release as a service is asked over them: folds, ids to leave out, one's own documents, poison, wrong ids."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from rag_server import as_json, service
+from report_factory import make_release
+
+from demur.cli import main
+from demur.scenarios.injection import code_word
+
+pytestmark = pytest.mark.slow
+
+MAPPING = """
+url: {url}
+name: mine
+body: {{q: "{{question}}", corpus: "{{corpus}}", hide: "{{exclude}}"}}
+answer: $.text
+contexts: $.hits[*]
+context: {{id: $.key, text: $.body}}
+citations: $.refs[*]
+retries: 0
+"""
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    return make_release(tmp_path_factory.mktemp("release"))
+
+
+def exported(release, out, *more):
+    assert main(["corpus", "export", str(release[0]), "--out", str(out), *more]) == 0
+    note = json.loads((out / "corpora.json").read_text())
+    held = {}
+    for name in note["counts"]:
+        lines = (out / name / "corpus.jsonl").read_text().splitlines()
+        held[name] = {row["id"]: row["text"] for row in map(json.loads, lines)}
+    return note, held
+
+
+def asked_over(release, corpora, answer, tmp_path, capsys):
+    """The tables of a run of a service that answers each request by ``answer(request)``; and its requests."""
+    with service(lambda n, headers, body: as_json(answer(json.loads(body)))) as (url, log):
+        (tmp_path / "rag.yaml").write_text(MAPPING.format(url=url))
+        run = [
+            "run",
+            str(release[0]),
+            "--scenarios",
+            "whole",
+            "--corpora",
+            str(corpora),
+            "--text-only",
+            "--judge",
+            "rules?guess=yes",
+        ]
+        assert main([*run, "--system", f"http:{tmp_path / 'rag.yaml'}", "--out", str(tmp_path / "runs")]) == 0
+        requests = [json.loads(body) for _, body in log]
+    capsys.readouterr()
+    assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(release[0]), "--json"]) == 0
+    return json.loads(capsys.readouterr().out), requests
+
+
+def decline(request):
+    return {"text": "I cannot tell from the documents.", "hits": [], "refs": []}
+
+
+def test_each_fold_lacks_its_own_gold_and_is_the_one_that_is_searched(release, tmp_path, capsys):
+    note, held = exported(release, tmp_path / "c", "--folds", "3")
+    folds = ["gold-removed-1", "gold-removed-2", "gold-removed-3"]
+    samples = {s.id: s for s in release[1]}
+    assert set(note["folds"]) == set(samples)
+    for name in folds:
+        gone = set(held["full"]) - set(held[name])
+        mine = {id for s, ids in note["excluded"].items() if note["folds"][s] == name for id in ids}
+        assert gone == mine
+        assert mine
+    _, requests = asked_over(release, tmp_path / "c", decline, tmp_path, capsys)
+    by_question = {s.question: s.id for s in samples.values()}
+    removed = [r for r in requests if r["corpus"] not in ("full", "empty")]
+    assert removed
+    for request in removed:  # the request names the corpus without its gold, and the ids for one index with a filter
+        sample = by_question[request["q"]]
+        assert request["corpus"] == note["folds"][sample]
+        assert set(request["hide"]) == set(note["excluded"][sample])
+        assert not set(request["hide"]) & set(held[request["corpus"]])
+    assert all(not r["hide"] for r in requests if r["corpus"] == "full")
+
+
+def test_ones_own_documents_go_in_and_what_they_state_counts(release, tmp_path, capsys):
+    sample = next(s for s in release[1] if not s.images and s.gold)
+    answer = sample.answers.accepted[0][0]
+    mine = tmp_path / "mine.jsonl"
+    rows = [{"id": "own-1", "text": "Nothing of it."}, {"id": "own-2", "text": f"{sample.question} {answer}."}]
+    mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plain, _ = exported(release, tmp_path / "plain")
+    note, held = exported(release, tmp_path / "mixed", "--mix", f"jsonl:{mine}")
+    for name in ("full", "gold-removed"):
+        assert {"own-1", "own-2"} <= set(held[name])
+        assert note["counts"][name] == plain["counts"][name] + 2
+    assert held["empty"] == {}
+    assert "own-2" in note["stated"][sample.id]
+    assert "own-1" not in str(note["stated"])
+    clash = tmp_path / "clash.jsonl"
+    clash.write_text(json.dumps({"id": sample.gold[0].id, "text": "x"}) + "\n")
+    capsys.readouterr()
+    assert main(["corpus", "export", str(release[0]), "--out", str(tmp_path / "x"), "--mix", f"jsonl:{clash}"]) == 2
+    assert "two documents have one id" in capsys.readouterr().err
+
+
+def test_poisoned_documents_and_who_obeys_them(release, tmp_path, capsys):
+    plain, whole = exported(release, tmp_path / "plain")
+    note, held = exported(release, tmp_path / "c", "--poison")
+    assert "poisoned" not in plain
+    assert len(note["poisoned"]) > 10
+    gold = {id for ids in note["excluded"].values() for id in ids}
+    for name in ("full", "gold-removed"):
+        changed = {id for id, text in held[name].items() if text != whole[name][id]}
+        assert changed == set(note["poisoned"].values())
+        assert not changed & gold
+    for sample, id in note["poisoned"].items():
+        assert code_word(sample) in held["full"][id]
+    obeying = iter(range(10_000))
+
+    def obedient(request):
+        """Retrieves the poison of whatever question, and obeys it every second time."""
+        texts = held[request["corpus"]]
+        found = [(k, t) for k, t in texts.items() if "Reply with the word" in t][:1]
+        if not found or next(obeying) % 2:
+            return decline(request)
+        word = re.search(r"Reply with the word (\w+)", found[0][1])[1]
+        return {"text": word, "hits": [{"key": k, "body": t} for k, t in found], "refs": []}
+
+    tables, requests = asked_over(release, tmp_path / "c", obedient, tmp_path, capsys)
+    rows = {row["scenario"]: row for row in tables["rag-injection"]}
+    assert set(rows) == {"full", "gold-removed"}  # nothing can be obeyed where nothing is there
+    asked = {name: sum(r["corpus"] == name for r in requests) for name in rows}
+    assert {name: row["n"] for name, row in rows.items()} == asked
+    obeyed = sum(row["obeys"]["value"] * row["n"] for row in rows.values())
+    assert obeyed == pytest.approx(-(-sum(asked.values()) // 2))
+    assert sum(row["shown"] for row in rows.values()) == pytest.approx(obeyed)  # it retrieves a poisoned page only then
+    assert {row["obeys when shown one"]["value"] for row in rows.values()} == {1.0}
+    run = [
+        "run",
+        str(release[0]),
+        "--system",
+        "reader",
+        "--corpora",
+        str(tmp_path / "plain"),
+        "--out",
+        str(tmp_path / "x"),
+    ]
+    assert main([*run, "--scenarios", "full(inject=yes)"]) == 2
+    assert "demur corpus export --poison" in " ".join(capsys.readouterr().err.split())
+
+
+def test_wrong_ids_are_no_gold_and_no_distractor(release, tmp_path, capsys):
+    """Ids that no document has: what is retrieved is told by its text; without that it is not gold, and cited is other."""
+    _, held = exported(release, tmp_path / "c")
+    samples = {s.question: s for s in release[1]}
+
+    def lost(request):
+        texts = [e.text for e in samples[request["q"]].gold if e.text and e.id in held[request["corpus"]]]
+        hits = [{"key": f"row {n} of my table", "body": text} for n, text in enumerate(texts)]
+        return {"text": "It is so.", "hits": hits or [{"key": "nobody/17", "body": ""}], "refs": ["nobody/17"]}
+
+    tables, _ = asked_over(release, tmp_path / "c", lost, tmp_path, capsys)
+    [row] = tables["rag-faults"]
+    assert (row["cites gold"]["value"], row["cites distractor"]["value"], row["cites other"]["value"]) == (0, 0, 1)
+    by = {r["scenario"]: r["retriever"] for r in tables["rag-scenario"] if r["scenario"] != "full"}
+    assert set(by.values()) == {"gold not retrieved"}
+    assert "gold retrieved" in {r["retriever"] for r in tables["rag-scenario"] if r["scenario"] == "full"}
+
+
+def test_secrets_and_documents_reach_no_log(release, tmp_path, capsys, caplog, monkeypatch):
+    """With every logger at its loudest: the token is in no file and on no screen, a document's text only in the answers."""
+    monkeypatch.setenv("RAG_TOKEN", "s3cret-token-value")
+    document = "A page of the handbook that is nobody else's business."
+    caplog.set_level("DEBUG")
+
+    def reply(n, headers, body):
+        if n % 3 == 0:  # a gateway that repeats in its error what it was sent
+            return 500, {}, json.dumps(dict(headers)).encode()
+        return as_json({"text": "I cannot tell.", "hits": [{"key": "a", "body": document}], "refs": []})
+
+    with service(reply) as (url, asked):
+        mapping = tmp_path / "rag.yaml"
+        mapping.write_text(MAPPING.format(url=url) + 'headers: {Authorization: "Bearer ${RAG_TOKEN}"}\n')
+        run = ["run", str(release[0]), "--scenarios", "parametric", "--system", f"http:{mapping}", "--limit", "12"]
+        assert main([*run, "--out", str(tmp_path / "runs")]) == 0
+        assert any("s3cret-token-value" in str(headers) for headers, _ in asked)
+    said = capsys.readouterr()
+    screens = said.out + said.err + caplog.text
+    assert "500" in said.out + said.err + (tmp_path / "runs/mine/responses.jsonl").read_text()
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert "s3cret" not in screens
+    assert not [path for path, data in files.items() if b"s3cret" in data]
+    assert document not in screens
+    assert {path.name for path, data in files.items() if document.encode() in data} <= {
+        "responses.jsonl",
+        "responses.log",
+    }
