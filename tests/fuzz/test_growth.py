@@ -33,6 +33,7 @@ from demur.judge.parse import literal, parse
 from demur.judge.rules import RuleJudge, visible
 from demur.scenarios.systems.model import read_reply
 from demur.suites.mm_aqa.routing import TRIGGERS
+from demur.suites.mm_aqa.transforms import unit_swap
 
 ROOM = 8
 SHORT = (1_000, 16_000)
@@ -64,6 +65,11 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.scenarios.systems.reader: re.escape(subject)": [],
     "demur.suites.mm_aqa.routing: f'\\\\b{d.value}\\\\b'": [],  # words of demur's own
     "demur.suites.mm_aqa.routing: p": [re.compile(p, re.I) for p in TRIGGERS.values()],
+    "demur.suites.mm_aqa.transforms.unit_swap: '|'.join((f'(?<!\\\\w){re.escape(u)}' + ('(?!\\\\w)' if u[-1].isalnum() "
+    "else '') for u in names))": [unit_swap.LONG, unit_swap.ANY],
+    "demur.suites.mm_aqa.transforms.unit_swap: f'(?<!\\\\w){re.escape(unit)}(?!\\\\w)'": [
+        re.compile(r"(?<!\w)square\ kilometres(?!\w)")
+    ],
     "demur.suites.vb.items: f'\\\\b{re.escape(a)}\\\\b'": [],  # words of the text, as they are
 }
 """Patterns that depend on more than their module -> examples of what they come to."""

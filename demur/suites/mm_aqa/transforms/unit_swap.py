@@ -34,7 +34,7 @@ def _pattern(bare: bool) -> re.Pattern[str]:
 
 
 _KIND = {unit.lower(): kind for kind, several in UNITS.items() for unit in several}
-_LONG, _ALL = _pattern(False), _pattern(True)
+LONG, ANY = _pattern(False), _pattern(True)
 
 
 def unit_of(question: str, accepted: tuple[str, ...]) -> tuple[str, str] | None:
@@ -43,9 +43,9 @@ def unit_of(question: str, accepted: tuple[str, ...]) -> tuple[str, str] | None:
     >>> unit_of("How high is it, in metres?", ("1,200",)), unit_of("How high is it?", ("1,200 m",))
     (('metres', 'length'), ('m', 'length'))
     """
-    found = _LONG.search(question)
+    found = LONG.search(question)
     if found is None:
-        found = next((m for form in accepted if any(c.isdigit() for c in form) and (m := _ALL.search(form))), None)
+        found = next((m for form in accepted if any(c.isdigit() for c in form) and (m := ANY.search(form))), None)
     return None if found is None else (found[0], _KIND[found[0].lower()])
 
 
