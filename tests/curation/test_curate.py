@@ -168,6 +168,7 @@ def test_how_many_the_whole_funnel_keeps_follows_from_an_exhaustive_build(built,
     assert all(r.kept is None or r.kept == f.kept for r, f in zip(lazy, rounds, strict=True))
 
 
+@pytest.mark.heavy
 def test_in_a_hurry_the_release_is_the_same_bytes(built, source, tmp_path):
     found = build(source, tmp_path, index=built[1] / "index", hurry=True)
     assert world.bytes_of(found.release.folder) == world.bytes_of(built[0].release.folder)

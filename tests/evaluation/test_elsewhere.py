@@ -128,6 +128,7 @@ def loaded(path):
     return yaml.load(path.read_text(), Loader)  # the loader is a safe one
 
 
+@pytest.mark.heavy
 def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
     import datasets
 
@@ -194,6 +195,7 @@ def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
         assert rates["ungraded"] == outcomes.count(None) / len(outcomes) > 0
 
 
+@pytest.mark.heavy
 def test_what_models_cannot_be_asked_and_what_is_no_log_is_told(tmp_path, capsys):
     release, _ = make_release(tmp_path / "release")
     assert main(["export", "inspect", str(release), "--out", str(tmp_path / "t"), "--scenarios", "whole"]) == 2

@@ -155,6 +155,7 @@ def _parquet(path: Path, columns: dict[str, pa.Array]) -> Path:
     return path
 
 
+@pytest.mark.heavy
 def test_tables_that_unpack_to_any_number_of_gigabytes_are_not_read(tmp_path: Path) -> None:
     zeros = _parquet(tmp_path / "zeros.parquet", {"text": pa.array(["\0" * (1 << 26)] * 2), "id": pa.array(["a", "b"])})
     run = tmp_path / "run.parquet"

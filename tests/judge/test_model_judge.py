@@ -76,7 +76,10 @@ def test_three_labels_with_what_is_needed_to_repeat_them(tmp_path):
 @pytest.mark.parametrize(
     "reply", ["", "Perhaps.", "CORRECT or INCORRECT", '{"label": "MAYBE"}', "[" * 3000, '{"label": 1}', "no"]
 )
-def test_what_states_no_single_label_is_ungraded(reply):
+def test_what_states_no_single_label_is_ungraded(reply, monkeypatch):
+    monkeypatch.setattr(
+        "demur.models.client.Retry.wait_s", lambda self, attempt, draw: 0.0
+    )  # nothing said: asked again
     with running(reply=lambda body: reply or " ") as server:
         judge = ModelJudge(f"http://127.0.0.1:{server.port}/v1#m")
         judge._schema = False

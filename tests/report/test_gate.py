@@ -66,6 +66,7 @@ def test_wrong_limits_are_told(text):
         limits([text], "max", "hallucination")
 
 
+@pytest.mark.heavy
 def test_a_system_at_its_limit_is_red_no_more_often_than_is_said():
     """Fifty gates of each of two hundred unchanged systems whose true rate is the limit: at most 5 % are red."""
     rng, limit, n = np.random.default_rng(0), Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.15), 120

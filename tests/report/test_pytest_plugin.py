@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from strategies import tiny_release
 
 TESTS = """
@@ -48,6 +49,7 @@ def test_advises(demur_gate):
 """
 
 
+@pytest.mark.heavy
 def test_a_test_of_yours_is_decided_by_the_gate(tmp_path):
     tiny_release(tmp_path / "release", 20)
     (tmp_path / "test_mine.py").write_text(TESTS)

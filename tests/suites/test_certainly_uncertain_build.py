@@ -269,6 +269,7 @@ def test_a_model_that_sees_the_photo_says_what_a_question_is_about(photos, tmp_p
     }  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_lama_fills_by_any_torchscript_of_its_form(tmp_path):
     torch = pytest.importorskip("torch")

@@ -67,6 +67,7 @@ def test_bad_items_are_told_by_their_place(tmp_path):
         read(tmp_path / "nothing", Problems())
 
 
+@pytest.mark.heavy
 def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_path, capsys):
     folder, runs = tiny_set(tmp_path / "set"), tmp_path / "runs"
     systems = [f"model:{ANSWERER}", f"multi_agent:{ANSWERER}", f"multi_agent:{ANSWERER}?mode=iterative&rounds=2",

@@ -211,6 +211,7 @@ def test_the_ledger_keeps_what_was_paid_for(files, judge, capsys):
     assert len(ASKED) == asked
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("files")
 def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
     """A judge that dies with its process at the third call: nothing that was paid for is asked again."""

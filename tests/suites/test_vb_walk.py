@@ -368,6 +368,7 @@ def test_functions_at_hand_and_one_system_are_asked_from_python(visibility, tmp_
         suite.run(visibility, [7], tmp_path / "none", limit=1)
 
 
+@pytest.mark.heavy
 def test_options_are_seen_to_before_anybody_is_asked(visibility, tmp_path, capsys):
     words = ["suite", "run", "vb", str(visibility), "--system", "python:examples.seeing:always_true", "--limit", "1"]
     for option, value in (("--alpha", "7"), ("--alpha", "nan"), ("--resamples", "-1")):

@@ -24,6 +24,7 @@ from demur.release import Release
 from demur.scenarios.contexts import distractors
 from demur.scenarios.contexts import recipe as context_recipe
 
+pytestmark = pytest.mark.heavy
 GATES = [native.HERE.well_read, native.HERE.text_only, native.HERE.half_remembers]
 ENCODERS = {"encoder": "native_miniatures:sighted", "text_encoder": "native_miniatures:contriever"}
 BY = ["--encoder", ENCODERS["encoder"], "--text-encoder", ENCODERS["text_encoder"]]
@@ -186,7 +187,6 @@ def test_gold_is_cut_as_distractors_are(six, release):
             assert whole[passage.start : passage.end] == e.text
 
 
-@pytest.mark.heavy
 def test_length_tells_nothing_and_the_release_says_so(six, release):
     rows = {(r["source"], r["feature"]): r for r in release.manifest["separation"]}
     for source in ("infoseek", "viquae", "evqa"):
@@ -246,7 +246,6 @@ def test_an_index_that_the_user_built_is_used_where_it_lies_and_by_name_and_give
     assert files(made / "mine") == before
 
 
-@pytest.mark.heavy
 def test_the_ids_of_an_index_of_one_source_fit_a_recipe_of_several(made):
     native.webqa(made / "webqa")
     sources = [{"name": "infoseek", "path": "infoseek", "retrieval": {"index": "mine"}},
@@ -257,7 +256,6 @@ def test_the_ids_of_an_index_of_one_source_fit_a_recipe_of_several(made):
     assert all(len(s.negatives) > 4 for s in found)
 
 
-@pytest.mark.heavy
 def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
     before = files(made / "mine")
     told = build(made, "other-cut", code=2, index="mine", chunk="100:10")
@@ -277,7 +275,6 @@ def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
     assert files(made / "mine") == before
 
 
-@pytest.mark.heavy
 def test_a_builds_own_index_is_replaced_when_the_recipe_changes(made):
     bases = []
     for chunk in ("250:32", "100:10"):
@@ -290,7 +287,6 @@ def test_a_builds_own_index_is_replaced_when_the_recipe_changes(made):
 # --- what was mined already -----------------------------------------------------------------------
 
 
-@pytest.mark.heavy
 def test_what_demur_mine_wrote_can_be_built_from(made):
     demur("mine", f"infoseek={made / 'infoseek'}", "--index", made / "mine", *BY, "--text", "6", "--visual", "0",
           "--out", made / "mined")  # fmt: skip

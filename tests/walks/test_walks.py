@@ -29,6 +29,7 @@ from demur.cli import main
 from demur.core.records import Evidence, Sample
 from demur.release import Release
 
+pytestmark = pytest.mark.heavy
 GATES = ("well-read", "text-only", "half-remembers")
 K_MIN = 3
 WALKS = (
@@ -131,7 +132,6 @@ def pages_of(what: str | bytes, base: Base) -> list[str]:
     return [page for page, text in base.texts.items() if what in text]
 
 
-@pytest.mark.heavy
 def test_the_files_are_sound_and_become_a_pool_an_index_and_distractors(walk):
     for source in walk.sources:
         found = json.loads(demur("sources", "check", source, walk.folder / source, "--no-published-pins", "--json",
@@ -150,7 +150,6 @@ def test_the_files_are_sound_and_become_a_pool_an_index_and_distractors(walk):
         assert json.loads(line)["negatives"]
 
 
-@pytest.mark.heavy
 def test_it_is_sound_and_every_decision_is_the_one_counted_again(walk):
     assert "sound" in demur("release", "verify", walk.release.folder)
     blind, solvable = recount.survivors(list(walk.questions.values()), list(GATES))
@@ -161,7 +160,6 @@ def test_it_is_sound_and_every_decision_is_the_one_counted_again(walk):
     assert len(walk.samples) >= 3
 
 
-@pytest.mark.heavy
 def test_each_distractor_is_of_its_base_but_not_of_gold_and_lets_nobody_answer(walk):
     for sample in walk.samples.values():
         question = walk.questions[sample.id]
@@ -205,7 +203,6 @@ def test_length_does_not_tell_gold_from_distractors(walk):
             assert 0.15 < longer < 0.85, f"{source}: words of gold {sorted(gold)}, of distractors {sorted(others)}"
 
 
-@pytest.mark.heavy
 def test_what_the_release_says_of_its_evidence_is_counted_again(walk):
     shown = json.loads(demur("release", "show", walk.release.folder, "--json"))["evidence"]
     assert [one["source"] for one in shown] == sorted({s.source for s in walk.samples.values()})
@@ -249,7 +246,6 @@ def test_recall_of_gold_is_the_one_counted_again(walk):
                 assert row[f"recall@{k}"] == pytest.approx(hits / len(asked), abs=5e-4)
 
 
-@pytest.mark.heavy
 def test_every_verdict_is_the_gates_own_and_none_is_missing(walk):
     of = {s.id: {e.id: e for e in (*s.gold, *s.negatives)} for s in walk.samples.values()}
     asked = Counter()
@@ -280,7 +276,6 @@ def test_it_loads_as_a_data_set(walk, tmp_path, monkeypatch):
                 assert row["images"][0].tobytes() == own.convert(row["images"][0].mode).tobytes()
 
 
-@pytest.mark.heavy
 def test_runs_reports_and_comes_out_as_counted_again(walk):
     runs = walk.folder / "runs"
     demur("run", walk.release.folder, "--system", "python:native_miniatures:well_read", "--out", runs,
@@ -323,7 +318,6 @@ def test_one_gate_more_is_the_full_build_byte_for_byte_and_takes_what_that_gate_
     assert not said["came"]
 
 
-@pytest.mark.heavy
 def test_the_life_of_every_sample_is_told(walk):
     for id_, question in walk.questions.items():
         state = json.loads(demur("explain", walk.release.folder, id_, "--json"))
