@@ -30,9 +30,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o", "--out", type=Path, metavar="PAGE.html", help="also write a page of every wrong answer (default: none)"
     )
     why.add_argument("--form", choices=("terminal", "markdown", "latex", "csv"), default="terminal", help="of tables")
-    draft = job(jobs, "draft", "a model writes steps and rubrics for items that have none; people review them then")
-    draft.add_argument("items", type=Path, help="items of MM-THEBench")
-    draft.add_argument("--judge", required=True, metavar="MODEL", help="who writes")
+    draft = job(jobs, "draft", "a model writes the steps and rubrics that items lack; people review them then")
+    draft.add_argument("items", type=Path, help="items of MM-THEBench; of one with steps the rubric alone is written")
+    draft.add_argument(
+        "--judge", required=True, metavar="MODEL", help="who writes, shown the pictures (MODEL,images=no: text alone)"
+    )
     review = job(jobs, "review", "a labelling task of items with steps, for 'demur annotate page --out DIR'")
     review.add_argument("items", type=Path, help="items of MM-THEBench")
     take = job(jobs, "take", "reviews back into the items: sound, to be mended, too complex")
@@ -85,14 +87,20 @@ def run(args: argparse.Namespace) -> int:
     return work[args.job](args)
 
 
-def _judge(args: argparse.Namespace) -> Any:
+def _judge(args: argparse.Namespace, pictures: Path | None = None) -> Any:
+    """The model that is named; shown the pictures of that folder unless it says otherwise."""
+    from demur.core.store import read_image
     from demur.judge.base import JudgeContext
     from demur.suites.mm_thebench.judging import ChainJudge
 
     if not args.judge:
         return None
-    context = JudgeContext(args.ledger or Path("judge-calls.sqlite"), args.concurrency, budget_of(args), args.prices)
-    return ChainJudge(args.judge.removeprefix("model:"), context, args.prompts)
+    context = JudgeContext(
+        args.ledger or Path("judge-calls.sqlite"), args.concurrency, budget_of(args), args.prices,
+        read_image=lambda ref: read_image(ref, pictures),
+    )  # fmt: skip
+    sees = ",images=yes" if pictures is not None and ",images=" not in args.judge else ""
+    return ChainJudge(args.judge.removeprefix("model:") + sees, context, args.prompts)
 
 
 def _loaded(path: Path) -> Any:
@@ -133,13 +141,14 @@ def _draft(args: argparse.Namespace) -> int:
     loaded = _loaded(args.items)
     with TerminalProgress() as steps:
         steps.stage("draft")
-        made = draft(_judge(args), loaded.items, lambda n: steps.count("items drafted", n, 0))
+        made = draft(_judge(args, loaded.root), loaded.items, lambda n: steps.count("items drafted", n, 0))
     put(args.out, made.items, loaded.root)
     if args.json:
         sys.stdout.write(json.dumps({"items": len(made.items), "failed": made.failed}, ensure_ascii=False) + "\n")
     else:
         _told(made.failed, "no draft")
-        sys.stdout.write(f"{sum(bool(i.steps) for i in made.items)} of {len(made.items)} items have steps\n")
+        whole = sum(bool(i.steps and i.rubric) for i in made.items)
+        sys.stdout.write(f"{whole} of {len(made.items)} items have steps and a rubric\n")
         sys.stderr.write(f"next: demur reasoning review {args.out} -o annotation\n")
     return 0
 

@@ -81,7 +81,8 @@ def _show(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     sys.stdout.write(f"{chosen.title}\n\n{chosen.about}\n\n")
     for option in chosen.options:
         choice = f" ({', '.join(option.choices)})" if option.choices else ""
-        sys.stdout.write(f"  --{option.name.replace('_', '-'):<12} {option.help}{choice}; default {option.default}\n")
+        default = f"; default {option.default}" if option.default != "" else ""
+        sys.stdout.write(f"  --{option.name.replace('_', '-'):<12} {option.help}{choice}{default}\n")
     sys.stdout.write(f"\nprompt:\n\n{chosen.prompts().texts['ask']}\n")
     return 0
 
@@ -94,10 +95,16 @@ def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> Non
 
 
 def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
+    from demur.cli._shown import harmless
+    from demur.core.store import read_json
+
     given = _given(chosen.build_options, args)
     chosen.check_options(given, chosen.build_options)
     made = chosen.build(args.out, seed=args.seed, **given)
     sys.stdout.write(f"{made}\n")
+    told = made / "manifest.json"
+    left = read_json(told).get("dropped", {}) if told.is_file() else {}
+    sys.stderr.write(harmless("".join(f"left out: {n}: {reason}\n" for reason, n in left.items())))
     sys.stderr.write(f"\nnext: demur suite run {chosen.name} {made} --system model:openai/gpt-4o\n")
     return 0
 
@@ -217,7 +224,7 @@ def _option(parser: argparse.ArgumentParser, option: Any) -> None:
         type=type(option.default),
         default=option.default,
         choices=option.choices or None,
-        help=f"{option.help} (default: %(default)s)",
+        help=f"{option.help} (default: %(default)s)" if option.default != "" else option.help,
     )
 
 

@@ -17,7 +17,7 @@ from demur.core.errors import MissingExtra, UsageError
 from demur.core.records import Response
 from demur.core.store import Problems
 from demur.sample import atlas
-from demur.suites.certainly_uncertain.making import captions, removing
+from demur.suites.certainly_uncertain.making import asking, captions, removing
 from demur.suites.certainly_uncertain.making.captions import Written, fault, parse
 from demur.suites.certainly_uncertain.making.salient import named_by, salient
 from demur.suites.certainly_uncertain.making.scenes import read_gqa
@@ -267,6 +267,67 @@ def test_a_model_that_sees_the_photo_says_what_a_question_is_about(photos, tmp_p
         "a-4": "asks for yes or no: answered without the thing too", "a-5": "thing not found", "b-0": "photo cannot be read",
         "c-0": "photo cannot be read", "d-1": "the model names nothing that can be taken out",
     }  # fmt: skip
+
+
+def test_the_control_keeps_what_the_question_names(photos, tmp_path):
+    scene = json.loads((photos / "scenes.jsonl").read_text().partition("\n")[0])
+    scene["questions"] = [{"question": "What colour is the ball beside the box?", "answer": "red", "object": "ball"}]
+    (photos / "one.jsonl").write_text(json.dumps(scene) + "\n")
+    out = CertainlyUncertain().build(tmp_path / "set", source="scenes", input=str(photos / "one.jsonl"), dilate=6)
+    [pair] = CertainlyUncertain().open(out).items
+    before, control = read(out / pair.image.uri), read(out / pair.control_image.uri)
+    changed = np.abs(control - before).mean(axis=2) > 20
+    assert pair.provenance["control"] == "a patch"
+    assert not changed[10:30, 90:110].any()  # the box stands
+
+
+@pytest.mark.integration
+def test_a_model_that_sees_both_photos_writes_the_question(photos, tmp_path):
+    said = {
+        "ball": {"Q": "What colour are the balls on the lawn?", "A1": "red", "A2": "I don't see any ball."},
+        "box": {"Q": "What colour is the thing removed?", "A1": "blue", "A2": "I don't know"},
+    }
+
+    def seeing(body: dict) -> str:
+        first, second, text = body["messages"][0]["content"]
+        assert first["image_url"] != second["image_url"]
+        return json.dumps(said[re.search(r"without this: (\w+)", text["text"])[1]])
+
+    lines = [json.loads(line) for line in (photos / "scenes.jsonl").read_text().splitlines()]
+    (photos / "bare.jsonl").write_text(json.dumps(lines[0] | {"questions": []}) + "\n")
+    out = tmp_path / "set"
+    with running(reply=seeing) as server:
+        for file, n in (("bare.jsonl", 2), ("scenes.jsonl", 4)):  # each thing is shown once, whatever is asked of it
+            words = ["suite", "build", NAME, "--out", str(out / file), "--source", "scenes", "--input", str(photos / file),
+                     "--asker", f"http://127.0.0.1:{server.port}/v1#seer", "--dilate", "6"]  # fmt: skip
+            assert main(words) == 0
+            assert server.requests == n
+            [pair] = CertainlyUncertain().open(out / file).items
+            assert (pair.question, pair.answer) == ("What colour are the balls on the lawn?", "red")
+            assert (pair.idk_question, pair.idk_answer) == (pair.question, "I don't see any ball.")
+            assert pair.provenance["asked by"] == "seer"
+    dropped = [json.loads(line) for line in (out / "bare.jsonl" / "dropped.jsonl").read_text().splitlines()]
+    assert [d["reason"] for d in dropped] == ["the question tells that there are two photos"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("Q: What colour is the kite?\nA1: red\nA2: Nothing", ""),
+        ('{"Q": "What colour is the kite?", "A1": "red", "A2": "I don\'t know"}', ""),
+        ("Q: Is there a kite?\nA1: a red one\nA2: Nothing", "asks for yes or no: answered without the thing too"),
+        ("Q: Does the kite fly?\nA1: Yes.\nA2: I don't know", "asks for yes or no: answered without the thing too"),
+        ("Q: What colour is the kite?\nA1: I can't tell\nA2: I don't know", "the first photo does not answer it"),
+        ("Q: What colour is the sky?\nA1: blue\nA2: grey", "the second photo answers it"),
+        ("Q: What colour is the red kite?\nA1: red\nA2: I don't see any kite", "the question holds its answer"),
+        ("Q: kite\nA1: red\nA2: I don't see any kite", "not a question"),
+        ("Sure!\nQ: What colour is the kite?\nA1: red\nA2: Nothing", None),
+        ("Q: What colour is the kite?\nA1: red", None),
+    ],
+)
+def test_a_question_that_is_no_contrast_says_why(reply, why):
+    asks = asking.parse(reply)
+    assert (asks and asking.fault(asks)) == why
 
 
 @pytest.mark.heavy

@@ -211,6 +211,10 @@ def test_thresholds_take_the_gain_of_declining_below_them():
     own = m.score("x", "rules", rows)
     assert own.by["extraneous"]["oracle"].value == own.by["extraneous"]["crossed"].value == 1
     assert own.by["extraneous"]["crossed_f1"].value == 1
+    # 0.95 for the right answers; the ten at 0.2 are right as IDK now, and still said with 0.2
+    assert own.by["extraneous"]["replied_cw"].value == pytest.approx((0.95 - 0.2) / 2)
+    assert own.by["extraneous"]["oracle_cw"].value == pytest.approx((0.95 + 0.2) / 2)
+    assert [own.by["extraneous"][f"{how}_ece"].value for how in ("replied", "oracle")] == pytest.approx([0.2, 0.8])
     assert own.thresholds["extraneous"] == (0.3, (0.3,) * 5)
 
 

@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 
 import pytest
-from strategies import tiny_release
+from strategies import png, tiny_release
 
 import demur
 from demur.cli import main
@@ -15,7 +15,7 @@ from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec
 from demur.judge.annotation.task import Session
 from demur.suites.mm_thebench.annotating import PATIENCE_S, SOUND, TOO_COMPLEX, UNSOUND, decision
-from demur.suites.mm_thebench.items import ItemLine, write
+from demur.suites.mm_thebench.items import Dimension, ItemLine, Step, write
 from demur.suites.mm_thebench.why import Piece, by_rules, told_reason, wrong_sum
 
 RIGHT = AnswerSpec(accepted=(("Paris",),))
@@ -133,7 +133,7 @@ def test_a_run_is_told_why_by_a_judge(run, capsys, tmp_path, monkeypatch):
 
 
 def drafts(request):
-    text = request.messages[0].parts[0].text
+    text = request.messages[0].parts[-1].text
     if "Q0?" in text:
         return "no JSON"
     step = {"step_id": 1 if "Q1?" not in text else 4, "step_type": "reasoning", "step_content": "It follows."}
@@ -157,7 +157,7 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     told = capsys.readouterr().out
     assert "no draft: i0: the model's reply is no JSON object" in told
     assert "no draft: i1: record: the steps are numbered [4]" in told
-    assert "10 of 12 items have steps" in told
+    assert "10 of 12 items have steps and a rubric" in told
     assert main(["reasoning", "review", "drafts", "-o", "task"]) == 0
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 2
     session = Session(tmp_path / "task", "ann")
@@ -186,6 +186,30 @@ def test_drafts_are_reviewed_sampled_and_decided_upon(tmp_path, monkeypatch, cap
     boss.close()
     assert main(["reasoning", "quality", "task", "--auditor", "boss"]) == 0
     assert "1 of 1 unqualified [21, 100] %, 1 of 7 sampled: throw away and label anew" in capsys.readouterr().out
+
+
+def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(tmp_path, monkeypatch, capsys):
+    asked = []
+    module = ModuleType("seeing")
+    module.drafts = lambda request: asked.append(request.messages[0].parts) or drafts(request)
+    monkeypatch.setitem(sys.modules, "seeing", module)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "red.png").write_bytes(png("red"))
+    mended = Step(id=1, types=(Dimension.PERCEPTION,), content="It is red.")
+    write(tmp_path / "items.jsonl", [
+        ItemLine(id="bare", question="Which colour?", answers=("red",), images=("red.png",)),
+        ItemLine(id="mended", question="Which colour?", answers=("red",), images=("red.png",), steps=(mended,), reviewed_by="ann"),
+    ])  # fmt: skip
+    command = ["reasoning", "draft", "items.jsonl", "-o", "drafts", "--judge", "python:seeing:drafts"]
+    assert main(command) == 0
+    assert "2 of 2 items have steps and a rubric" in capsys.readouterr().out
+    made = {i.id: i for i in demur.suite("mm_thebench").open(tmp_path / "drafts").items}
+    assert made["mended"].steps == (mended,)  # what people mended is not written over
+    assert [r.points for r in made["mended"].rubric] == [4]
+    assert made["mended"].reviewed_by == ""  # its rubric is a draft
+    assert [[p.type for p in parts] for parts in asked] == [["image", "text"]] * 2
+    assert main([*command[:-1], "python:seeing:drafts,images=no"]) == 0
+    assert [p.type for p in asked[-1]] == ["text"]
 
 
 @pytest.mark.parametrize(

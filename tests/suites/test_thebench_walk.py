@@ -19,7 +19,7 @@ from strategies import examples
 import demur
 from demur.cli import main
 from demur.core.errors import BadInput, UsageError
-from demur.core.records import Response
+from demur.core.records import Outcome, Response, Status
 from demur.judge.annotation.task import Session
 from demur.judge.base import JudgeContext
 from demur.suites.mm_thebench.build import atlas
@@ -343,6 +343,13 @@ FLAG = Item(id="g", question="Where?", format="grounding", box=(20, 50, 120, 150
 )  # fmt: skip
 def test_boxes_may_be_pixels_shares_or_thousandths(said, level):
     assert answer_by_rules(FLAG, Response(text=said))[0] is level
+
+
+def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
+    suite = demur.suite("mm_thebench")
+    assert suite.verdict(Response(text="Answer: [22, 52, 118, 148]"), FLAG.spec)[:2] == (Status.GRADED, Outcome.CORRECT)
+    assert suite.verdict(Response(text="[0.15, 0.26, 0.85, 0.74]"), FLAG.spec)[:2] == (Status.UNGRADED, None)
+    assert suite.verdict(Response(text="in the middle"), FLAG.spec)[:2] == (Status.GRADED, Outcome.DEFLECTED)
 
 
 @pytest.mark.parametrize(

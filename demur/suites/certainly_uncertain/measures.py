@@ -147,8 +147,8 @@ TITLES = {
     "accuracy": "LAVE-idk", "cw": "Conf-w.", "dual": "Both right", "ece": "ECE", "ece_idk": "ECE (IDK)",
     "ece_adaptive": "ECE adaptive", "ece_classwise": "ECE classwise", "brier": "Brier", "aurc": "AURC",
     "control": "Control LAVE-idk", "control_idk": "Control IDK",
-    "oracle": "Threshold, oracle", "oracle_f1": "F1-idk, oracle", "crossed": "Threshold, cross-validated",
-    "crossed_f1": "F1-idk, cross-validated", "crossed_cw": "Conf-w., cross-validated",
+    **{f"{how}{part}": f"{title}, {how}" for how in ("replied", "oracle", "crossed")
+       for part, title in {"": "LAVE-idk", "_f1": "F1-idk", "_cw": "Conf-w.", "_ece": "ECE (IDK)"}.items()},
 }  # fmt: skip
 """Measure -> heading. The lowest is best of ECE, Brier and AURC, the highest of all others."""
 GROUPS = (*Root, "total")
@@ -244,21 +244,26 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> tuple[
         "control_idk": of("control_idk", _mean(declined), len(declined)),
     }  # fmt: skip
     chosen: Thresholds = (None, ())
-    after = ("oracle", "oracle_f1", "crossed", "crossed_f1", "crossed_cw")
+    how: dict[str, dict[str, float | None]] = {name: {} for name in ("replied", "oracle", "crossed")}
     if sure:
         said = np.array([bool(g.idk) for g in sure])
         value = kept_or_idk(c, gold)
-        best, top = cal.best_threshold(p, value)
+        best, _ = cal.best_threshold(p, value)
         fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
-        thresholds, crossed = cal.cross_validated(p, value, fold)
-        over = p >= np.array(thresholds)[np.unique(fold, return_inverse=True)[1]]
-        by_best, by_fold = (detection(list(~kept | said), list(gold)).f1 for kept in (p >= (best or 0.0), over))
-        replaced = np.where(over, c, gold.astype(np.float64))
-        cw = _mean(np.array([confidence_weighted(x, y) for x, y in zip(replaced, p, strict=True)]))
-        made |= {n: of(n, v, len(sure)) for n, v in zip(after, (top, by_best, crossed, by_fold, cw), strict=True)}
+        thresholds, _ = cal.cross_validated(p, value, fold)
+        by_fold = np.array(thresholds)[np.unique(fold, return_inverse=True)[1]]
+        for name, kept in zip(how, (p >= 0, p >= (best or 0.0), p >= by_fold), strict=True):
+            had = np.where(kept, c, gold.astype(np.float64))
+            how[name] = {
+                "": _mean(had), "_f1": detection(list(~kept | said), list(gold)).f1,
+                "_cw": _mean(np.array([confidence_weighted(x, y) for x, y in zip(had, p, strict=True)])),
+                "_ece": cal.ece(p[gold], had[gold], bins),
+            }  # fmt: skip
         chosen = best, thresholds
-    else:
-        made |= {n: of(n, None, 0) for n in after}
+    for name, found_by in how.items():
+        for part in ("", "_f1", "_cw", "_ece"):
+            ends = (int(gold.sum()), 0) if part == "_ece" else (len(sure), None)
+            made[name + part] = of(name + part, found_by.get(part), *ends)
     return made, chosen
 
 

@@ -83,20 +83,22 @@ def category_table(scores: Sequence[Score], measure: str = "accuracy", name: str
 def idk_table(scores: Sequence[Score]) -> Table:
     """F1-idk by both definitions."""
     names = ("f1_idk", "precision", "recall", "f1_recall")
+    columns = [_MODEL]
+    for name in names:
+        columns += [Column("value", TITLES[name]), Column("n", TITLES[name])]
     rows: list[tuple[Cell, ...]] = []
     for s in scores:
-        rows.append((s.model, *(_of(s, "total", n) for n in names), s.counts["declined"]))
+        found = [s.by["total"][name] for name in names]
+        rows.append((s.model, *(cell for m in found for cell in (m, m.n)), s.counts["declined"]))
     notes = (
         "Over all questions F1 is of class IDK; over unanswerable ones alone precision is 1 by "
-        "construction. The paper's words allow both readings.",
+        "construction. The paper's words allow both readings. n of precision: replies that decline; of recall: "
+        "unanswerable questions; replies of which nobody can say whether they decline are in none.",
     )
     return Table(
-        "cu-idk",
-        "How well IDK is told from the rest (mean over categories).",
-        (_MODEL, *(Column(TITLES[n]) for n in names), Column("replies that decline")),
-        tuple(rows),
-        notes=notes,
-    )
+        "cu-idk", "How well IDK is told from the rest (mean over categories).",
+        (*columns, Column("replies that decline")), tuple(rows), notes=notes,
+    )  # fmt: skip
 
 
 def calibration_table(scores: Sequence[Score]) -> Table:
@@ -123,26 +125,35 @@ def calibration_table(scores: Sequence[Score]) -> Table:
 
 def threshold_table(scores: Sequence[Score]) -> Table:
     """Table 4's thresholding row: "I don't know" below a threshold, chosen on the same items and on others."""
-    columns = (
-        _MODEL, Column("LAVE-idk", "as replied"), Column("F1-idk", "as replied"),
-        Column("LAVE-idk", "oracle"), Column("F1-idk", "oracle"), Column("thresholds", "oracle", align="left"),
-        Column("LAVE-idk", "cross-validated"), Column("F1-idk", "cross-validated"),
-        Column("Conf-w.", "cross-validated"),
-        Column("thresholds", "cross-validated", align="left"),
-    )  # fmt: skip
+    parts = {"": "LAVE", "_f1": "F1", "_cw": "CW", "_ece": "ECE"}
+    groups = {"replied": "as replied", "oracle": "oracle", "crossed": "cross-validated"}
+    columns = [_MODEL]
+    for how, title in groups.items():
+        columns += [Column(of, title, percent=of != "ECE", decimals=1 + (of == "ECE")) for of in parts.values()]
+        columns += [Column("thresholds", title, align="left")] if how != "replied" else []
     rows: list[tuple[Cell, ...]] = []
     for s in scores:
-        oracle = ", ".join(f"{c[:4]} {t:g}" for c, (t, _) in s.thresholds.items() if t is not None)
-        crossed = ", ".join(f"{c[:4]} {'/'.join(f'{v:g}' for v in ts)}" for c, (_, ts) in s.thresholds.items() if ts)
-        rows.append((s.model, *(_of(s, "total", n) for n in ("accuracy", "f1_idk", "oracle", "oracle_f1")), oracle,
-                     *(_of(s, "total", n) for n in ("crossed", "crossed_f1", "crossed_cw")), crossed))  # fmt: skip
+        chosen = {
+            "oracle": ", ".join(f"{c[:4]} {t:g}" for c, (t, _) in s.thresholds.items() if t is not None),
+            "crossed": ", ".join(
+                f"{c[:4]} {'/'.join(f'{v:g}' for v in ts)}" for c, (_, ts) in s.thresholds.items() if ts
+            ),
+        }
+        line: list[Cell] = [s.model]
+        for how in groups:
+            line += [_of(s, "total", how + part) for part in parts]
+            line += [chosen[how]] if how in chosen else []
+        rows.append((*line, s.by["total"]["replied"].n, s.counts["without probability"]))
+    columns += [Column("n"), Column("no P")]
     folds = max(s.settings["folds"] for s in scores)
     notes = (
-        "Eighteen thresholds on P(pred), one a category. oracle: the best on the very items that are scored, as the "
-        f"paper chose it: an upper bound. cross-validated: each of {folds} folds of pairs is scored by the "
-        "threshold that is best on the others. Over questions with a probability.",
+        "A reply whose P(pred) is below the threshold counts as IDK. Eighteen thresholds are tried, one is taken for "
+        "each category, by LAVE-idk. oracle: the best on the very questions that are scored, as the paper chose it: an "
+        f"upper bound. cross-validated: each of {folds} folds of pairs is scored by the threshold that is best on the "
+        "others. "
+        "n: graded questions with a probability; all of this table is over these. ECE: of unanswerable questions.",
     )
-    return Table("cu-thresholding", "Declining below a threshold.", columns, tuple(rows), notes=notes)
+    return Table("cu-thresholding", "Declining below a threshold.", tuple(columns), tuple(rows), notes=notes)
 
 
 def pair_table(scores: Sequence[Score]) -> Table:
@@ -373,7 +384,8 @@ def cards(
                 rows.append(Row(pair.mask, f"mask: {gone}", ()))
             rows.append(Row(pair.idk_image, f"filled: {gone} removed", (second,)))
             if pair.control_image is not None:
-                rows.append(Row(pair.control_image, "control: something else removed", (cell("control", "control"),)))
+                other = pair.provenance.get("control", "something else")
+                rows.append(Row(pair.control_image, f"control: {other} removed", (cell("control", "control"),)))
         else:
             rows = [Row(pair.image, pair.provenance.get("caption", "")[:200], (first, second))]
         tags = tuple(t for t in (pair.category.value, MEANING[pair.category].root.value, pair.route, pair.split) if t)

@@ -1,6 +1,7 @@
 """How items get their steps and rubrics: a model drafts, people review in the labelling page, a second look samples.
 
-    draft      a model writes steps and rubric from question and answer; nobody has reviewed them
+    draft      a model that is shown the pictures writes steps and rubric; or, of an item whose steps people wrote or
+               mended, the rubric alone. Nobody has reviewed what it wrote
     review     each draft in the page of `demur annotate`: sound, unsound (a note says what to mend), too complex
     take       reviews back into the items: sound ones are reviewed, unsound ones stay drafts, with the note
     quality    an auditor looks at a tenth of each annotator's: below 10 % unqualified the sampled mistakes are mended
@@ -53,20 +54,27 @@ class Drafted(NamedTuple):
 
 
 def draft(judge: ChainJudge, items: Sequence[Item], progress: Callable[[int], None] = lambda n: None) -> Drafted:
-    """Let a model write steps and rubric of items that have none; a reply that makes no valid item is told."""
+    """Let a model write the steps and rubric that items lack; a reply that makes no valid item is told."""
     kinds = "\n".join(f"{d.value}: {', '.join(subs)}" for d, subs in SUBCATEGORIES.items())
     failed: dict[str, str] = {}
 
     async def one(item: Item) -> ItemLine:
         bare = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
-        if item.steps:
+        if item.steps and item.rubric:
             return bare
-        told = await judge.told("draft", item.id, 2048, set(), question=item.question, answer=right(item), kinds=kinds)
+        notes: set[str] = set()
+        stand = "\n".join(f"{s.id}. ({', '.join(s.types)}) {s.content}" for s in item.steps)
+        told = await judge.told(
+            "draft-rubric" if item.steps else "draft", item.id, 2048, notes, pictures=item.pictures,
+            question=item.question, answer=right(item), kinds=kinds, steps=stand,
+        )  # fmt: skip
         if not isinstance(told, dict):
-            failed[item.id] = "the model's reply is no JSON object"
+            called = not any("failed" in note for note in notes)
+            failed[item.id] = "the model's reply is no JSON object" if called else "the call to the model failed"
             return bare
         try:
-            made = {**bare.model_dump(), "steps": told.get("steps"), "rubric": told.get("rubric"), "reviewed_by": ""}
+            wrote = {name: told.get(name) for name in (("rubric",) if item.steps else ("steps", "rubric"))}
+            made = {**bare.model_dump(), **wrote, "reviewed_by": ""}
             return ItemLine.model_validate(plain_names(made, Counter()))
         except (ValidationError, TypeError, AttributeError) as error:
             failed[item.id] = why_invalid(error) if isinstance(error, ValidationError) else "no steps and rubric"

@@ -27,6 +27,8 @@ from demur.answers.choices import stated_options
 from demur.core.errors import ItemError, PermanentError, TransientError, UsageError
 from demur.core.records import (
     Ask,
+    ImagePart,
+    ImageRef,
     Message,
     Outcome,
     Request,
@@ -61,6 +63,7 @@ PROMPTS = {
     "rubric": ("question", "answer", "reference", "steps", "rubric"),
     "why": ("question", "answer", "reply", "evidence", "steps"),
     "draft": ("question", "answer", "kinds"),
+    "draft-rubric": ("question", "answer", "steps", "kinds"),
 }
 """Role -> what its text is filled with."""
 
@@ -173,17 +176,18 @@ def answer_by_rules(item: Item, response: Response) -> tuple[Level | None, str]:
     return (level[verdict.outcome] if verdict.outcome else None), verdict.reason
 
 
-def _grounded(item: Item, said: str) -> tuple[Level, str]:
+def _grounded(item: Item, said: str) -> tuple[Level | None, str]:
     """A box (y1, x1, y2, x2) in pixels, in shares of the picture, or in thousandths: right when one of them fits."""
     given = boxes(said)
     if not given or item.box is None:
         return Level.NO_ANSWER, "the reply holds no box of four numbers"
-    picture = item.pictures[0]
-    best = 0.0
-    for scale in (None, 1.0, 1000.0):
-        high, wide = (1.0, 1.0) if scale is None else (picture.height / scale, picture.width / scale)
-        y1, x1, y2, x2 = given[-1]
-        best = max(best, iou((y1 * high, x1 * wide, y2 * high, x2 * wide), item.box))
+    y1, x1, y2, x2 = given[-1]
+    scales = [(1.0, 1.0)]
+    for picture in item.pictures[:1]:
+        scales += [(picture.height / scale, picture.width / scale) for scale in (1.0, 1000.0)]
+    best = max(iou((y1 * high, x1 * wide, y2 * high, x2 * wide), item.box) for high, wide in scales)
+    if best < 0.5 and not item.pictures:
+        return None, f"overlap {best:.2f} in pixels; without the picture's size shares cannot be told"
     return (Level.MATCH if best >= 0.5 else Level.MISMATCH), f"overlap {best:.2f}"
 
 
@@ -315,6 +319,7 @@ class ChainJudge(ModelJudge):
         notes: set[str],
         *,
         schema: dict[str, Any] | None = None,
+        pictures: Sequence[ImageRef] = (),
         **fields: str,
     ) -> Any:
         """What a model replies to one of the prompts, as JSON; None where it is none, or the call failed.
@@ -325,6 +330,7 @@ class ChainJudge(ModelJudge):
             need: tokens that the reply takes.
             notes: takes why there is no reply.
             schema: of the reply, where the endpoint takes one and the prompt is ours.
+            pictures: of the item, for a model that is shown them (``images=yes``).
             fields: the prompt's.
 
         Raises:
@@ -333,13 +339,14 @@ class ChainJudge(ModelJudge):
         """
         model = await self._model()
         schema = schema if self._schema and role not in self.own else None
-        text = Template(self.texts[role]).safe_substitute(fields)
-        request = Request(
-            model=self.model, temperature=0.0, max_tokens=need + self._room, item=item, json_schema=schema,
-            messages=(Message(role="user", parts=(TextPart(text=text),)),),
-        )  # fmt: skip
-        await self._see_somebody(request)
+        text = TextPart(text=Template(self.texts[role]).safe_substitute(fields))
         try:
+            shown = [ImagePart(image=ref) for ref in self._scaled(tuple(pictures) if self.sees else ())]
+            request = Request(
+                model=self.model, temperature=0.0, max_tokens=need + self._room, item=item, json_schema=schema,
+                messages=(Message(role="user", parts=(*shown, text)),),
+            )  # fmt: skip
+            await self._see_somebody(request)
             try:
                 reply = await model.complete(request)
             except PermanentError:

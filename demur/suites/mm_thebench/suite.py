@@ -187,4 +187,7 @@ def _item_of(answers: AnswerSpec) -> Item:
     given = tuple(form[0] for form in answers.accepted)
     if answers.kind == "choice":
         return Item(id="-", question="-", format="choice", answers=given, choices=dict(answers.choices))
+    if answers.kind == "box" and answers.box is not None:
+        x1, y1, x2, y2 = answers.box
+        return Item(id="-", question="-", format="grounding", box=(y1, x1, y2, x2), images=("-",))
     return Item(id="-", question="-", answers=given or ("-",))

@@ -23,6 +23,7 @@ OPTIONS = (
     Option("questions", "gqa: its file of questions", ""),
     Option("photos", "folder of the photos; where the input lies unless given", ""),
     Option("finder", "photos: the model that is shown them and says which thing a question is about; else rules", ""),
+    Option("asker", "photos: the model that is shown both photos and writes their question; else the scenes' own", ""),
     Option("mask", "grabcut (offline), or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)", "grabcut"),
     Option("fill", "opencv (offline), or lama:FILE, TorchScript (extra hf)", "opencv"),
     Option("dilate", "pixels by which masks are grown", 20, least=1, most=200),
@@ -70,7 +71,7 @@ def make(out: Path, *, seed: int = 0, skip_bad: bool = False, **given: Any) -> P
 
 
 def _from_images(out: Path, options: dict[str, Any], seed: int, skip_bad: bool) -> Iterable[Pair | Drop]:
-    from demur.suites.certainly_uncertain.making import removing
+    from demur.suites.certainly_uncertain.making import asking, removing
     from demur.suites.certainly_uncertain.making.images import Maker
     from demur.suites.certainly_uncertain.making.salient import named
     from demur.suites.certainly_uncertain.making.scenes import read_gqa, read_scenes, sample
@@ -101,14 +102,17 @@ def _from_images(out: Path, options: dict[str, Any], seed: int, skip_bad: bool) 
     if kind not in ("grabcut", "sam") or bool(place) != bool(comma) or (place and kind != "sam"):
         raise UsageError(f"mask={options['mask']!r}", cure="grabcut, sam, or sam:DETECTOR,SEGMENTER")
     scenes = scenes[: options["limit"] or None]
+    if options["asker"]:
+        scenes = [asking.things_of(scene) for scene in scenes]
     grounded = removing.Grounded.open(detector, segmenter) if kind == "sam" else None
     maker = Maker(
         root, out, seed=seed, fill=fill, grounded=grounded,
         names=named(options["finder"], scenes, root, out, seed=seed) if options["finder"] else None,
-        control=options["control"] == "yes", dilate=options["dilate"],
+        anew=bool(options["asker"]), control=options["control"] == "yes", dilate=options["dilate"],
+        route="scene-graph" if options["source"] == "gqa" else "image",
     )  # fmt: skip
-    for scene in scenes:
-        yield from maker.pairs(scene)
+    made = (one for scene in scenes for one in maker.pairs(scene))
+    yield from asking.asked_anew(made, options["asker"], out, seed=seed) if options["asker"] else made
 
 
 def _named(text: str, name: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,14 @@ from demur.models.run import complete_all, run_sync
 
 
 def replies(
-    model: str, asked: Iterable[tuple[str, str, ImageRef | None]], out: Path, *, root: Path | None = None,
+    model: str, asked: Iterable[tuple[str, str, Sequence[ImageRef]]], out: Path, *, root: Path | None = None,
     seed: int = 0, max_tokens: int = 300, schema: dict[str, Any] | None = None,
 ) -> dict[str, Response]:  # fmt: skip
     """Item -> reply.
 
     Args:
         model: model string, or several of one model joined by commas.
-        asked: (item, text, photo or None), in the order in which they are put.
+        asked: (item, text, photos), in the order in which they are put.
         out: folder of the set; ``calls.sqlite`` in it keeps the replies.
         root: folder that photos are relative to.
         seed: of the model's sampling.
@@ -31,9 +31,8 @@ def replies(
     """
     addresses = re.split(r",(?=[a-z-]+:|[a-z-]+/)", model)
 
-    def request(item: str, text: str, photo: ImageRef | None) -> Request:
-        said = TextPart(text=text)
-        parts = (said,) if photo is None else (ImagePart(image=photo), said)
+    def request(item: str, text: str, photos: Sequence[ImageRef]) -> Request:
+        parts = (*(ImagePart(image=photo) for photo in photos), TextPart(text=text))
         return Request(model=model_id(addresses[0]), temperature=0.0, max_tokens=max_tokens, seed=seed, item=item,
                        messages=(Message(role="user", parts=parts),))  # fmt: skip
 

@@ -190,7 +190,7 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0, skip_
     held = [one.model_copy(update={"licence": one.licence or licences.get(one.image, "")}) for one in held]
     photos = _photos(held, Path(options["photos"]) if options["photos"] else root, out)
     asked = [  # what a category's prompts begin with, a server reads once
-        (f"{one.id}-{category}", prompt(category, one.caption), None) for category in CATEGORIES for one in held
+        (f"{one.id}-{category}", prompt(category, one.caption), ()) for category in CATEGORIES for one in held
     ]
     said = replies(str(options["writer"]), asked, out, seed=seed, schema=SCHEMA)
     return [

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,13 +31,34 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 JPEG = 90
-TEMPLATES = (IDK, "I don't see any {}.", "There is no {} in the image.", "I can't see any {}.")
+TEMPLATES = (IDK, "I don't see any {}.", "There {be} no {} in the image.", "I can't see any {}.")
 """Right answers without the thing: one is drawn for each pair."""
 CHANGE = 6.0
 """Mean difference, in grey levels, that taking a thing out must make inside its mask."""
 YES_NO = ("yes", "no")
 
 Fill = Callable[[Pixels, Mask, int], Pixels]
+
+
+class Control(NamedTuple):
+    """A photo without something that the question is not about, and what that is: a label, or a patch."""
+
+    photo: Pixels
+    gone: str
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two labels name the same kind of thing: a plural or a longer name does."""
+    return stems(one) <= stems(other) or stems(other) <= stems(one)
+
+
+def plural(label: str) -> bool:
+    """Whether a label is of several things, by its last letters.
+
+    >>> plural("red balls"), plural("glass"), plural("people")
+    (True, False, True)
+    """
+    return label.endswith(("people", "men", "children")) or (label.endswith("s") and not label.endswith(("ss", "us")))
 
 
 class Maker:
@@ -50,17 +71,19 @@ class Maker:
         fill: `removing.filled`, or LaMa's.
         grounded: GroundingDINO and SAM instead of grabCut.
         names: which thing a question is about, by a model (`salient.named`); None for rules.
+        anew: a model writes the questions from the photos (`asking`): one of each thing is enough, of any kind.
         control: whether to make controls.
         dilate: pixels by which masks are grown.
+        route: ``image``, or ``scene-graph`` where boxes and questions are those of scene graphs.
     """
 
     def __init__(
         self, root: Path, out: Path, *, seed: int = 0, fill: Fill = removing.filled,
-        grounded: removing.Grounded | None = None, names: Mapping[str, Named] | None = None,
-        control: bool = True, dilate: int = removing.KERNEL,
+        grounded: removing.Grounded | None = None, names: Mapping[str, Named] | None = None, anew: bool = False,
+        control: bool = True, dilate: int = removing.KERNEL, route: str = "image",
     ) -> None:  # fmt: skip
         self.root, self.out, self.seed, self.fill, self.grounded = root, out, seed, fill, grounded
-        self.names, self.control, self.dilate = names, control, dilate
+        self.names, self.anew, self.control, self.dilate, self.route = names, anew, control, dilate, route
         self._written: dict[str, ImageRef] = {}
 
     def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
@@ -75,14 +98,16 @@ class Maker:
             yield drop(0, "photo cannot be read", str(error))
             return
         array = np.asarray(photo)
-        made: dict[str, tuple[Pixels, Mask, Pixels | None]] = {}
-        for number, asked in enumerate(scene.questions, start=1):
-            about = self._about(scene, number)
+        made: dict[str, tuple[Pixels, Mask, Control | None]] = {}
+        abouts = [self._about(scene, number) for number in range(1, len(scene.questions) + 1)]
+        for number, (asked, about) in enumerate(zip(scene.questions, abouts, strict=True), start=1):
             if about.why:
                 yield drop(number, about.why, about.detail)
                 continue
             label = about.label
-            if asked.answer.strip().lower().rstrip(".") in YES_NO:
+            if self.anew and label in made:
+                continue
+            if not self.anew and asked.answer.strip().lower().rstrip(".") in YES_NO:
                 yield drop(number, "asks for yes or no: answered without the thing too", asked.question)
                 continue
             if label not in made:
@@ -105,7 +130,9 @@ class Maker:
                 if change < CHANGE:
                     yield drop(number, "taking it out changes nothing", f"{label}: {change:.1f} grey levels")
                     continue
-                made[label] = without, mask, self._control(array, mask, scene, label)
+                said = [q for q, a in zip(scene.questions, abouts, strict=True) if a.label == label]
+                words = stems(" ".join(f"{q.question} {q.answer}" for q in said))
+                made[label] = without, mask, self._control(array, mask, scene, label, words)
             without, mask, other = made[label]
             yield self._pair(scene, number, label, array, without, mask, other)
 
@@ -130,7 +157,7 @@ class Maker:
 
     def _mask(self, photo: Image, array: Pixels, scene: Scene, label: str) -> Mask | None:
         """Of all things with that label (a plural or a longer name is the same), grown; None where there is none."""
-        things = [o for o in scene.objects if stems(label) <= stems(o.label) or stems(o.label) <= stems(label)]
+        things = [o for o in scene.objects if same(o.label, label)]
         found = np.zeros(array.shape[:2], dtype=bool)
         if not things and self.grounded is not None:
             things = [
@@ -149,26 +176,35 @@ class Maker:
                 found |= self.grounded.mask(photo, box) if self.grounded is not None else removing.cut_out(array, box)
         return removing.grown(found, self.dilate) if found.any() else None
 
-    def _control(self, array: Pixels, mask: Mask, scene: Scene, label: str) -> Pixels | None:
-        """The photo without something else: another thing of the scene, else a patch of the mask's form elsewhere."""
+    def _control(self, array: Pixels, mask: Mask, scene: Scene, label: str, words: set[str]) -> Control | None:
+        """The photo without something else: another thing of the scene, else a patch of the mask's form elsewhere.
+
+        What the questions name besides (``words``: the man of "What does the man hold?") stays: they are to be answered
+        from the control too.
+        """
         if not self.control:
             return None
         height, width = mask.shape
         rng = np.random.Generator(np.random.PCG64(seed_of(self.seed, "control", scene.id, label)))
-        others = [o for o in scene.objects if o.label != label and o.box is not None]
+
+        def whole(thing: Thing) -> Mask:
+            found = np.zeros_like(mask)
+            if thing.box is not None:
+                x0, y0, x1, y1 = removing.pixels_of(self._shares(thing.box, scene), width, height)
+                found[y0:y1, x0:x1] = True
+            return found
+
+        others = [o for o in scene.objects if o.box is not None and not same(o.label, label)]
+        named = [o for o in others if stems(o.label) <= words]
+        form_of, mask = mask, np.logical_or.reduce([mask, *map(whole, named)])
+        others = [o for o in others if o not in named]
         for number in rng.permutation(len(others)):
-            given = others[number].box
-            if given is not None:
-                box = self._shares(given, scene)
-                other = np.zeros_like(mask)
-                x0, y0, x1, y1 = removing.pixels_of(box, width, height)
-                other[y0:y1, x0:x1] = True
-                other = removing.grown(other, self.dilate)
-                if not (other & mask).any():
-                    return self.fill(array, other, int(number))
+            other = removing.grown(whole(others[number]), self.dilate)
+            if not (other & mask).any():
+                return Control(self.fill(array, other, int(number)), others[number].label)
         cv2 = removing.cv()
-        rows, columns = np.nonzero(mask)
-        form = mask[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1].astype(np.uint8)
+        rows, columns = np.nonzero(form_of)
+        form = form_of[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1].astype(np.uint8)
         for scale in (1.0, 0.7, 0.5, 0.35, 0.25):
             size = max(4, round(form.shape[1] * scale)), max(4, round(form.shape[0] * scale))
             if size[0] >= width or size[1] >= height:
@@ -179,11 +215,11 @@ class Maker:
                 if not (mask[y : y + size[1], x : x + size[0]] & patch).any():
                     other = np.zeros_like(mask)
                     other[y : y + size[1], x : x + size[0]] = patch
-                    return self.fill(array, other, 1)
+                    return Control(self.fill(array, other, 1), "a patch")
         return None
 
     def _pair(
-        self, scene: Scene, number: int, label: str, array: Pixels, without: Pixels, mask: Mask, other: Pixels | None
+        self, scene: Scene, number: int, label: str, array: Pixels, without: Pixels, mask: Mask, other: Control | None
     ) -> Pair:
         asked, id = scene.questions[number - 1], f"{scene.id}-{number}"
         template = TEMPLATES[seed_of(self.seed, "template", id) % len(TEMPLATES)]
@@ -192,11 +228,16 @@ class Maker:
         black_white = np.repeat((mask * 255).astype(np.uint8)[:, :, None], 3, axis=2)
         return Pair(
             id=id, category=Uncertainty.EXTRANEOUS, question=asked.question, answer=asked.answer,
-            image=self._save(f"{name}.jpg", array), idk_question=asked.question, idk_answer=template.format(label),
+            image=self._save(f"{name}.jpg", array), idk_question=asked.question,
+            idk_answer=template.format(label, be="are" if plural(label) else "is"),
             idk_image=self._save(f"{name}-without-{slug}.jpg", without),
-            control_image=None if other is None else self._save(f"{name}-control-{slug}.jpg", other),
-            mask=self._save(f"{name}-mask-{slug}.png", black_white), route="image", split=scene.split,
-            provenance={"photo": scene.image, "object": label, "masked": f"{mask.mean():.3f}"}, licence=scene.licence,
+            control_image=None if other is None else self._save(f"{name}-control-{slug}.jpg", other.photo),
+            mask=self._save(f"{name}-mask-{slug}.png", black_white), route=self.route, split=scene.split,
+            provenance={
+                "photo": scene.image, "object": label, "masked": f"{mask.mean():.3f}",
+                **({"control": other.gone} if other else {}),
+            },
+            licence=scene.licence,
         )  # fmt: skip
 
     def _save(self, place: str, array: Pixels) -> ImageRef:

@@ -29,10 +29,11 @@ _WHOLE = re.compile(
     r"|what (?:room|place|city|country) is this|black and white)\b",
     re.IGNORECASE,
 )
-_PRESENCE = re.compile(
+PRESENCE = re.compile(
     r"^\W*(?:(?:is|are|was|were) there|(?:do|can) you see|does (?:the|this) (?:photo|picture|image) show)\b",
     re.IGNORECASE,
 )
+"""Asks whether something is there."""
 _WORLD = re.compile(
     r"^\W*(?:what|which|who|why|how) (?:do|does|did|would) (?:people|one|you|we|it mean)\b|\bin general\b|\busually\b",
     re.IGNORECASE,
@@ -69,7 +70,7 @@ def salient(question: str, answer: str, labels: Sequence[str] = ()) -> str | Non
     >>> salient("What is the man holding?", "an umbrella", ["umbrella", "man"])
     'umbrella'
     """
-    if _WHOLE.search(question) or _PRESENCE.search(question) or _WORLD.search(question):
+    if _WHOLE.search(question) or PRESENCE.search(question) or _WORLD.search(question):
         return None
     for text in (answer, question) if _ACTS.match(question) else (question, answer):
         found = [label for label in labels if stems(label) <= stems(text)]
@@ -129,7 +130,7 @@ def named(model: str, scenes: Sequence[Scene], root: Path, out: Path, *, seed: i
         labels = ", ".join(dict.fromkeys(o.label for o in scene.objects))
         things = f"Name one of these, or na: {labels}" if labels else ""
         asked += [
-            (f"{scene.id}-{n}", prompt.substitute(things=things, question=q.question, answer=q.answer), photo)
+            (f"{scene.id}-{n}", prompt.substitute(things=things, question=q.question, answer=q.answer), (photo,))
             for n, q in enumerate(scene.questions, start=1) if not q.object
         ]  # fmt: skip
     return {
