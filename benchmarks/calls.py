@@ -252,8 +252,8 @@ async def measure_peer(peer: str, url: str, concurrency: int, count: int, with_i
 
 
 def demur_requests(folder: Path, first: int, count: int, with_image: bool) -> Any:
+    from demur.core.images import image_ref
     from demur.core.records import ImagePart, Message, Request, TextPart
-    from demur.core.store import image_ref
 
     refs = []
     for n in range(IMAGES if with_image else 0):

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from demur.core.records import Request, Sample
-from demur.core.store import read_image
+from demur.core.uris import read_image
 from demur.curation.sources import open_source
 from demur.evaluation.asking import tasks_of
 from demur.models import Model, complete_all, open_model

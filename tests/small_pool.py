@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.core.store import image_ref, write_records
+from demur.core.store import write_records
 
 
 def picture(seed: int) -> Image.Image:

@@ -9,8 +9,9 @@ from pathlib import Path
 from hypothesis import strategies as st
 from PIL import Image
 
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Evidence, ImageRef, Modality, Role, Sample
-from demur.core.store import digest, image_ref
+from demur.core.store import digest
 from demur.release import FunnelStep, freeze
 
 LONG = bool(os.environ.get("DEMUR_LONG"))

@@ -19,6 +19,7 @@ from PIL import Image
 from strategies import png, sample
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
+from demur.core.images import image_ref
 from demur.core.records import Drop, Sample
 from demur.core.store import (
     PROBLEMS_KEPT,
@@ -26,18 +27,16 @@ from demur.core.store import (
     Problems,
     canonical,
     digest,
-    image_ref,
     locked,
-    read_image,
     read_json,
     read_jsonl,
     read_records,
-    read_uri,
     replacing,
     seed_of,
     write_atomic,
     write_records,
 )
+from demur.core.uris import read_image, read_uri
 from demur.indexing.tables import save
 
 plain = st.recursive(

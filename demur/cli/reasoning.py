@@ -161,7 +161,7 @@ def _told(rows: dict[str, str], what: str) -> None:
 
 
 def _review(args: argparse.Namespace) -> int:
-    from demur.core.store import read_image
+    from demur.core.uris import read_image
     from demur.suites.mm_thebench.annotating import review_task
 
     loaded = _loaded(args.items)

@@ -7,18 +7,39 @@ decoded, and whatever goes wrong inside becomes one `DataError` that names the i
 from __future__ import annotations
 
 import io
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from demur.core.errors import DataError
-from demur.core.store import IMAGE_HEADER, MAX_PIXELS, readable_formats
+from demur.core.records import ImageRef
+from demur.core.store import digest
 
 if TYPE_CHECKING:
+    import numpy as np
     from PIL.Image import Image
+
+
+MAX_PIXELS = 100_000_000
+"""Images above this are refused before they are decoded (a decompression bomb guard, in pixels)."""
+
+IMAGE_FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO", "JPEG2000", "AVIF")
+"""Formats that are read, where the installed Pillow has them. PostScript and the like would start an interpreter."""
+
+IMAGE_HEADER = threading.Lock()
+"""Held while a header is read: Pillow warns through Python's warnings, whose filters are one for all threads."""
+
+
+@cache
+def readable_formats() -> tuple[str, ...]:
+    """Those of `IMAGE_FORMATS` that the installed Pillow can open."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in IMAGE_FORMATS if name in Image.OPEN)
 
 
 @contextmanager
@@ -29,7 +50,7 @@ def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
         (image, the transposition that makes it upright by its EXIF orientation or None).
 
     Raises:
-        DataError: empty, not an image, of a format that is not read, truncated, or above `store.MAX_PIXELS`.
+        DataError: empty, not an image, of a format that is not read, truncated, or above `MAX_PIXELS`.
     """
     from PIL import Image as Pillow
     from PIL import UnidentifiedImageError
@@ -62,6 +83,20 @@ def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
         raise DataError(f"the image cannot be read: {error}", item=item, cure="fetch it again") from error
 
 
+def image_ref(data: bytes, uri: str) -> ImageRef:
+    """Check that ``data`` is a whole, decodable image and describe it.
+
+    Raises:
+        DataError: as for `opened`.
+    """
+    from PIL import Image as Pillow
+
+    with opened(data, uri) as (image, _):
+        image.load()
+        media = Pillow.MIME.get(image.format or "", "application/octet-stream")
+        return ImageRef(sha256=digest(data), uri=uri, width=image.width, height=image.height, media_type=media)
+
+
 def rgb(data: bytes, item: str = "image") -> Image:
     """Decode one image to mode RGB.
 
@@ -82,7 +117,7 @@ def check_resized(image: Image, side: int) -> None:
     """Refuse an image that would be too large once its shorter side has ``side`` pixels: a thin one grows by that.
 
     Raises:
-        DataError: above `store.MAX_PIXELS` then.
+        DataError: above `MAX_PIXELS` then.
     """
     pixels = side * side * max(image.size) // min(image.size)
     if pixels > MAX_PIXELS:
@@ -115,6 +150,7 @@ def _turn(image: Image) -> Any:
 
 def _plain(image: Image) -> Image:
     """Any mode to RGB."""
+    import numpy as np
     from PIL import Image as Pillow
 
     if image.mode.startswith("I;16"):
@@ -135,6 +171,7 @@ def _plain(image: Image) -> Image:
 
 def _grey(values: np.ndarray[Any, np.dtype[np.float64]]) -> Image:
     """A picture of grey levels 0 to 255."""
+    import numpy as np
     from PIL import Image as Pillow
 
     return Pillow.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")

@@ -36,7 +36,7 @@ class ImageRef(Record):
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     """Lower-case hex SHA-256 of the encoded bytes as stored (not of the pixels)."""
     uri: str
-    """Where the bytes are: a path, or a form that `demur.core.store.read_image` knows (``zip:..!member`` ...)."""
+    """Where the bytes are: a path, or a form that `demur.core.uris.read_image` knows (``zip:..!member`` ...)."""
     width: int = Field(ge=1)
     height: int = Field(ge=1)
     media_type: str = Field(default="image/png", pattern="^[a-z]+/[a-z0-9][a-z0-9.+-]{0,60}$")

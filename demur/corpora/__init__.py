@@ -30,9 +30,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from demur.core.errors import DataError, StorageError, UnknownPart, UsageError
+from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
 from demur.core.spec import named
-from demur.core.store import Problems, image_ref, storage_errors, why_invalid
+from demur.core.store import Problems, storage_errors, why_invalid
 
 __all__ = ["READERS", "anchored", "image_at", "make", "read_corpus"]
 
@@ -138,4 +139,4 @@ def anchored(document: Document, root: Path) -> Document:
 
 
 _URI = re.compile(r"((?:(?:zip|parquet|tsv|slice):)?)(.*)", re.DOTALL)
-"""Kind and path of a uri, see `demur.core.store.read_image`."""
+"""Kind and path of a uri, see `demur.core.uris.read_image`."""

@@ -1,7 +1,7 @@
 """A folder of images: a document each, its title from ``metadata.jsonl`` (``file_name``, ``text``) or its file name.
 
-What Pillow can open (`demur.core.store.IMAGE_FORMATS`) is told by the ending. The captions, and the names in one folder
-at a time, are held in memory.
+What Pillow can open (`demur.core.images.IMAGE_FORMATS`) is told by the ending. The captions, and the names in one
+folder at a time, are held in memory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from demur.core.errors import DataError, StorageError
+from demur.core.images import readable_formats
 from demur.core.records import Document
-from demur.core.store import Problems, readable_formats, storage_errors
+from demur.core.store import Problems, storage_errors
 from demur.corpora import image_at, make
 from demur.corpora.formats import json_lines
 

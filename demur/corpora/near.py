@@ -30,8 +30,9 @@ import numpy as np
 from demur.core.errors import DataError, StorageError
 from demur.core.images import opened
 from demur.core.records import ImageRef
-from demur.core.store import Problems, canonical, read_image, read_jsonl
+from demur.core.store import Problems, canonical, read_jsonl
 from demur.core.text import stream_safe
+from demur.core.uris import read_image
 
 if TYPE_CHECKING:
     from PIL import Image

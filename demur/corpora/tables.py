@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
-from demur.core.store import Problems, image_ref
+from demur.core.store import Problems
 from demur.corpora import anchored, image_at, make
 from demur.corpora.formats import inside, table_rows
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
-from demur.core.store import read_image, storage_errors
+from demur.core.store import storage_errors
+from demur.core.uris import read_image
 from demur.curation.bases import Base, gold_at_the_cut, open_bases, settled
 from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label

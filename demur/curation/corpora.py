@@ -8,7 +8,8 @@ from typing import Any
 
 from demur.core.errors import UsageError
 from demur.core.records import Document, ImageRef
-from demur.core.store import Problems, read_image
+from demur.core.store import Problems
+from demur.core.uris import read_image
 from demur.corpora import read_corpus
 from demur.curation.pool import Pool
 from demur.release import Release

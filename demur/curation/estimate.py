@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from demur.core.errors import UsageError
 from demur.core.records import Ask, Modality, Record, Request, Sample
 from demur.core.stats import z_of
-from demur.core.store import read_image, seed_of
+from demur.core.store import seed_of
+from demur.core.uris import read_image
 from demur.curation.bases import gold_at_the_cut, open_bases, settled
 from demur.curation.context import enough_candidates, gate_opener, gates_of
 from demur.curation.gates.askable import Askable, Skips, all_can_be_asked, askable

@@ -15,7 +15,8 @@ from pathlib import Path
 from demur.core.errors import DataError
 from demur.core.plugins import find, names
 from demur.core.records import Sample
-from demur.core.store import Problems, digest, read_image
+from demur.core.store import Problems, digest
+from demur.core.uris import read_image
 from demur.curation.sources import DEFECT, open_source, options_of
 from demur.release import FunnelStep, Release, freeze
 

@@ -28,7 +28,8 @@ from demur.core.images import rgb
 from demur.core.memory import give_back
 from demur.core.progress import Count, counting
 from demur.core.records import ImageRef
-from demur.core.store import canonical, locked, read_image, storage_errors
+from demur.core.store import canonical, locked, storage_errors
+from demur.core.uris import read_image
 from demur.corpora.formats import Seen
 from demur.indexing.encoders import Preparing, Role, fingerprint_of
 from demur.indexing.vectors import FORMAT, Embedded, MadeShard, ShardWriter, lines

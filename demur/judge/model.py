@@ -31,8 +31,9 @@ from demur.core.records import (
     TextPart,
     Verdict,
 )
-from demur.core.store import digest, read_image
+from demur.core.store import digest
 from demur.core.strict_json import loose_json
+from demur.core.uris import read_image
 from demur.judge.base import UNJUDGED, JudgeContext
 from demur.judge.candidate import candidate
 from demur.judge.deflection import read

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from demur.core.errors import StorageError, UsageError
+from demur.core.images import image_ref
 from demur.core.records import ImagePart, Message, Request, Response, TextPart
-from demur.core.store import digest, image_ref, storage_errors
+from demur.core.store import digest, storage_errors
 from demur.models.budget import Budget
 from demur.models.ledger import Ledger, Stats, entry_line
 from demur.models.names import model_id

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from demur.core.errors import DataError, ItemError, StorageError
 from demur.core.records import ImageRef
-from demur.core.store import read_image
+from demur.core.uris import read_image
 
 
 class ImageUrls:

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from demur.core.errors import CallError, DataError, ItemError, MissingExtra, PermanentError, StorageError, UsageError
 from demur.core.images import opened
 from demur.core.records import Request, Response, TokenLogprob, Usage
-from demur.core.store import digest, read_image, seed_of
+from demur.core.store import digest, seed_of
+from demur.core.uris import read_image
 from demur.models import wire
 from demur.models.wire import Fault
 

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from demur.answers import holds
 from demur.core.errors import DataError, DemurError
+from demur.core.images import image_ref
 from demur.core.records import Evidence, GateVerdict, Modality, Outcome, Sample
-from demur.core.store import Problems, digest, file_digest, image_ref, read_json, read_records, why_invalid
+from demur.core.store import Problems, digest, file_digest, read_json, read_records, why_invalid
 from demur.corpora.lineage import page_of
 from demur.release.evidence import separation
 from demur.release.layout import CARRIERS, counts, documents_of, evidence_licences, image_name, tally

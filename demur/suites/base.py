@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from demur.core import plugins
 from demur.core.code import code_digest
 from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.images import image_ref
 from demur.core.progress import QUIET, Progress
 from demur.core.records import (
     AnswerSpec,
@@ -42,7 +43,8 @@ from demur.core.records import (
     Verdict,
 )
 from demur.core.stats import wilson
-from demur.core.store import Problems, digest, image_ref, read_image, read_uri, storage_errors, why_invalid
+from demur.core.store import Problems, digest, storage_errors, why_invalid
+from demur.core.uris import read_image, read_uri
 from demur.corpora.formats import csv_rows, inside, json_lines
 from demur.evaluation.asking import Opened, ask_opened
 from demur.evaluation.run_folder import Task

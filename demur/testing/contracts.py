@@ -38,7 +38,8 @@ from demur.core.records import (
     TextPart,
     Verdict,
 )  # fmt: skip
-from demur.core.store import Problems, canonical, digest, read_image
+from demur.core.store import Problems, canonical, digest
+from demur.core.uris import read_image
 
 if TYPE_CHECKING:
     from demur.indexing.encoders import Encoder

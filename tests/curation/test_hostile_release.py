@@ -20,8 +20,9 @@ from PIL import Image
 from demur import __version__
 from demur.cli import main
 from demur.core.errors import DataError, DemurError, ReleaseError, UsageError
+from demur.core.images import image_ref
 from demur.core.records import Evidence, GateVerdict, Role
-from demur.core.store import Problems, digest, image_ref, read_json, read_records, write_json
+from demur.core.store import Problems, digest, read_json, read_records, write_json
 from demur.corpora.near import image_hash
 from demur.curation.build import curate
 from demur.release import FunnelStep, Release, documents_of, freeze

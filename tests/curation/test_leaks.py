@@ -3,8 +3,8 @@
 import curation_world as world
 import pytest
 
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.core.store import image_ref
 from demur.corpora import near
 from demur.corpora.leaks import Leaks, without_leaks
 from demur.corpora.near import ImageHashes, image_hash

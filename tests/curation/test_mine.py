@@ -3,8 +3,8 @@ import io
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
 
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.core.store import image_ref
 from demur.corpora import near
 from demur.corpora.near import ImageHashes, image_hash, same_picture, same_text
 from demur.curation.mining.choose import mine, mine_kind

@@ -13,8 +13,9 @@ import pytest
 from PIL import Image, ImageFilter
 
 from demur.core.errors import DataError
+from demur.core.images import image_ref
 from demur.core.records import ImageRef
-from demur.core.store import canonical, image_ref
+from demur.core.store import canonical
 from demur.corpora.near import ImageHash, ImageHashes, alike, image_hash, same_picture, same_strokes
 from demur.sample import atlas
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.core.store import image_ref
 from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import Gold, page_of
 from demur.corpora.near import ImageHashes

@@ -3,7 +3,8 @@ from types import SimpleNamespace
 import pytest
 from strategies import png
 
-from demur.core.store import image_ref, read_image
+from demur.core.images import image_ref
+from demur.core.uris import read_image
 from demur.curation.pool.images import Linked
 
 

@@ -19,7 +19,8 @@ from strategies import examples
 
 from demur.core.errors import BadInput, DataError, UsageError
 from demur.core.records import AnswerSpec, Document, Sample
-from demur.core.store import Problems, digest, read_image, seed_of
+from demur.core.store import Problems, digest, seed_of
+from demur.core.uris import read_image
 from demur.curation import sample_pool as drawing
 from demur.curation.pool import Pool, build
 from demur.curation.rebuild import carry_over

@@ -20,7 +20,8 @@ from demur.core.errors import DataError, DemurError, UsageError
 from demur.core.images import opened
 from demur.core.parquet import rows_at_once, whole_table
 from demur.core.records import ImageRef
-from demur.core.store import Problems, parsed_yaml, read_jsonl, read_text, read_uri
+from demur.core.store import Problems, parsed_yaml, read_jsonl, read_text
+from demur.core.uris import read_uri
 from demur.corpora.formats import archives, json_lines, parquet_rows, unpack
 from demur.curation.recipe import load_recipe
 from demur.curation.sources.cards import read_pins
@@ -77,7 +78,7 @@ def test_a_line_without_end_costs_its_own_line_alone(
 
 
 def test_references_to_what_is_no_image_or_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(uris, "MOST_BYTES", 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("big", b"\0" * (1 << 21))
         archive.writestr("small", b"x")

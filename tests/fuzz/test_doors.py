@@ -26,8 +26,9 @@ from damage import damaged
 from PIL import Image
 
 from demur.core.errors import DemurError
+from demur.core.images import image_ref
 from demur.core.records import Document, Sample
-from demur.core.store import Problems, image_ref, read_json, read_records, unstorable
+from demur.core.store import Problems, read_json, read_records, unstorable
 from demur.corpora.formats import csv_rows, json_lines
 from demur.corpora.formats.json_streams import json_elements, json_items, json_rows
 from demur.corpora.formats.tables import parquet_columns, parquet_rows

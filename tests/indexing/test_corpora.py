@@ -13,7 +13,8 @@ from strategies import png
 
 from demur.core.errors import DataError, StorageError, UnknownPart, UsageError
 from demur.core.records import Document
-from demur.core.store import Problems, read_image
+from demur.core.store import Problems
+from demur.core.uris import read_image
 from demur.corpora import READERS, folder, read_corpus
 
 

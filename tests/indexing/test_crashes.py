@@ -21,8 +21,9 @@ from PIL import Image
 from stub_encoder import StubEncoder, deadly_stub
 
 from demur.core.errors import StorageError
+from demur.core.images import image_ref
 from demur.core.records import Document
-from demur.core.store import image_ref, write_records
+from demur.core.store import write_records
 from demur.indexing import worker
 from demur.indexing.embed import Item, died, embed, input_digest
 from demur.indexing.local import LocalEngine

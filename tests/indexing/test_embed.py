@@ -24,7 +24,7 @@ from stub_encoder import StubEncoder
 
 from demur.core import progress
 from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
-from demur.core.store import image_ref
+from demur.core.images import image_ref
 from demur.indexing.embed import Embedded, Item, embed
 from demur.indexing.encoders import fingerprint_of, open_encoder
 

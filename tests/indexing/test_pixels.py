@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from demur.core.errors import DataError
-from demur.core.images import rgb
-from demur.core.store import IMAGE_FORMATS, MAX_PIXELS
+from demur.core.images import IMAGE_FORMATS, MAX_PIXELS, rgb
 
 
 def saved(image: Image.Image, format: str = "PNG", **options) -> bytes:

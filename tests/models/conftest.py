@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from demur.core.images import image_ref
 from demur.core.records import ImagePart, ImageRef, Message, Request, TextPart
-from demur.core.store import image_ref
 
 Ask = Callable[..., Request]
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image, ImageDraw
 
+from demur.core.images import image_ref
 from demur.core.records import (
     AnswerSpec,
     ContextSet,
@@ -32,7 +33,7 @@ from demur.core.records import (
     Usage,
     Verdict,
 )
-from demur.core.store import digest, image_ref, seed_of, write_json, write_records
+from demur.core.store import digest, seed_of, write_json, write_records
 from demur.release import FunnelStep, freeze
 from demur.scenarios.contexts import Recipe, contexts, grid, standard, sweep
 

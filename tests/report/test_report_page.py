@@ -19,7 +19,7 @@ from report_factory import HOSTILE
 
 from demur.cli import main
 from demur.core.errors import DataError
-from demur.core.store import image_ref
+from demur.core.images import image_ref
 from demur.reports.browse import payload, thumbnail, thumbnails
 from demur.reports.cells import headline
 from demur.reports.data import ReportData, load

@@ -11,7 +11,8 @@ from stub_encoder import StubEncoder
 
 from demur.cli import main
 from demur.core.docstore import Documents
-from demur.core.store import read_image, write_records
+from demur.core.store import write_records
+from demur.core.uris import read_image
 from demur.corpora import anchored
 from demur.indexing.build import build_index
 

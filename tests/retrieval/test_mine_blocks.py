@@ -12,8 +12,9 @@ from stub_encoder import StubEncoder
 
 from demur.cli import main
 from demur.core.errors import DataError
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.core.store import image_ref, write_records
+from demur.core.store import write_records
 from demur.curation.mining import mine as mining
 from demur.curation.mining import modes as choosing
 from demur.curation.mining import queries

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from stub_encoder import StubEncoder
 
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.core.store import image_ref
 from demur.corpora.lineage import Gold, document_of
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.mine import mine_samples

@@ -8,8 +8,9 @@ from PIL import Image
 from stub_encoder import StubEncoder
 
 from demur.cli import main
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.core.store import image_ref, write_records
+from demur.core.store import write_records
 from demur.corpora.near import ImageHashes, showing
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.modes import choose_modes

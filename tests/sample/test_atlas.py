@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from demur.core import plugins
 from demur.core.errors import BadInput, StorageError
 from demur.core.records import Modality, Role
-from demur.core.store import Problems, read_image
+from demur.core.store import Problems
+from demur.core.uris import read_image
 from demur.curation.sources.atlas import Atlas
 from demur.sample import atlas
 from tools.atlas.checks import NOTICES, check, holds

@@ -14,8 +14,8 @@ from PIL import Image
 from rag_server import as_json, service
 
 from demur.core.errors import PermanentError, UsageError
+from demur.core.images import image_ref
 from demur.core.records import Ask, Modality, Outcome, Scenario, Shown, Status
-from demur.core.store import image_ref
 from demur.judge.grading import Grading
 from demur.judge.rules import RuleJudge
 from demur.models import run_sync

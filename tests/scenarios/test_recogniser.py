@@ -3,7 +3,7 @@ import pytest
 from strategies import png
 
 from demur.core.errors import DataError
-from demur.core.store import image_ref
+from demur.core.images import image_ref
 from demur.scenarios.recognise import Recogniser
 
 

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples, png
 
-from demur.core import store
 from demur.core.errors import DataError
+from demur.core.images import image_ref
 from demur.core.store import Problems
+from demur.core.uris import read_image
 from demur.corpora import formats
 from demur.corpora.formats import json_streams
 
@@ -219,8 +220,8 @@ def test_archives_are_read_in_place(tmp_path):
     for name in ("a.zip", "a.tar"):
         found = formats.archive_uris(tmp_path / name, name)
         assert list(found) == ["images/ok.png"]
-        ref = store.image_ref(png(), found["images/ok.png"])
-        assert store.read_image(ref, tmp_path) == png()
+        ref = image_ref(png(), found["images/ok.png"])
+        assert read_image(ref, tmp_path) == png()
     with pytest.raises(DataError, match="demur sources unpack"):
         formats.archive_uris(tmp_path / "a.tar.gz", "a.tar.gz")
 
@@ -249,8 +250,8 @@ def test_a_line_of_a_huge_file_by_its_number(tmp_path, with_index):
     assert index.line(3, 8) == b"30000003"
     with pytest.raises(IndexError):
         index.line(-1)
-    ref = store.image_ref(png(size=(4, 1)), f"tsv:imgs.tsv#{offsets[3]}")
-    assert store.read_image(ref, tmp_path) == png(size=(4, 1))
+    ref = image_ref(png(size=(4, 1)), f"tsv:imgs.tsv#{offsets[3]}")
+    assert read_image(ref, tmp_path) == png(size=(4, 1))
 
 
 def test_an_index_that_does_not_fit_its_file_is_refused(tmp_path):
@@ -264,7 +265,7 @@ def test_one_cell_of_a_list_of_images_in_parquet(tmp_path):
     rows = [{"gt": [{"bytes": png(size=(i + 1, j + 1)), "path": None} for j in range(2)]} for i in range(5)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet", row_group_size=2)
     data = png(size=(4, 2))
-    assert store.read_image(store.image_ref(data, "parquet:t.parquet#3/gt/1"), tmp_path) == data
+    assert read_image(image_ref(data, "parquet:t.parquet#3/gt/1"), tmp_path) == data
     problems = Problems()
     assert [number for _, number, _ in formats.parquet_rows(tmp_path / "t.parquet", problems, batch=2)] == [
         0,

@@ -13,7 +13,8 @@ from PIL import Image
 from demur.cli import main
 from demur.core.errors import BadInput, UsageError
 from demur.core.records import Sample
-from demur.core.store import PROBLEMS_KEPT, Problems, digest, read_image
+from demur.core.store import PROBLEMS_KEPT, Problems, digest
+from demur.core.uris import read_image
 from demur.curation.pool import Pool, build
 from demur.curation.recipe import SourceSpec
 from demur.curation.sample_pool import sample_sources

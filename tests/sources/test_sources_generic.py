@@ -11,7 +11,8 @@ import yaml
 
 from demur.cli import main
 from demur.core.errors import UsageError
-from demur.core.store import Problems, digest, read_image
+from demur.core.store import Problems, digest
+from demur.core.uris import read_image
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.atlas import Atlas
 from demur.sample import atlas

@@ -8,7 +8,8 @@ import pytest
 
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Modality
-from demur.core.store import Problems, digest, read_image
+from demur.core.store import Problems, digest
+from demur.core.uris import read_image
 from demur.corpora.lineage import document_of, page_of
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.native import literal, unquoted

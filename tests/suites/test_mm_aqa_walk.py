@@ -31,7 +31,8 @@ ANSWERER = f"python:{MODELS}:answerer"
 
 def tiny_set(folder: Path, pairs: int = 6) -> Path:
     """Items without a build: a red picture and its black twin."""
-    from demur.core.store import image_ref, write_atomic
+    from demur.core.images import image_ref
+    from demur.core.store import write_atomic
 
     lines = []
     for n in range(pairs):

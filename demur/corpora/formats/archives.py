@@ -38,7 +38,7 @@ def archive_uris(archive: Path, shown: str) -> dict[str, str]:
         shown: path of the archive as it stands in the uris.
 
     Returns:
-        uris that `demur.core.store.read_image` reads; members whose names lead out of the archive are left out.
+        uris that `demur.core.uris.read_image` reads; members whose names lead out of the archive are left out.
 
     Raises:
         DataError: broken, or compressed as a whole (a ``.tar.gz`` has no random access).

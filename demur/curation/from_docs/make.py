@@ -22,8 +22,9 @@ from demur.answers import holds
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import AnswerSpec, Document, Drop, Evidence, ImageRef, Role, Sample
-from demur.core.store import Problems, digest, locked, read_image
+from demur.core.store import Problems, digest, locked
 from demur.core.turns import ATTRIBUTE, as_messages
+from demur.core.uris import read_image
 from demur.corpora import docs as docs_reader
 from demur.corpora import read_corpus
 from demur.corpora.leaks import unfit

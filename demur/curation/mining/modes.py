@@ -13,7 +13,7 @@ import numpy as np
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
-from demur.core.store import read_image
+from demur.core.uris import read_image
 from demur.corpora.lineage import Gold
 from demur.corpora.near import REMEMBERED, ImageHash, ImageHashes, showing
 from demur.curation.mining.options import MiningOptions

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import rgb
 from demur.core.records import ImageRef, Modality, Sample
-from demur.core.store import read_image
+from demur.core.uris import read_image
 from demur.curation.mining.options import MiningOptions, Pool
 from demur.retrieval.search import Query, Searcher, canonical_mode
 

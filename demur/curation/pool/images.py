@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from demur.core.records import ImageRef
-from demur.core.store import read_image, storage_errors, write_atomic
+from demur.core.store import storage_errors, write_atomic
+from demur.core.uris import read_image
 from demur.corpora.near import ImageHashes
 from demur.curation.sources import Source
 

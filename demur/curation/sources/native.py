@@ -1,6 +1,6 @@
 """What the adapters of published datasets share: images with a status, bad rows noted, ids kept unique.
 
-Images are described when they are first asked for (`demur.core.store.image_ref` decodes them whole), so that a sample
+Images are described when they are first asked for (`demur.core.images.image_ref` decodes them whole), so that a sample
 never refers to bytes that nobody has seen.
 """
 
@@ -17,9 +17,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
-from demur.core.store import Problems, image_ref, read_uri, why_invalid
+from demur.core.store import Problems, why_invalid
 from demur.core.strict_json import check_depth
+from demur.core.uris import read_uri
 from demur.corpora.formats import Seen, archive_uris, inside
 from demur.curation.sources import DEFECT
 
@@ -58,7 +60,7 @@ class Images:
         """Paths below the root that were seen to stay there."""
 
     def at(self, uri: str, name: str = "") -> Found:
-        """The image behind a uri that `demur.core.store.read_image` reads."""
+        """The image behind a uri that `demur.core.uris.read_image` reads."""
         if uri in self._known:
             self._known.move_to_end(uri)
             return self._known[uri]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from demur.core.images import image_ref
 from demur.core.records import Ask, Response, Scenario
-from demur.core.store import image_ref, storage_errors
+from demur.core.store import storage_errors
 from demur.models import run_sync
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.http import HttpSystem

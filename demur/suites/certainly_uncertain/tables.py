@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from demur.core.records import AnswerSpec, ImageRef, Measure, Outcome, Response, Status
-from demur.core.store import read_image
 from demur.core.taxonomy import MEANING, Uncertainty
+from demur.core.uris import read_image
 from demur.reports import svg
 from demur.reports.figures import Curve, Point, curves
 from demur.reports.gallery import Card, Glyph, Row

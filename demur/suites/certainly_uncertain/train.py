@@ -18,7 +18,8 @@ from typing import Any
 
 from demur.core.errors import UsageError
 from demur.core.records import ImageRef, Response
-from demur.core.store import canonical, read_image, storage_errors, write_atomic, write_json
+from demur.core.store import canonical, storage_errors, write_atomic, write_json
+from demur.core.uris import read_image
 from demur.models.run import run_sync
 from demur.suites.base import Option
 from demur.suites.certainly_uncertain.items import IDK, Pair

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from demur.core.errors import BudgetReached, ItemError, PermanentError, TransientError
 from demur.core.records import ImagePart, ImageRef, Message, Request, Response, Sample, TextPart
 from demur.core.store import canonical, write_atomic
-from demur.core.store import read_image as stored
+from demur.core.uris import read_image as stored
 from demur.judge.rules import visible
 from demur.models import Budget, model_id, open_model
 from demur.models.run import complete_all, run_sync

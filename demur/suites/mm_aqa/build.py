@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import DemurError, ItemError, PermanentError, UsageError
-from demur.core.images import rgb
+from demur.core.images import image_ref, rgb
 from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Request, TextPart
 from demur.core.store import (
     JsonlLog,
     Problems,
     canonical,
     digest,
-    image_ref,
     read_json,
     read_jsonl,
     seed_of,

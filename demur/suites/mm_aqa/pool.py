@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, ImageRef, Modality, Sample
-from demur.core.store import Problems, read_image, read_jsonl, seed_of, storage_errors
+from demur.core.store import Problems, read_jsonl, seed_of, storage_errors
+from demur.core.uris import read_image
 from demur.sample import atlas
 from demur.suites.mm_aqa.items import Subset
 from demur.suites.mm_aqa.pages import Page

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from demur.core.records import ImageRef, Response
-from demur.core.store import read_image
+from demur.core.uris import read_image
 from demur.reports.gallery import Card, Glyph
 from demur.reports.gallery import Cell as Shown
 from demur.reports.gallery import Reply as ShownReply

@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import Response
-from demur.core.store import digest, read_image, seed_of, write_atomic
+from demur.core.store import digest, seed_of, write_atomic
+from demur.core.uris import read_image
 from demur.judge.annotation.task import Item as Shown
 from demur.judge.annotation.task import Label, Task, write_task
 from demur.suites.mm_thebench.annotating import pictures_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from demur.core.records import Measure
-from demur.core.store import read_image
+from demur.core.uris import read_image
 from demur.reports import svg
 from demur.reports.gallery import Card, Cell, Glyph, Reply, Row
 from demur.reports.svg import Panel

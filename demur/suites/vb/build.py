@@ -17,17 +17,9 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demur.core.images import image_ref
 from demur.core.records import ImageRef
-from demur.core.store import (
-    Problems,
-    canonical,
-    image_ref,
-    read_jsonl,
-    seed_of,
-    storage_errors,
-    write_atomic,
-    write_json,
-)
+from demur.core.store import Problems, canonical, read_jsonl, seed_of, storage_errors, write_atomic, write_json
 from demur.sample import atlas
 from demur.suites.vb.items import Category, Family, line_of
 

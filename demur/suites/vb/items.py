@@ -22,8 +22,10 @@ from typing import Any, NamedTuple, Self
 from pydantic import Field, ValidationError, model_validator
 
 from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.images import image_ref
 from demur.core.records import ImageRef, Record
-from demur.core.store import Problems, image_ref, read_uri, storage_errors, why_invalid
+from demur.core.store import Problems, storage_errors, why_invalid
+from demur.core.uris import read_uri
 from demur.corpora.formats import csv_rows, inside, json_lines
 from demur.suites.base import image_beside
 

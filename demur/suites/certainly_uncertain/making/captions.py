@@ -17,10 +17,12 @@ from string import Template
 from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.images import image_ref
 from demur.core.records import Drop, ImageRef, Record, Response
-from demur.core.store import Problems, image_ref, read_uri, write_atomic
+from demur.core.store import Problems, write_atomic
 from demur.core.strict_json import parsed_json
 from demur.core.taxonomy import Uncertainty
+from demur.core.uris import read_uri
 from demur.corpora.formats import inside, json_lines
 from demur.judge.refusal import declines
 from demur.judge.rules import visible

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from demur.core.errors import DataError, StorageError
-from demur.core.images import opened
+from demur.core.images import image_ref, opened
 from demur.core.records import Drop, ImageRef
-from demur.core.store import image_ref, read_uri, seed_of, write_atomic
+from demur.core.store import seed_of, write_atomic
 from demur.core.taxonomy import Uncertainty
+from demur.core.uris import read_uri
 from demur.corpora.formats import inside
 from demur.suites.certainly_uncertain.items import IDK, Pair
 from demur.suites.certainly_uncertain.making import removing

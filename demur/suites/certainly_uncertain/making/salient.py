@@ -15,8 +15,9 @@ from string import Template
 from typing import NamedTuple
 
 from demur.core.errors import DataError, StorageError
+from demur.core.images import image_ref
 from demur.core.records import Response
-from demur.core.store import image_ref, read_uri
+from demur.core.uris import read_uri
 from demur.corpora.formats import inside
 from demur.judge.rules import visible
 from demur.suites.certainly_uncertain.making.calls import replies

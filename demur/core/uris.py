@@ -1,0 +1,154 @@
+"""The bytes behind an image reference: a file, a member of an archive, a cell of a table, a part of a file."""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+import zipfile
+import zlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from demur.core.errors import DataError
+from demur.core.parquet import bomb
+from demur.core.records import ImageRef
+from demur.core.store import digest, storage_errors
+
+
+def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
+    """The bytes behind a reference, checked against its SHA-256.
+
+    Args:
+        ref: ``uri`` is a path, ``zip:ARCHIVE!MEMBER``, ``parquet:FILE#ROW/COLUMN`` (or ``.../COLUMN/INDEX`` in a list),
+            ``tsv:FILE#OFFSET`` (a line ``id<TAB>base64``) or ``slice:FILE#OFFSET+LENGTH``;
+            relative paths start at ``root``.
+        root: folder that relative paths start from; the current one when None.
+
+    Raises:
+        StorageError: it cannot be read.
+        DataError: the bytes are not those that the reference names.
+    """
+    data = read_uri(ref.uri, root)
+    if digest(data) != ref.sha256:
+        raise DataError(
+            f"the image changed: expected sha256 {ref.sha256[:12]}, found {digest(data, 12)}",
+            item=ref.uri,
+            cure="restore the file, or build again from the new one",
+        )
+    return data
+
+
+MOST_BYTES = 1 << 29
+"""Bytes of an encoded image; `images.MAX_PIXELS` take no more in any format that is read."""
+
+
+def read_uri(uri: str, root: Path | None = None) -> bytes:
+    """The bytes behind a uri, unchecked: for describing an image that nobody has seen yet; see `read_image`.
+
+    Raises:
+        StorageError: it cannot be read.
+        DataError: the uri leads to nothing, into a broken archive, or to more than `MOST_BYTES`.
+    """
+    with storage_errors(uri):
+        try:
+            return _bytes_at(uri, root or Path())
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # RuntimeError: it is encrypted
+            raise DataError(f"the archive is broken: {error}", item=uri, cure="fetch it again") from error
+        except OSError:
+            raise
+        except (ValueError, LookupError, TypeError) as error:  # NUL in a path, no such row, no number; arrow's own
+            raise DataError(
+                f"the reference leads nowhere: {error}", item=uri, cure="build the references again"
+            ) from error
+
+
+def _bytes_at(uri: str, base: Path) -> bytes:
+    if uri.startswith("zip:"):
+        archive, _, member = uri[4:].partition("!")
+        path = base / archive
+        state = _plain(path, uri)
+        opened = _opened_zip(str(path), state.st_mtime_ns, state.st_size)
+        try:
+            return opened.read(member) if _fits(opened.getinfo(member).file_size, uri) else b""
+        except KeyError as error:
+            raise DataError("no such member in the archive", item=uri, cure="check the archive") from error
+    if uri.startswith("parquet:"):
+        file, _, place = uri[8:].rpartition("#")
+        row, column, *index = place.split("/")
+        _plain(base / file, uri)
+        value = _parquet_cell(base / file, int(row), column)
+        for step in index:
+            value = value[int(step)]
+        value = value["bytes"] if isinstance(value, dict) else value
+        if not isinstance(value, bytes):
+            raise TypeError("the cell holds no bytes")
+        return value
+    if uri.startswith("tsv:"):
+        file, _, place = uri[4:].rpartition("#")
+        _plain(base / file, uri)
+        with (base / file).open("rb") as handle:
+            handle.seek(int(place))
+            line = handle.readline(MOST_BYTES)
+            try:
+                return base64.b64decode(line.rstrip(b"\r\n").partition(b"\t")[2], validate=True)
+            except ValueError as error:
+                raise DataError(f"the image is not base64: {error}", item=uri, cure="fetch the file again") from error
+    if uri.startswith("slice:"):
+        file, _, place = uri[6:].rpartition("#")
+        offset, _, length = place.partition("+")
+        _plain(base / file, uri)
+        with (base / file).open("rb") as handle:
+            handle.seek(int(offset))
+            return handle.read(int(length)) if _fits(int(length), uri) else b""
+    path = base / uri
+    _fits(_plain(path, uri).st_size, uri)
+    return path.read_bytes()
+
+
+def _plain(path: Path, uri: str) -> os.stat_result:
+    """The state of a plain file; others would be waited on, or read, for ever."""
+    state = path.stat()
+    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):  # reading a folder tells what it is
+        return state
+    raise DataError("the image is in no plain file", item=uri, cure="give it as a file")
+
+
+def _fits(size: int, uri: str) -> bool:
+    if 0 <= size <= MOST_BYTES:
+        return True
+    raise DataError(
+        f"{size:,} bytes, and an image has {MOST_BYTES:,} at most", item=uri, cure="scale it down, or leave it out"
+    )
+
+
+@lru_cache(maxsize=8)
+def _opened_zip(path: str, changed_ns: int, size: int) -> zipfile.ZipFile:
+    """An archive kept open: listing a large one for every member read would cost more than the reading."""
+    return zipfile.ZipFile(path)
+
+
+def _parquet_cell(path: Path, row: int, column: str) -> Any:
+    """One cell, reading only the row group that holds it."""
+    import pyarrow.parquet as pq
+
+    state = path.stat()
+    with pq.ParquetFile(path) as table:
+        if told := bomb(table, state.st_size):
+            raise DataError(told, item=str(path), cure="do not trust it: fetch the file again")
+        for group in range(table.num_row_groups):
+            rows = table.metadata.row_group(group).num_rows
+            if row < rows:
+                return _parquet_column(str(path), state.st_mtime_ns, state.st_size, group, column)[row].as_py()
+            row -= rows
+    raise DataError("the file has fewer rows than the reference says", item=path, cure="build the references again")
+
+
+@lru_cache(maxsize=4)
+def _parquet_column(path: str, changed_ns: int, size: int, group: int, column: str) -> Any:
+    """One column of one row group, kept while its neighbours are likely to be asked for."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as table:
+        return table.read_row_group(group, columns=[column]).column(0)
