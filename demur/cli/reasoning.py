@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _judge(args: argparse.Namespace, pictures: Path | None = None) -> Any:
     """The model that is named; shown the pictures of that folder unless it says otherwise."""
-    from demur.core.store import read_image
+    from demur.core.uris import read_image
     from demur.judge.base import JudgeContext
     from demur.suites.mm_thebench.judging import ChainJudge
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from demur.core import parquet, store
+from demur.core import parquet, store, uris
 from demur.core.errors import DataError, DemurError, UsageError
 from demur.core.images import opened
 from demur.core.parquet import rows_at_once, whole_table
