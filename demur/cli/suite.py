@@ -105,7 +105,8 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     told = made / "manifest.json"
     left = read_json(told).get("dropped", {}) if told.is_file() else {}
     sys.stderr.write(harmless("".join(f"left out: {n}: {reason}\n" for reason, n in left.items())))
-    sys.stderr.write(f"\nnext: demur suite run {chosen.name} {made} --system model:openai/gpt-4o\n")
+    sys.stderr.write(f"\nlook at them: demur suite report {chosen.name} {made} -o items.html\n")
+    sys.stderr.write(f"next: demur suite run {chosen.name} {made} --system model:openai/gpt-4o\n")
     return 0
 
 
@@ -265,7 +266,13 @@ def _print_scores(chosen: Suite[Any, Any], args: argparse.Namespace, loaded: Any
 
 
 def _fill_report(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="as for 'demur suite score'")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="as for 'demur suite score'; or items alone, to look at them",
+    )
     parser.add_argument("--items", type=Path, help="the items, where PATH does not hold them (a run knows its own)")
     _items(parser, needed=False)
     for option in chosen.options:

@@ -55,6 +55,8 @@ class Row(NamedTuple):
     image: ImageRef | None
     caption: str
     cells: tuple[Cell, ...]
+    pictured: bool = True
+    """False of a row that is about no picture (a chain of thought): none is missing then."""
 
 
 class Card(NamedTuple):
@@ -151,7 +153,8 @@ def _card(card: Card, pictures: dict[str, str | None]) -> str:
 
 def _row(row: Row, pictures: dict[str, str | None]) -> str:
     uri = pictures.get(row.image.sha256) if row.image is not None else None
-    picture = f'<img src="{uri}" alt="{text(row.caption)}">' if uri else '<div class="none">no picture</div>'
+    missing = '<div class="none">no picture</div>' if row.pictured else ""
+    picture = f'<img src="{uri}" alt="{text(row.caption)}">' if uri else missing
     cells = "".join(
         f'<div class="cell"><h4>{text(c.title)}</h4><p>{text(c.question)}</p><p class="right">{text(c.right)}</p>'
         + "".join(

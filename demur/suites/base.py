@@ -413,7 +413,7 @@ class Suite(ABC, Generic[I, S]):
 
         Args:
             path: of the items.
-            outputs: what models said; those that stand beside the items are added.
+            outputs: what models said; those that stand beside the items are added. The items alone without any.
             out: the file to write.
             skip_bad: leave bad items out.
             options: of the score.
@@ -422,15 +422,17 @@ class Suite(ABC, Generic[I, S]):
 
         loaded = self.open(path, skip_bad=skip_bad)
         outputs = {**loaded.outputs, **outputs}
-        scores = self.scores(loaded.items, outputs, skip_bad=skip_bad, **options)
-        tables = [*self.tables(scores, loaded.items), *self.statistics(loaded.items)]
+        scores = self.scores(loaded.items, outputs, skip_bad=skip_bad, **options) if outputs else []
+        tables = [*(self.tables(scores, loaded.items) if scores else ()), *self.statistics(loaded.items)]
         notes = [f"{note}: {n}" for note, n in loaded.notes.items()]
+        if not scores:
+            notes.append("nobody has been asked yet: these are the items alone")
         if loaded.skipped:
             notes.append(f"bad items left out: {loaded.skipped}")
         cards = self.cards(loaded.items, loaded.root, outputs, **options)
         return write_gallery(
             Path(out), title=self.title, about=self.about, tables=tables, notes=notes, cards=cards,
-            figures=self.figures(scores, loaded.items),
+            figures=self.figures(scores, loaded.items) if scores else [],
         )  # fmt: skip
 
 

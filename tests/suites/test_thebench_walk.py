@@ -41,7 +41,8 @@ from demur.suites.mm_thebench.judging import (
     schema_of,
     sentences,
 )
-from demur.suites.mm_thebench.measures import Level, Mark, StepMatch
+from demur.suites.mm_thebench.measures import Judged, Level, Mark, StepMatch
+from demur.suites.mm_thebench.tables import cards
 from demur.testing import check_suite
 
 ITEMS = [
@@ -138,13 +139,31 @@ def test_chains_made_elsewhere_are_judged_at_three_levels(files, judge, capsys):
     assert value["Answer Acc (%)"] == (pytest.approx(2 / 3), 3)
     # q1: four steps cut (the pause goes with Japan's), both reference steps matched: P 2/4? the cut below; q2: none
     assert value["Step Recall"] == (pytest.approx((1 + 0) / 2), 2)
-    assert value["Step Precision"] == (pytest.approx((2 / 4 + 0) / 2), 2)
+    assert value["Step Prec."] == (pytest.approx((2 / 4 + 0) / 2), 2)
     assert value["Step F1"] == (pytest.approx((2 * 0.5 / 1.5 + 0) / 2), 2)
     # points: q1 all 32 (23 + 4 + 5); q2 6 of 29, 14 made up; q3 all 23
     assert value["Rubric P"] == (pytest.approx((6 + 4 + 6 + 6) / 22), 3)
     assert value["Rubric K"] == (1.0, 1)
     assert value["Rubric R"] == (pytest.approx((17 + 0 + 17) / (17 + 17 + 6 + 17)), 3)
     assert value["Rubric H"] == (pytest.approx(1 - (8 + 6) / (32 + 29 + 23)), 3)
+
+
+def test_the_items_alone_are_looked_at_before_anybody_is_asked(files, tmp_path):
+    page = tmp_path / "items.html"
+    assert main(["suite", "report", "mm_thebench", str(files[0]), "-o", str(page)]) == 0
+    html = page.read_text(encoding="utf-8")
+    assert "nobody has been asked yet" in html
+    assert html.count('<article class="card">') == 3
+
+
+def test_a_card_says_how_many_steps_of_a_long_chain_it_leaves_out():
+    item = Item(id="x", question="Why?", answers=("so",), steps=({"id": 1, "types": ["reasoning"], "content": "so"},))
+    judged = Judged(id="x", answer=Level.MATCH, kind="native", steps=[f"step {n}" for n in range(1, 201)],
+                    matches=[StepMatch(step=1, label=Level.PARTIAL, predicted=150)])  # fmt: skip
+    [card] = cards([item], Path(), [("m", {"x": judged})])
+    chain = card.rows[1].cells[1].replies
+    assert [r.words for r in chain[-2:]] == ["in part 1: step 150", "and 119 steps more, all unmatched"]
+    assert len(chain) == 82
 
 
 def test_the_page_shows_a_chain_beside_its_reference_steps(files, judge, tmp_path, capsys):

@@ -179,9 +179,9 @@ class CertainlyUncertain(Suite[Pair, Score]):
         found = [
             made.headline_table(scores), made.category_table(scores),
             made.category_table(scores, "cw", "cu-categories-cw"), made.idk_table(scores),
-            made.calibration_table(scores), made.threshold_table(scores), made.pair_table(scores),
-            made.correlation_table(scores), made.others_table(scores), made.evaluator_table(scores),
-            made.replies_table(scores),
+            made.calibration_table(scores), made.threshold_table(scores), made.chosen_table(scores),
+            made.pair_table(scores), made.correlation_table(scores), made.others_table(scores),
+            made.evaluator_table(scores), made.replies_table(scores),
         ]  # fmt: skip
         return [t for t in found if t is not None]
 

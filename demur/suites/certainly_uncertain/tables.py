@@ -128,23 +128,13 @@ def threshold_table(scores: Sequence[Score]) -> Table:
     parts = {"": "LAVE", "_f1": "F1", "_cw": "CW", "_ece": "ECE"}
     groups = {"replied": "as replied", "oracle": "oracle", "crossed": "cross-validated"}
     columns = [_MODEL]
-    for how, title in groups.items():
+    for title in groups.values():
         columns += [Column(of, title, percent=of != "ECE", decimals=1 + (of == "ECE")) for of in parts.values()]
-        columns += [Column("thresholds", title, align="left")] if how != "replied" else []
+    columns += [Column("n"), Column("no P")]
     rows: list[tuple[Cell, ...]] = []
     for s in scores:
-        chosen = {
-            "oracle": ", ".join(f"{c[:4]} {t:g}" for c, (t, _) in s.thresholds.items() if t is not None),
-            "crossed": ", ".join(
-                f"{c[:4]} {'/'.join(f'{v:g}' for v in ts)}" for c, (_, ts) in s.thresholds.items() if ts
-            ),
-        }
-        line: list[Cell] = [s.model]
-        for how in groups:
-            line += [_of(s, "total", how + part) for part in parts]
-            line += [chosen[how]] if how in chosen else []
-        rows.append((*line, s.by["total"]["replied"].n, s.counts["without probability"]))
-    columns += [Column("n"), Column("no P")]
+        found = [_of(s, "total", how + part) for how in groups for part in parts]
+        rows.append((s.model, *found, s.by["total"]["replied"].n, s.counts["without probability"]))
     folds = max(s.settings["folds"] for s in scores)
     notes = (
         "A reply whose P(pred) is below the threshold counts as IDK. Eighteen thresholds are tried, one is taken for "
@@ -154,6 +144,17 @@ def threshold_table(scores: Sequence[Score]) -> Table:
         "n: graded questions with a probability; all of this table is over these. ECE: of unanswerable questions.",
     )
     return Table("cu-thresholding", "Declining below a threshold.", tuple(columns), tuple(rows), notes=notes)
+
+
+def chosen_table(scores: Sequence[Score]) -> Table:
+    """Which thresholds `threshold_table` takes."""
+    rows = tuple(
+        (s.model, category, best, ", ".join(f"{t:g}" for t in of_folds))
+        for s in scores for category, (best, of_folds) in s.thresholds.items()
+    )  # fmt: skip
+    columns = (_MODEL, Column("Category", align="left"), Column("oracle", decimals=2),
+               Column("of the folds", align="left"))  # fmt: skip
+    return Table("cu-thresholds", "Thresholds on P(pred) that were chosen.", columns, rows)
 
 
 def pair_table(scores: Sequence[Score]) -> Table:

@@ -121,9 +121,9 @@ class MMTheBench(Suite[Item, Score]):
         from demur.suites.mm_thebench import tables as made
 
         found = [
-            made.headline_table(scores), made.headline_table(scores, video=True), made.sources_table(scores),
-            made.kinds_table(scores), made.association_table(scores), made.length_table(scores),
-            made.subcategory_table(scores),
+            made.headline_table(scores), made.headline_table(scores, video=True), made.counts_table(scores),
+            made.sources_table(scores), made.kinds_table(scores), made.association_table(scores),
+            made.length_table(scores), made.subcategory_table(scores),
         ]  # fmt: skip
         return [t for t in found if t is not None]
 

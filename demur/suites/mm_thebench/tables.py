@@ -29,6 +29,8 @@ from demur.suites.mm_thebench.measures import (
 SHORT = {Dimension.KNOWLEDGE: "K", Dimension.PERCEPTION: "P", Dimension.REASONING: "R"}
 KIND_COLOURS = ("#e69f00", "#0072b2", "#cc79a7", "#009e73", "#6b6b6b")
 """Of `KINDS`."""
+SHOWN = 80
+"""Steps of a chain that a card shows, beside those that match."""
 
 
 def _ordered(scores: Sequence[Score]) -> list[Score]:
@@ -45,41 +47,67 @@ def headline_table(scores: Sequence[Score], video: bool = False) -> Table | None
     """Table 2 (text and pictures) or Table 3 (videos); None without any such item."""
     columns = (
         Column("Model", align="left"), Column("Chains", align="left"), Column("Acc (%)", "Answer", interval=True),
-        Column("Precision", "Step"), Column("Recall", "Step"), Column("F1", "Step", interval=True),
-        Column("K", "Rubric"),
+        Column("Prec.", "Step"), Column("Recall", "Step"), Column("F1", "Step", interval=True), Column("K", "Rubric"),
         Column("P", "Rubric"), Column("R", "Rubric"), Column("H", "Rubric", interval=True),
-        Column("Length", percent=False), Column("n", "Answer"), Column("n", "Step"), Column("n", "Rubric"),
-        Column("ungraded", "Answer"), Column("ungraded", "Step"), Column("ungraded", "Rubric"), Column("failed"),
+        Column("Length", percent=False),
     )  # fmt: skip
     rows: list[tuple[Value, ...]] = []
-    for s in _ordered(scores):
-        m = s.video if video else s.image
-        if m is not None and (video or m["accuracy"].n + m["accuracy"].ungraded + m["accuracy"].failed):
-            rows.append((
-                s.model, s.group, m["accuracy"], m["precision"], m["recall"], m["f1"], m["knowledge"], m["perception"],
-                m["reasoning"], m["h"], m["length"], m["accuracy"].n, m["f1"].n, m["h"].n, m["accuracy"].ungraded,
-                m["f1"].ungraded, m["h"].ungraded, m["accuracy"].failed,
-            ))  # fmt: skip
+    for s, m in _asked(scores, video):
+        names = ("accuracy", "precision", "recall", "f1", "knowledge", "perception", "reasoning", "h", "length")
+        rows.append((s.model, s.group, *(m[name] for name in names)))
     if not rows:
         return None
     notes = [
         "Chains: native: the model's own thoughts; elicited: steps that it was asked for in its reply. Acc: a partial "
-        "answer counts half. Intervals: 95 %, bootstrap over questions.",
-        "Step and rubric: n questions that were judged; K, P, R: points earned; H: points not lost to hallucination; "
-        "Length: of the chain over that of the annotated one.",
+        "answer counts half. Step: precision, recall, F1. Rubric: K, P, R: points earned in knowledge, perception, "
+        "reasoning; H: points not lost to hallucination. Length: of the chain over that of the annotated one. "
+        "Intervals: 95 %, bootstrap over questions.",
         f"Judged by {', '.join(sorted({s.judge for s in scores}))}"
         + ("; rules grade answers alone: give --judge MODEL" if any(s.judge == "rules" for s in scores) else "") + ".",
     ]  # fmt: skip
     for s in scores:
         unread = Counter(note for _, j in s.pairs for note in j.notes)
         notes += [f"{s.model}: {n} chains: {note}." for note, n in unread.items()]
-        if s.left_out or s.not_asked:
-            notes.append(
-                f"{s.model}: {s.left_out} items marked too complex are left out, {s.not_asked} were not asked."
-            )
     name, what = ("thebench-video", "videos") if video else ("thebench-image", "text and pictures")
     rules = frozenset() if video else _rule(scores)
     return Table(name, f"Answers, steps and rubric on {what}.", columns, tuple(rows), rules=rules, notes=tuple(notes))
+
+
+def _asked(scores: Sequence[Score], video: bool) -> list[tuple[Score, dict[str, Measure]]]:
+    """Models with their measures on videos, or on everything else, where they were asked any."""
+    found = [(s, s.video if video else s.image) for s in _ordered(scores)]
+    return [(s, m) for s, m in found if m and (m["accuracy"].n + m["accuracy"].ungraded + m["accuracy"].failed)]
+
+
+def counts_table(scores: Sequence[Score]) -> Table:
+    """Over how many questions each measure is, and what is in none."""
+    levels = {
+        "Acc": "accuracy", "Prec., Recall, F1": "f1", "K": "knowledge", "P": "perception", "R": "reasoning", "H": "h",
+        "Length": "length",
+    }  # fmt: skip
+    columns = (Column("Model", align="left"), Column("On", align="left"), Column("Figure", align="left"), Column("n"),
+               Column("ungraded"), Column("failed"))  # fmt: skip
+    rows: list[tuple[Value, ...]] = []
+    rules = set()
+    for video in (False, True):
+        for s, m in _asked(scores, video):
+            rules.add(len(rows))
+            for title, name in levels.items():
+                first = (s.model, "videos" if video else "text and pictures") if title == "Acc" else ("", "")
+                rows.append((*first, title, m[name].n, m[name].ungraded, m[name].failed))
+    notes = (
+        "ungraded: asked, and not judged: the reply holds no chain, a reply of the judge could not be read, rules have "
+        "no proof, or there is no judge. failed: no reply came. Items without reference steps, or without a dimension, "
+        "are in no row of these.",
+        *(
+            f"{s.model}: {s.left_out} items marked too complex are left out, {s.not_asked} were not asked."
+            for s in scores if s.left_out or s.not_asked
+        ),
+    )  # fmt: skip
+    return Table(
+        "thebench-counts", "How many questions stand behind each figure.", columns, tuple(rows),
+        rules=frozenset(rules - {0}), notes=notes,
+    )  # fmt: skip
 
 
 def sources_table(scores: Sequence[Score]) -> Table:
@@ -229,13 +257,11 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
 def kinds_figure(scores: Sequence[Score]) -> Panel:
     """Fig. 3: two bars a model, right and wrong answers, of chains that hallucinate, by kind."""
     rows = [(s.model, a, c) for s in scores for a, c in kinds_by_answer(s.pairs).items() if c.total()]
-    left, wide = 150.0, svg.WIDTH - 160.0
+    left, wide = 190.0, svg.WIDTH - 200.0
     out = [svg.title("Hallucination by kind and answer")]
     for y, (model, answer, found) in enumerate(rows):
         at, x, n = 32.0 + 24 * y, left, found.total()
-        out.append(
-            svg.text(left - 6, at + 12, svg.fit(f"{model}, {answer} (n = {n})", left - 8, 11), size=11, anchor="end")
-        )
+        out.append(svg.text(left - 6, at + 12, f"{svg.fit(model, 84, 11)}, {answer} (n = {n})", size=11, anchor="end"))
         for kind, colour in zip(KINDS, KIND_COLOURS, strict=True):
             size = wide * found[kind] / n
             if size:
@@ -325,32 +351,36 @@ def cards(items: Sequence[Item], root: Path, judged: Sequence[tuple[str, dict[st
             Row(None, item.id, (first,))
         ]
         rows += [
-            Row(None, model, _beside(item, of[item.id])) for model, of in judged if item.id in of and of[item.id].steps
+            Row(None, model, _beside(item, of[item.id]), pictured=False)
+            for model, of in judged
+            if item.id in of and of[item.id].steps
         ]
-        tags = (item.source, item.modality, item.format, "reviewed" if item.reviewed_by else "draft")
+        seen = f"reviewed by {item.reviewed_by}" if item.reviewed_by else "draft"
+        tags = (item.source, item.modality, item.format, seen)
         yield Card(item.id, tuple(t for t in tags if t), tuple(rows), lambda ref: read_image(ref, root))
 
 
 def _beside(item: Item, judged: Judged) -> tuple[Cell, ...]:
     matches = {m.step: m for m in judged.matches or ()}
-    hit: dict[int, list[str]] = {}
+    hit: dict[int, dict[str, list[str]]] = {}
     reference = []
     for step in item.steps:
         m = matches.get(step.id)
         where = "not judged" if m is None else "could not be read" if m.label is None else m.label.value
         if m is not None and m.predicted is not None:
-            hit.setdefault(m.predicted, []).append(str(step.id))
+            how = "matches" if m.label is Level.MATCH else "in part"
+            hit.setdefault(m.predicted, {}).setdefault(how, []).append(str(step.id))
             where += f" with step {m.predicted}"
         name = f"{step.id} ({'+'.join(SHORT[t] for t in step.types)})"
         reference.append(Reply(name, _GLYPH[m.label if m else None], f"{where}: {step.content}"))
-    chain = [
-        Reply(
-            str(n),
-            "c" if n in hit else "o",
-            (f"matches {', '.join(hit[n])}: " if n in hit else "unmatched: ") + _cut(s),
-        )
-        for n, s in enumerate(judged.steps, 1)
-    ]
+    chain = []
+    for n, said in enumerate(judged.steps, 1):
+        if n <= SHOWN or n in hit:
+            told = "; ".join(f"{how} {', '.join(ids)}" for how, ids in hit.get(n, {}).items()) or "unmatched"
+            glyph: Glyph = "c" if "matches" in hit.get(n, {}) else "p" if n in hit else "o"
+            chain.append(Reply(str(n), glyph, f"{told}: {_cut(said)}"))
+    if more := len(judged.steps) - len(chain):
+        chain.append(Reply("", "o", f"and {more:,} steps more, all unmatched"))
     marks = [
         Reply(f"{SHORT[r.dimension]}, {r.points} points", _mark_glyph(m.satisfied),
               r.question + (" Made up." if m.hallucination else "")
@@ -359,7 +389,7 @@ def _beside(item: Item, judged: Judged) -> tuple[Cell, ...]:
     ]  # fmt: skip
     return (
         Cell("Reference steps", "matched or not", "", tuple(reference)),
-        Cell(f"Chain ({judged.kind})", f"{len(judged.steps)} steps", "; ".join(judged.notes), tuple(chain[:80])),
+        Cell(f"Chain ({judged.kind})", f"{len(judged.steps)} steps", "; ".join(judged.notes), tuple(chain)),
         Cell("Rubric", "yes, or no", "", tuple(marks)),
     )
 

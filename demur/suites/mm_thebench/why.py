@@ -59,6 +59,8 @@ Cause = Literal[
 ]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 NOT_FOUND = "no cause found"
+SHOWN = 60
+"""Steps of a chain that the page shows, beside the one that goes wrong."""
 SHORT = 12
 """Words of an answer that rules look for in evidence; of a longer one it is not known which are the claim."""
 
@@ -384,8 +386,11 @@ def page(found: Why, folder: Path, release: Release, out: Path) -> Path:
         ]  # fmt: skip
         steps = [
             Reply(str(n), "i" if n == reason.step else "d", " ".join(s.split())[:400])
-            for n, s in enumerate(reason.steps[:60], 1)
+            for n, s in enumerate(reason.steps, 1)
+            if n <= SHOWN or n == reason.step
         ]
+        if more := len(reason.steps) - len(steps):
+            steps.append(Reply("", "d", f"and {more:,} steps more"))
         first = Cell(
             "Question", task.ask.question, target(task.sample.answers), (Reply(found.system, "i", reason.answer),)
         )
