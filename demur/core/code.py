@@ -13,6 +13,7 @@ import inspect
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -128,11 +129,11 @@ def _value(value: object) -> object:
 
 
 def _source(owner: object) -> str:
-    try:
-        return inspect.getsource(owner)  # type: ignore[arg-type]  # whatever it cannot read, it says so
-    except (OSError, TypeError):
-        code = getattr(owner, "__code__", None)
-        return "" if code is None else repr((code.co_code, code.co_names, code.co_consts))
+    code = getattr(owner, "__code__", None)
+    if code is None or code.co_filename != "<string>":  # that is the source of whatever was run by ``python -c``
+        with suppress(OSError, TypeError):
+            return inspect.getsource(owner)  # type: ignore[arg-type]  # whatever it cannot read, it says so
+    return "" if code is None else repr((code.co_code, code.co_names, code.co_consts))
 
 
 def _project(name: str, file: Path) -> dict[str, Path]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import sqlite3
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -56,6 +57,7 @@ class DocumentsWriter:
             self._lines: IO[bytes] = (folder / LINES).open("wb")
             (folder / TABLE).unlink(missing_ok=True)
             self._table = sqlite3.connect(folder / TABLE, isolation_level=None)
+            weakref.finalize(self, self._table.close)
             self._table.executescript(_NEW)
             self._table.execute("BEGIN")
         self._at = self._count = 0
@@ -189,6 +191,7 @@ class Documents(Mapping[str, Document]):
         address = f"file:{quote(str(table.absolute()))}?mode=ro&immutable=1"
         try:
             self._table = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
+            weakref.finalize(self, self._table.close)  # a reader that nobody holds any more is closed
             self._table.execute("PRAGMA trusted_schema = OFF")
             kinds = self._table.execute("SELECT type FROM sqlite_master WHERE name = 'documents'").fetchall()
             by_id = self._table.execute("SELECT sql FROM sqlite_master WHERE name = 'by_id'").fetchall()

@@ -543,26 +543,23 @@ def _readable(source: Path) -> Iterator[Entry | None]:
     """Entries of a damaged ledger by row number, None for each that cannot be read."""
     columns = ", ".join(Entry._fields)
     with sqlite_errors(source):
-        db = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
+        opened = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
+    with closing(opened) as db:
         try:
             last = db.execute("SELECT max(rowid) FROM reply").fetchone()[0] or 0
         except sqlite3.DatabaseError as error:
-            db.close()
             raise StorageError(
                 f"too damaged to read: {error}",
                 item=str(source),
                 cure="recover from an export or a copy, if there is one",
             ) from error
-    for row_id in range(1, last + 1):
-        try:
-            row = db.execute(f"SELECT {columns}, crc FROM reply WHERE rowid=?", (row_id,)).fetchone()
-        except (sqlite3.DatabaseError, UnicodeDecodeError):
-            yield None
-            continue
-        if row is not None:
-            entry = Entry(*row[:-1])
-            whole = (
-                isinstance(entry.raw, str) and isinstance(entry.key, bytes) and _crc(entry.key, entry.raw) == row[-1]
-            )
-            yield entry if whole else None
-    db.close()
+        for row_id in range(1, last + 1):
+            try:
+                row = db.execute(f"SELECT {columns}, crc FROM reply WHERE rowid=?", (row_id,)).fetchone()
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
+                yield None
+                continue
+            if row is not None:
+                entry = Entry(*row[:-1])
+                sound = isinstance(entry.raw, str) and isinstance(entry.key, bytes)
+                yield entry if sound and _crc(entry.key, entry.raw) == row[-1] else None
