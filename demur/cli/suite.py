@@ -83,13 +83,15 @@ def _show(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
         choice = f" ({', '.join(option.choices)})" if option.choices else ""
         default = f"; default {option.default}" if option.default != "" else ""
         sys.stdout.write(f"  --{option.name.replace('_', '-'):<12} {option.help}{choice}{default}\n")
-    sys.stdout.write(f"\nprompt:\n\n{chosen.prompts().texts['ask']}\n")
+    texts = chosen.prompts().texts
+    for role, name in chosen.prompt_files.items():
+        sys.stdout.write(f"\n{name}:\n\n{texts[role]}\n")
     return 0
 
 
 def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the made items")
-    parser.add_argument("--seed", type=int, default=0, help="of whatever is drawn (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of random choices (default: %(default)s)")
     for option in chosen.build_options:
         _option(parser, option)
 
@@ -101,10 +103,18 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     given = _given(chosen.build_options, args)
     chosen.check_options(given, chosen.build_options)
     made = chosen.build(args.out, seed=args.seed, **given)
+    if made.name == "plan.json":
+        from demur.models import Estimate
+
+        sys.stdout.write(f"{Estimate.model_validate(read_json(made)).text()}\n{made}\n")
+        return 0
     sys.stdout.write(f"{made}\n")
-    told = made / "manifest.json"
-    left = read_json(told).get("dropped", {}) if told.is_file() else {}
-    sys.stderr.write(harmless("".join(f"left out: {n}: {reason}\n" for reason, n in left.items())))
+    told = read_json(made / "manifest.json") if (made / "manifest.json").is_file() else {}
+    said = [f"left out: {n}: {reason}" for reason, n in (told.get("dropped") or told.get("left_out") or {}).items()]
+    said += [f"{status}: {n}" for status, n in sorted(told.get("decisions", {}).items())]
+    sys.stderr.write(harmless("".join(f"{line}\n" for line in said)))
+    if told.get("decisions", {}).get("human"):
+        sys.stderr.write(harmless(f"for people: demur annotate --out {made}/queue, then the same build again\n"))
     sys.stderr.write(f"\nlook at them: demur suite report {chosen.name} {made} -o items.html\n")
     sys.stderr.write(f"next: demur suite run {chosen.name} {made} --system model:openai/gpt-4o\n")
     return 0
@@ -298,7 +308,7 @@ def _fill_export(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> No
         metavar="PATH",
         help="run folders or outputs, where it needs them",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of whatever is drawn (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of random choices (default: %(default)s)")
     for option in chosen.export_options:
         _option(parser, option)
 
@@ -315,7 +325,7 @@ def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 
 
 JOBS: dict[str, tuple[str, Configure, Callable[[Any, argparse.Namespace], int]]] = {
-    "show": ("what it measures, its options, its prompt", lambda parser, chosen: None, _show),
+    "show": ("what it measures, its options, its prompts", lambda parser, chosen: None, _show),
     "build": ("make a set of items", _fill_build, _build),
     "check": ("read items, name every bad one, describe the set", _fill_check, _check),
     "run": ("ask systems, then score their answers", _fill_run, _run),

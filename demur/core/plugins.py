@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from demur.core.errors import UnknownPart, UsageError
 
-Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites", "transforms"]
+Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites"]
 
 
 @cache

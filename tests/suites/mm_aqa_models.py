@@ -30,6 +30,10 @@ def lenient(request: Request) -> str:
     return "VERDICT: ANSWERABLE\nCONFIDENCE: LOW\nJUSTIFICATION: perhaps"
 
 
+def sure(request: Request) -> str:
+    return "VERDICT: ANSWERABLE\nCONFIDENCE: HIGH\nJUSTIFICATION: it is there"
+
+
 def doubtful(request: Request) -> str:
     return "VERDICT: UNANSWERABLE\nCONFIDENCE: MEDIUM\nJUSTIFICATION: hidden"
 
@@ -58,3 +62,12 @@ def ruling(request: Request) -> str:
     if "NON_FINAL" in text.rpartition("$mode")[2].split("ITERATION_STAGE")[-1][:14]:
         return "DECISION: REQUEST_REVISION\nEXPLANATION: vague\nFEEDBACK: look at the left half"
     return "DECISION: REQUEST_REVISION\nEXPLANATION: still vague\nFEEDBACK: look again"
+
+
+asked: list[str] = []
+
+
+def refuses(request: Request) -> str:
+    """Rewrites nothing that passes a gate; keeps what it was asked."""
+    asked.append(words(request))
+    return "No."

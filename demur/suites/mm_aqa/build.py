@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import DemurError, ItemError, PermanentError, UsageError
+from demur.core.errors import DemurError, ItemError, MissingExtra, PermanentError, UsageError
 from demur.core.images import image_ref, rgb
 from demur.core.records import AnswerSpec, ImagePart, ImageRef, Message, Request, TextPart
 from demur.core.store import (
@@ -34,6 +35,7 @@ from demur.core.store import (
     seed_of,
     write_atomic,
     write_json,
+    write_records,
 )
 from demur.core.worker import Worker
 from demur.reports.tables import Cell, Column, Table, write_tables
@@ -41,14 +43,15 @@ from demur.suites.mm_aqa.conditions import text
 from demur.suites.mm_aqa.items import CATEGORIES, Item, category_of
 from demur.suites.mm_aqa.ocr import Reader
 from demur.suites.mm_aqa.pool import Answerable, Pool, open_pool
-from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency
+from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency, visual_words
 from demur.suites.mm_aqa.selecting import Features, Selected, select, uses
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, accepted, fallback, transform
+from demur.suites.mm_aqa.transforms.blur_figure_region import figure
 from demur.suites.mm_aqa.transforms.tables import grids
 from demur.suites.mm_aqa.transforms.temporal_drift import years
 from demur.suites.mm_aqa.transforms.tokens import numeric
 from demur.suites.mm_aqa.transforms.unit_swap import unit_of
-from demur.suites.mm_aqa.verifying import consensus, passes, read_vote, structural
+from demur.suites.mm_aqa.verifying import Vote, consensus, passes, read_vote, structural
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from demur.models import Estimate, Model
 
 ALTERNATIVES, RETRIES = 3, 5
+"""Other transformations, where a twin is still answerable to the verifier; turns after the panel rejected one."""
 WAVE = 16
 """Pairs whose first transformations are settled together, and most that are made at once; part of what a set is."""
 HARDER = 0.25
@@ -168,7 +172,7 @@ def filled(name: str, **words: str) -> str:
 def build(
     out: Path, *, seed: int = 0, pool: str = "", pairs: int = 300, rewriter: str = "", verifier: str = "",
     panel: str = "", ocr: str = "yes", plan: str = "no", budget: float = 0.0, concurrency: int = 8,
-    unit_swap: str = "no",
+    unit_swap: str = "no", meaning: str = "",
 ) -> Path:  # fmt: skip
     """Make a set of items in ``out``; see `demur.suites.mm_aqa.suite.MMAQA.build_options`.
 
@@ -188,16 +192,49 @@ def build(
               "ocr": ocr, "questions": digest(_made_of(chosen, models), 16)}  # fmt: skip
     if unit_swap == "yes":
         recipe["unit_swap"] = unit_swap
+    similar = None
+    if rewriter:
+        recipe["meaning"], similar = meaning_by(meaning)
     _same(out, recipe)
     reader = Reader(out / "words.jsonl", ocr=ocr == "yes")
     models.open()
     try:
-        decisions = _Work(out, seed, chosen, models, reader, unit_swap == "yes").decide()
+        decisions = _Work(out, seed, chosen, models, reader, unit_swap == "yes", similar).decide()
     finally:
         models.close()
     reader.settle()
     _finish(out, recipe, opened, decisions)
     return out
+
+
+def meaning_by(name: str) -> tuple[str, Callable[[str, str], float] | None]:
+    """Who tells how near two questions are in meaning: (name, cosine of their embeddings, or None for their words).
+
+    Without a name the offline encoder, where its extra is installed.
+    """
+    import numpy as np
+
+    from demur.indexing.encoders import open_encoder
+
+    if name == "words":
+        return name, None
+    try:
+        encoder = open_encoder(name or "offline")
+    except MissingExtra:
+        if name:
+            raise
+        return "words", None
+
+    def similar(one: str, other: str) -> float:
+        a, b = encoder.texts([one, other], "text")
+        return float(a @ b / max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-9))
+
+    return encoder.name, similar
+
+
+def with_choices(question: str, answers: AnswerSpec) -> str:
+    """A question with its choices below it, as it is asked."""
+    return question + "".join(f"\n({label}) {words}" for label, words in answers.choices)
 
 
 def _same(out: Path, recipe: Mapping[str, Any]) -> None:
@@ -235,7 +272,7 @@ def planned(chosen: list[Answerable], models: Models) -> Estimate:
         for a in chosen:
             refs = [image_ref(p.data, f"{a.id}/{n}") for n, p in enumerate(a.pictures())]
             refs = [] if stage == "rewrite" else refs
-            words = filled(prompt, question=a.question, answer=a.answers.shown, task="")
+            words = filled(prompt, question=with_choices(a.question, a.answers), answer=a.answers.shown, task="")
             requests.append(asked(model, words, refs, a.id, most))
         one = estimate_calls(stage, model, requests, ledger=models.ledger)
         total = one if total is None else total + one
@@ -273,9 +310,10 @@ class _Work:
     """The making of one set, pair by pair."""
 
     def __init__(
-        self, out: Path, seed: int, chosen: list[Answerable], models: Models, reader: Reader, unit_swap: bool = False
-    ) -> None:
-        self.unit_swap = unit_swap
+        self, out: Path, seed: int, chosen: list[Answerable], models: Models, reader: Reader, unit_swap: bool = False,
+        similar: Callable[[str, str], float] | None = None,
+    ) -> None:  # fmt: skip
+        self.unit_swap, self.similar = unit_swap, similar
         self.out, self.seed, self.chosen, self.models, self.reader = out, seed, chosen, models, reader
         self.others: dict[str, tuple[tuple[str, str], ...]] = {
             subset: tuple((a.question, a.answers.shown) for a in chosen if a.subset == subset)
@@ -346,9 +384,12 @@ class _Work:
         a, images = begun.question, begun.images
         told = [*begun.told, *order.told]
         names = [c.name for c in order.order]
-        scores = {c.name: c.score for c in order.order}
+        scores = {c.name: c for c in order.order}
         first = names[0] if names else ""
+        every = {c.name: c for c in (*order.order, *order.rated)}.values()  # the eligible ones first, as they are tried
+        ranking = [{"transform": c.name, "score": round(c.score, 3), "why": list(c.why)} for c in every]
         attempts: list[dict[str, Any]] = []
+        row = partial(_row, begun, first=first, ranking=ranking, attempts=attempts)
         for turn in range(1 + RETRIES):
             start = turn % max(len(names), 1)  # refined: the next ones in the ranking, and stronger
             candidate = self._candidate(a, images, [*names[start:], *names[:start]], turn, attempts)
@@ -356,29 +397,39 @@ class _Work:
                 break
             name, given, twin = candidate
             kept = tuple((ref, data) for ref, data in (self._png(i) for i in twin.images))
-            said = [self._vote(m, twin.question, kept, a.id) for m in self.models.panel]
+            said = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
             status = consensus(said[0], said[1]) if said else "accepted"
             attempts[-1] |= {"panel": [v._asdict() for v in said], "consensus": status if said else "not asked"}
             if status == "rejected":
                 continue
             images_of = tuple(self._keep(data) for _, data in kept)
+            own = scores.get(name)
             params = {**twin.measured, "seed": given.seed, "strength": given.strength,
-                      "score": round(scores.get(name, 0.0), 3)}  # fmt: skip
-            return _row(begun, status, first, name, twin.question, images_of, params, told, attempts)
-        return _row(begun, "rejected", first, told=told, attempts=attempts)
+                      "score": round(own.score, 3) if own else 0.0}  # fmt: skip
+            if name != first:
+                told += [
+                    f"{name} in its place" + (f": score {own.score:.2f}" if own else ""),
+                    *(own.why if own else ()),
+                ]
+            return row(status, transform=name, question=twin.question, images=images_of, params=params, told=told)
+        return row("rejected", told=told)
 
     def _candidate(
         self, a: Answerable, images: tuple[Image, ...], names: list[str], turn: int, attempts: list[dict[str, Any]]
     ) -> tuple[str, Given, Made] | None:
-        """The first of three alternatives that can be made, is sound and passes self-verification."""
-        chain: list[tuple[str, Any]] = [(n, transform(n).apply) for n in names[:ALTERNATIVES]]
+        """The first that can be made, is sound and passes self-verification, with at most three alternatives to it."""
+        chain: list[tuple[str, Any]] = [(n, transform(n).apply) for n in names]
         if a.subset == "documents":
             chain += [("blur-figure-region", fallback.blur), ("remove-visual-element", fallback.mask)]
+        answered = 0
         for name, apply in chain:
+            if answered > ALTERNATIVES:
+                break
             seed = seed_of(self.seed, a.id, name, turn) % 2**31
             given = Given(
                 a.question, images, a.answers, seed=seed, strength=1 + HARDER * turn, words=self.reader,
                 rewrite=self._rewriter(a) if self.models.rewriter else None, others=self.others[a.subset],
+                similar=self.similar,
             )  # fmt: skip
             row: dict[str, Any] = {"transform": name, "turn": turn}
             attempts.append(row)
@@ -391,9 +442,10 @@ class _Work:
                 row["why"] = f"structure: {why}"
                 continue
             if self.models.verifier:
-                vote = self._vote(self.models.verifier, twin.question, tuple(map(self._png, twin.images)), a.id)
+                vote = self._vote(self.models.verifier, twin.question, tuple(map(self._png, twin.images)), a)
                 row["self"] = vote._asdict()
                 if not passes(vote):
+                    answered += 1
                     row["why"] = f"self-verification: {vote.says} {vote.confidence}".strip()
                     continue
             return name, given, twin
@@ -405,13 +457,16 @@ class _Work:
         common: dict[str, Any] = {
             "images": len(images), "dated": bool(years(a.question)), "has_model": bool(self.models.rewriter),
             "complexity": min(1.0, len(a.question.split()) / 40), "others": len(self.others[a.subset]) - 1,
+            "quantitative": a.answers.kind == "number" or any(c.isdigit() for c in a.answers.shown),
+            "visual": visual_words(a.question),
         }  # fmt: skip
         if a.subset == "images":
             judged = dependency_by_rules(a.question, len(images))
             if self.models.rewriter:
                 reply = self.models.ask(
-                    self.models.rewriter, filled("dependency.v1.md", question=a.question), pictures, a.id, 20
-                )
+                    self.models.rewriter, filled("dependency.v1.md", question=with_choices(a.question, a.answers)),
+                    pictures, a.id, 20,
+                )  # fmt: skip
                 if level := read_dependency(reply):
                     judged = Judged(level, "model", reply.strip()[:100])
             told = [f"{judged.dependency} by {judged.by}: {judged.why}"]
@@ -420,9 +475,9 @@ class _Work:
         several = kinds(a.question)
         return Features(
             "documents", kind=question_kind(a.question), kinds=several, tables=sum(len(grids(w)) for w in words),
-            numbers=sum(numeric(w) for page in words for w in page), visual=float("visual" in several),
-            unit_swap=self.unit_swap, units=unit_of(a.question, accepted(a.answers)) is not None,
-            quantitative=a.answers.kind == "number" or any(c.isdigit() for c in a.answers.shown), **common,
+            figures=sum(figure(i, w) is not None for i, w in zip(images, words, strict=True)),
+            numbers=sum(numeric(w) for page in words for w in page), unit_swap=self.unit_swap,
+            units=unit_of(a.question, accepted(a.answers)) is not None, **common,
         ), []  # fmt: skip
 
     def _rewriter(self, a: Answerable) -> Any:
@@ -437,8 +492,9 @@ class _Work:
 
         return rewrite
 
-    def _vote(self, model: str, question: str, pictures: tuple[tuple[ImageRef, bytes], ...], item: str) -> Any:
-        return read_vote(self.models.ask(model, filled("verify.v1.md", question=question), pictures, item, VOTE_TOKENS))
+    def _vote(self, model: str, question: str, pictures: tuple[tuple[ImageRef, bytes], ...], a: Answerable) -> Vote:
+        asked = filled("verify.v1.md", question=with_choices(question, a.answers))
+        return read_vote(self.models.ask(model, asked, pictures, a.id, VOTE_TOKENS))
 
     def _png(self, image: Image) -> tuple[ImageRef, bytes]:
         data = io.BytesIO()
@@ -454,12 +510,13 @@ class _Work:
 
 
 def _row(
-    begun: Begun, status: str, first: str = "", transform: str = "", question: str = "",
+    begun: Begun, status: str, *, first: str = "", transform: str = "", question: str = "",
     images: tuple[ImageRef, ...] = (), params: Mapping[str, Any] | None = None, told: list[str] | None = None,
-    attempts: list[dict[str, Any]] | None = None,
+    ranking: list[dict[str, Any]] | None = None, attempts: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     a = begun.question
     return {
+        "features": {k: v for k, v in asdict(begun.features).items() if k != "subset"}, "ranking": ranking or [],
         "pair": a.id, "subset": a.subset, "status": status, "first": first, "transform": transform,
         "source_question": a.question,
         "question": question, "answers": a.answers.model_dump(mode="json"),
@@ -525,31 +582,30 @@ def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Tab
 
 
 def _humans(out: Path, rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The queue, written once; pair -> what people said of it."""
+    """The queue, with pairs that came since; pair -> what people said of it."""
     from demur.judge.annotation.task import Item as Shown
     from demur.judge.annotation.task import Label, Task, final_labels, write_task
 
     folder = out / "queue"
     if not rows:
         return {}
-    if not (folder / "task.json").is_file():
-        items = []
-        for row in rows:
-            names = []
-            for n, ref in enumerate(row["images"]):
-                names.append(f"{digest([row['pair'], n], 12)}{Path(ref['uri']).suffix}")
+    items: dict[str, Shown] = {}
+    for row in rows:
+        question = with_choices(row["question"], AnswerSpec.model_validate(row["answers"]))
+        id = digest(["mm_aqa", row["pair"], question, [ref["sha256"] for ref in row["images"]]], 12)
+        names = []
+        for n, ref in enumerate(row["images"]):
+            names.append(f"{digest([id, n], 12)}{Path(ref['uri']).suffix}")
+            if not (folder / "images" / names[-1]).is_file():
                 write_atomic(folder / "images" / names[-1], (out / ref["uri"]).read_bytes())
-            said = tuple((f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
-                         for n, v in enumerate(row["attempts"][-1]["panel"], start=1))  # fmt: skip
-            items.append(
-                Shown(
-                    id=digest(["mm_aqa", row["pair"]], 12), shown=(("question", row["question"]),),
-                    images=tuple(names), hidden=said,
-                    about={"pair": row["pair"], "category": category_of(row["transform"])},
-                )
-            )  # fmt: skip
+        said = tuple((f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
+                     for n, v in enumerate(row["attempts"][-1]["panel"], start=1))  # fmt: skip
+        about = {"pair": row["pair"], "category": category_of(row["transform"])}
+        items[id] = Shown(id=id, shown=(("question", question),), images=tuple(names), hidden=said, about=about)
+    if (folder / "task.json").is_file():
+        write_records(folder / "items.jsonl", items.values())  # labels are filed by item: none is lost
+    else:
         labels = tuple(Label(name=name) for name in LABELS)
         task = Task(name="mm_aqa", labels=labels, rubric=text("rubric.v1.md"), balance=("category",), repeats=0.0)
-        write_task(folder, task, items)
-    pairs = {digest(["mm_aqa", row["pair"]], 12): row["pair"] for row in rows}
-    return {pairs[id]: label for id, label in final_labels(folder).items() if id in pairs}
+        write_task(folder, task, items.values())
+    return {items[id].about["pair"]: label for id, label in final_labels(folder).items() if id in items}

@@ -211,9 +211,12 @@ class Sweep(NamedTuple):
 
 
 def sweep(found: Scored, taus: Sequence[float] | None = None) -> Sweep:
-    """Every threshold of a list, or every distinct confidence."""
+    """Every threshold of a list, up to which is abstained; or every distinct confidence, below which is.
+
+    The least confidence as a threshold abstains on nothing: the best one is never worse than none.
+    """
     values = tuple(taus) if taus is not None else tuple(float(v) for v in np.unique(found.confidence))
-    matrices = tuple(thresholded(found, tau) for tau in values)
+    matrices = tuple(thresholded(found, tau, strictly=taus is None) for tau in values)
     top = best((place, m.mcc_ext) for place, m in enumerate(matrices))
     place = None if top is None else top[0]
     return Sweep(values, matrices, None if place is None else values[place], None if place is None else matrices[place])
@@ -231,7 +234,7 @@ def cross_validated(found: Scored, taus: Sequence[float] | None = None, k: int =
     for fold in range(k):
         tau = sweep(found.take(np.flatnonzero(place != fold)), taus).tau
         held = found.take(np.flatnonzero(place == fold))
-        total += thresholded(held, -math.inf if tau is None else tau)
+        total += thresholded(held, -math.inf if tau is None else tau, strictly=taus is None)
     return Matrix(*(int(v) for v in total))
 
 

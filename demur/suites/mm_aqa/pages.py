@@ -1,4 +1,4 @@
-"""Pages for documents of the sample corpus: a country's article with its flag, and a table of countries, drawn.
+"""Pages that are drawn: of the sample corpus a country's article with its flag and a table, else a passage of text.
 
 Whoever draws a page knows where its words stand: they are handed on like a PDF's own text, and are not read again.
 """
@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Word
-from demur.suites.mm_aqa.transforms.drawing import font_of
+from demur.suites.mm_aqa.transforms.drawing import font_of, plain
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,7 +22,7 @@ MARGIN = 60
 
 @cache
 def _breadth(word: str, size: float) -> float:
-    return float(font_of(size).getlength(word))
+    return float(font_of(size).getlength(plain(word)))
 
 
 @cache
@@ -46,14 +46,14 @@ class Page:
         """Words from x on, on the present line, which stays."""
         font, (top, bottom) = font_of(size), _height(size)
         for word in text.split():
-            self._pen.text((x, self.y), word, fill="black", font=font)
+            self._pen.text((x, self.y), plain(word), fill="black", font=font)
             end = x + round(_breadth(word, size))
             self.words.append(Word(word, (x, self.y + top, end, self.y + bottom)))
             x = end + round(_breadth(" ", size))
 
-    def paragraph(self, text: str, size: float = 15, right: int = SIZE[0] - MARGIN) -> None:
-        """A text, broken into lines; what does not fit on the sheet is left out."""
-        line, room = "", float(right - MARGIN)
+    def paragraph(self, text: str, size: float = 15, right: int = SIZE[0] - MARGIN) -> str:
+        """A text, broken into lines; what does not fit on the sheet is handed back."""
+        line, room, left = "", float(right - MARGIN), []
         for word in [*text.split(), ""]:
             if word and (room := room - round(_breadth(word, size)) - round(_breadth(" ", size))) >= 0:
                 line = f"{line} {word}".strip()
@@ -62,8 +62,11 @@ class Page:
             if self.y < SIZE[1] - MARGIN:
                 self.line(line, MARGIN, size)
                 self.y += round(size * 1.45)
+            else:
+                left.append(line)
             line = word
         self.y += round(size * 0.6)
+        return " ".join(left)
 
     def table(self, rows: Sequence[Sequence[str]], size: float = 14) -> None:
         """Rows of cells below one another, a rule under the header."""
@@ -91,3 +94,17 @@ class Page:
         out = io.BytesIO()
         self.image.save(out, "PNG")
         return out.getvalue()
+
+
+def sheets(title: str, text: str, image: Image | None = None) -> list[Page]:
+    """A passage on as many sheets as it takes, its title above each; its picture on the first."""
+    found: list[Page] = []
+    while text.strip() or not found:
+        page = Page()
+        page.paragraph(title[:200], 22)
+        if image is not None and not found:
+            room = SIZE[0] - 2 * MARGIN, SIZE[1] // 2
+            page.picture(image, round(min(room[0], image.width, image.width * room[1] / image.height)))
+        text = page.paragraph(text)
+        found.append(page)
+    return found

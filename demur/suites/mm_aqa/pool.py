@@ -2,9 +2,12 @@
 
     ""                       photos, flags, maps of the sample corpus, and its articles drawn as documents with tables
     mmmu=FOLDER              as published; also mmlongbench=FOLDER, and any other source of `demur sources list`
+    mmmu=FOLDER?subjects=Math,Physics&split=dev      with options of that source
     FOLDER                   a release
 
-Questions that their source says cannot be answered are left out, and counted; so are those without any image.
+A question with gold evidence is one about a document: its pages, or the evidence drawn as pages behind the images of
+the question. One without is about its images. Left out and counted are questions that their source says cannot be
+answered, that have neither images nor evidence, and evidence in letters that cannot be drawn.
 """
 
 from __future__ import annotations
@@ -19,13 +22,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, ImageRef, Modality, Sample
-from demur.core.store import Problems, read_jsonl, seed_of, storage_errors
+from demur.core.images import rgb
+from demur.core.records import AnswerSpec, Evidence, ImageRef, Sample
+from demur.core.store import Problems, digest, read_jsonl, seed_of, storage_errors
 from demur.core.uris import read_image
 from demur.sample import atlas
 from demur.suites.mm_aqa.items import Subset
-from demur.suites.mm_aqa.pages import Page
+from demur.suites.mm_aqa.pages import Page, sheets
 from demur.suites.mm_aqa.transforms import Word
+from demur.suites.mm_aqa.transforms.drawing import drawable
 
 
 class Picture(NamedTuple):
@@ -61,7 +66,7 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
 
     Args:
         spec: see the module.
-        seed: of the order of the sample corpus.
+        seed: of the order of the questions.
         work: folder for pages that are rendered from PDFs.
 
     Raises:
@@ -75,14 +80,17 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
         from demur.curation.sources import open_source
 
         options = {"render": str(work / "pages")} if name == "mmlongbench" and work is not None else {}
+        if "?" in folder and not Path(folder).exists():
+            folder, _, told = folder.rpartition("?")
+            options |= {key: value for key, _, value in (part.partition("=") for part in told.split("&"))}
         source = open_source(name, Path(folder), problems, options)
         root = Path(getattr(source, "root", folder))
-        found = _of_samples(source.samples(), lambda ref: read_image(ref, root))
+        found = _of_samples(source.samples(), lambda ref: read_image(ref, root), seed)
     else:
         from demur.release import Release
 
         release = Release.open(Path(spec))
-        found = _of_samples(iter(release.samples()), lambda ref: release.image(ref.sha256))
+        found = _of_samples(iter(release.samples()), lambda ref: release.image(ref.sha256), seed)
     if len(problems):
         found.left_out["rows that could not be read"] += len(problems)
     if not found.questions:
@@ -91,26 +99,50 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
     return found
 
 
-def _of_samples(samples: Iterator[Sample], read: Callable[[ImageRef], bytes]) -> Pool:
+def _of_samples(samples: Iterator[Sample], read: Callable[[ImageRef], bytes], seed: int) -> Pool:
     found: list[Answerable] = []
     left: Counter[str] = Counter()
     for s in samples:
-        pages = [e.image for e in s.gold if e.modality is Modality.IMAGE and e.image is not None and e.level == "page"]
-        refs = pages or list(s.images)
+        pages = tuple(e for e in s.gold if e.level == "page" and e.image is not None)
+        shown, gold = ((), pages) if pages else (s.images, s.gold)
         if not s.answerable:
             left["natively unanswerable"] += 1
-        elif not refs:
-            left["without an image"] += 1
+        elif not shown and not gold:
+            left["without an image or evidence"] += 1
+        elif not all(e.image or drawable(f"{e.title} {e.text or ''}") for e in gold):
+            left["evidence in letters that cannot be drawn"] += 1
         else:
-            subset: Subset = "documents" if pages else "images"
-            load = partial(_pictures, refs, read)
-            seen = tuple(ref.sha256 for ref in refs)
-            found.append(Answerable(s.id, subset, s.question, s.answers, load, s.topic, s.licence, seen))
-    return Pool(found, left)
+            subset: Subset = "documents" if gold else "images"
+            seen = (*(ref.sha256 for ref in shown), *(e.image.sha256 if e.image else digest(e.text) for e in gold))
+            load = partial(_pictures, shown, gold, read)
+            found.append(Answerable(s.id, subset, s.asked, s.answers, load, s.topic, s.licence, seen))
+    return Pool(mixed(found, seed), left)
 
 
-def _pictures(refs: list[ImageRef], read: Callable[[ImageRef], bytes]) -> tuple[Picture, ...]:
-    return tuple(Picture(read(ref)) for ref in refs)
+def _pictures(
+    shown: tuple[ImageRef, ...], gold: tuple[Evidence, ...], read: Callable[[ImageRef], bytes]
+) -> tuple[Picture, ...]:
+    made = [Picture(read(ref)) for ref in shown]
+    for e in gold:
+        if e.image is None:
+            made += [Picture(page.png(), page.words) for page in sheets(e.title, e.text or "")]
+        elif e.level == "page":
+            made.append(Picture(read(e.image)))
+        else:  # with words in the picture that nobody has told
+            made += [Picture(page.png()) for page in sheets(e.title, e.text or "", rgb(read(e.image), e.id))]
+    return tuple(made)
+
+
+def mixed(questions: list[Answerable], seed: int) -> list[Answerable]:
+    """In an order any beginning of which holds both subsets, and every topic of each, in about equal shares."""
+    turns: list[tuple[int, int, str, Answerable]] = []
+    for subset in ("images", "documents"):
+        by_topic: dict[str, list[Answerable]] = defaultdict(list)
+        for one in sorted((a for a in questions if a.subset == subset), key=lambda a: seed_of(seed, "pool", a.id)):
+            by_topic[one.topic].append(one)
+        several = [one for turn in zip_longest(*by_topic.values()) for one in turn if one is not None]
+        turns += [(place, len(turns), one.id, one) for place, one in enumerate(several)]
+    return [one for *_, one in sorted(turns, key=lambda t: t[:3])]
 
 
 # --- the sample corpus ------------------------------------------------------------------------------
@@ -141,15 +173,7 @@ def sample_corpus(seed: int = 0) -> list[Answerable]:
         for r in pictures
     ]  # fmt: skip
     made += _documents(root, rows)
-    turns: list[tuple[int, int, str, Answerable]] = []  # any beginning holds both subsets and every topic of each
-    for subset in ("images", "documents"):
-        by_topic: dict[str, list[Answerable]] = defaultdict(list)
-        for one in sorted((a for a in made if a.subset == subset), key=lambda a: seed_of(seed, "pool", a.id)):
-            by_topic[one.topic].append(one)
-        mixed = [one for several in zip_longest(*by_topic.values()) for one in several if one is not None]
-        turns += [(place, len(turns), one.id, one) for place, one in enumerate(mixed)]
-    order = [one for *_, one in sorted(turns, key=lambda t: t[:3])]
-    return order
+    return mixed(made, seed)
 
 
 def _query(path: Path) -> tuple[Picture, ...]:

@@ -69,6 +69,15 @@ _FORMULA = re.compile(r"[=^\\]|\bsqrt\b|\b\w\s*[+*/]\s*\w\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
+def visual_words(question: str) -> float:
+    """How much a question points at something seen: words for pictures, and half of those that point.
+
+    >>> visual_words("What is this in the photo?")
+    1.5
+    """
+    return len(_VISUAL.findall(question)) + 0.5 * len(_POINTS.findall(question))
+
+
 def dependency_by_rules(question: str, n_images: int) -> Judged:
     """Numbers and formulas make a text sufficient, words for pictures make it depend on one (appendix C.2).
 
@@ -78,7 +87,7 @@ def dependency_by_rules(question: str, n_images: int) -> Judged:
     words = max(len(question.split()), 1)
     density = len(_NUMBER.findall(re.sub(r"<image \d+>", "", question))) / words
     formula = len(_FORMULA.findall(question))
-    visual = len(_VISUAL.findall(question)) + 0.5 * len(_POINTS.findall(question))
+    visual = visual_words(question)
     text = 8 * density + min(formula, 3)
     why = f"numbers per word {density:.2f}, formulas {formula}, words for pictures {visual:g}"
     if not n_images:

@@ -20,6 +20,8 @@ from demur.suites.mm_aqa.routing import Dependency, Kind
 from demur.suites.mm_aqa.transforms import transform
 
 HARD, SOFT, ELIGIBLE, RELAXED = 0.95, 0.30, 0.4, 0.25
+SEEN = ("blur-figure-region", "remove-visual-element")
+"""Transformations of documents that take away what is seen."""
 PREFERRED: dict[str, tuple[Kind, ...]] = {
     "evidence removal": ("extractive", "comparative"),
     "evidence corruption": ("aggregation", "counting"),
@@ -30,7 +32,25 @@ PREFERRED: dict[str, tuple[Kind, ...]] = {
 
 @dataclass(frozen=True)
 class Features:
-    """What an item is like; each a share, a count or a yes."""
+    """What an item is like; each a share, a count or a yes.
+
+    Attributes:
+        dependency: of a question about images.
+        kind: of a question about documents, the first by priority.
+        kinds: all that its words speak for.
+        images: pictures or evidence pages; of several, the question may go across pages.
+        tables: that can be read off the pages.
+        figures: pages with one.
+        numbers: on the pages.
+        quantitative: a number is asked for.
+        visual: words of the question for something seen (`demur.suites.mm_aqa.routing.visual_words`).
+        complexity: words of the question over 40, at most 1.
+        dated: the question names a year.
+        units: question or answer names a unit.
+        unit_swap: whether that optional transformation is asked for.
+        has_model: somebody rewrites.
+        others: other questions of the set.
+    """
 
     subset: Subset
     dependency: Dependency | None = None
@@ -43,11 +63,9 @@ class Features:
     quantitative: bool = False
     visual: float = 0.0
     complexity: float = 0.0
-    """Words of the question over 40, at most 1."""
     dated: bool = False
     units: bool = False
     unit_swap: bool = False
-    """Whether that optional transformation is asked for."""
     has_model: bool = False
     others: int = 0
 
@@ -66,7 +84,7 @@ def rate(name: str, f: Features) -> Choice:
     category = category_of(name)
     fit = 0.75
     why: list[str] = []
-    if name in ("blur-figure-region", "remove-visual-element") and f.visual:
+    if ((f.subset == "images" and changes == "image") or name in SEEN) and f.visual >= 1:
         fit, why = fit + 0.15, [*why, "the question is about something seen"]
     if name in ("remove-numeric-token", "corrupt-numeric-token") and f.quantitative:
         fit, why = fit + 0.15, [*why, "a number is asked for"]
@@ -93,6 +111,8 @@ def rate(name: str, f: Features) -> Choice:
         ) if broken
     ]  # fmt: skip
     soft = []
+    if name == "blur-figure-region" and not f.figures:
+        soft.append("no figure: whole pages would be blurred")
     if f.subset == "images" and changes == "question" and f.dependency is not None and f.dependency.on_image:
         soft.append(f"the picture is {f.dependency}, the question would change")
     if f.subset == "documents" and category in PREFERRED and f.kind not in PREFERRED[category]:
@@ -104,10 +124,11 @@ def rate(name: str, f: Features) -> Choice:
 
 
 class Selected(NamedTuple):
-    """Transformations to try in their order, and the whole reasoning in lines."""
+    """Transformations to try in their order, the whole reasoning in lines, and all that were rated."""
 
     order: tuple[Choice, ...]
     told: tuple[str, ...]
+    rated: tuple[Choice, ...] = ()
 
 
 def select(
@@ -139,7 +160,7 @@ def select(
         many = used.get(category_of(top.name), 0)
         told.append(f"{top.name} first: {category_of(top.name)} used {many} times, score {top.score:.2f}")
         told += list(top.why)
-    return Selected(tuple(order), tuple(told))
+    return Selected(tuple(order), tuple(told), tuple(rated))
 
 
 def uses(transforms: Sequence[str]) -> tuple[Counter[str], Counter[str]]:

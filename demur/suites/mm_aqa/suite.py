@@ -42,30 +42,34 @@ class MMAQA(Suite[Item, Score]):
         "and two abstention clauses."
     )
     options = (
-        Option("tau", "under vconf a stated confidence up to this is an abstention, 0 to 5", 3, least=0, most=5),
-        Option("parser", "lenient takes a reply without labels as the answer", "strict", ("strict", "lenient")),
-        Option(
-            "abstain", "how an abstention is told: our reader, or phrases anywhere", "reader", ("reader", "substring")
-        ),
-        Option("judge", "grades answers to what can be answered", "rules?guess=yes"),
-        Option("judge_calls", "where the calls of a judge that asks a model are kept", "judge-calls.sqlite"),
-        Option("grouping", "of transformations into categories", "catalogue", ("catalogue", "appendix-b")),
-        Option("diagnostic", "condition of the table by category", "cot+exabs", tuple(CONDITIONS)),
-        Option("seed", "of the folds of cross-validated thresholds", 0, least=0),
-    )
+        Option("tau", "vconf: a stated confidence of at most this counts as an abstention, 0 to 5", 3, least=0, most=5),
+        Option("parser", "strict: replies must follow the output schema; lenient: one without labels is the answer",
+               "strict", ("strict", "lenient")),
+        Option("abstain", "how an abstention is recognised: by demur's reader of final answers, or by phrases anywhere "
+               "in them, as the paper does", "reader", ("reader", "substring")),
+        Option("judge", "who grades answers to answerable questions", "rules?guess=yes"),
+        Option("judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"),
+        Option("grouping", "of transformations into categories: the paper's catalogue, or its appendix B", "catalogue",
+               ("catalogue", "appendix-b")),
+        Option("diagnostic", "condition of table 4, UAC by category", "cot+exabs", tuple(CONDITIONS)),
+        Option("seed", "of the folds for cross-validated thresholds", 0, least=0),
+    )  # fmt: skip
 
     build_options = (
-        Option("pool", "answerable questions: SOURCE=FOLDER or a release; the sample corpus when left out", ""),
-        Option("pairs", "most pairs that are made", 300, least=1),
-        Option("rewriter", "model that rewrites questions; without one only what needs no model is made", ""),
-        Option("verifier", "model that sees each twin before it goes on", ""),
-        Option("panel", "two models, joined by a comma, whose consensus accepts a twin", ""),
-        Option("ocr", "no: read no words off images (those of the sample corpus are known)", "yes", ("yes", "no")),
-        Option("unit_swap", "yes: a 23rd change, units that no page can give", "no", ("no", "yes")),
+        Option("pool", "answerable questions: SOURCE=FOLDER, or a release; without it the sample corpus", ""),
+        Option("pairs", "most pairs to make", 300, least=1),
+        Option("rewriter", "model that rewrites questions and classifies image dependency; without it only "
+               "transformations that need no model", ""),
+        Option("verifier", "model that checks each twin: one that it can still answer is replaced", ""),
+        Option("panel", "two models, joined by a comma: both must call a twin unanswerable", ""),
+        Option("meaning", "sentence encoder that checks that a rewritten question means something else, or 'words'; "
+               "without it the offline encoder, where it is installed", ""),
+        Option("ocr", "no: do not read words off images (pages drawn here know theirs)", "yes", ("yes", "no")),
+        Option("unit_swap", "yes: a 23rd transformation, asking for a unit that no page gives", "no", ("no", "yes")),
         Option("plan", "yes: ask nobody, write plan.json with what the calls would cost", "no", ("no", "yes")),
-        Option("concurrency", "pairs that are made at once, and calls in flight at each model", 8, least=1, most=64),
-        Option("budget", "US dollars that the models may cost; 0 for no bound", 0.0, least=0),
-    )
+        Option("concurrency", "pairs made at once, and calls in flight at each model", 8, least=1, most=64),
+        Option("budget", "US dollars that the models may cost; 0: no limit", 0.0, least=0),
+    )  # fmt: skip
 
     audit_columns = COLUMNS
     prompt_files = FILES

@@ -127,7 +127,8 @@ def _baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None,
             continue
         area, n = curve(found), len(found.confidence)
         made = sweep(found, taus)
-        tau = "undefined at every tau" if made.tau is None else f"oracle tau {made.tau:.4g}"
+        below = "<" if taus is None else "<="
+        tau = "undefined at every tau" if made.tau is None else f"abstains {below} {made.tau:.4g}, oracle tau"
         yield name, tau, made.matrix, area.rc_auc, area.aurc, n
         yield name, "tau cross-validated, 5 folds", cross_validated(found, taus, seed=s.seed), None, None, n
         yield name, "conformal, 10 % let through", conformal(found, seed=s.seed), None, None, n
@@ -150,7 +151,7 @@ def baselines_table(scores: Sequence[Score]) -> Table:
                 mccs = (m.mcc_ext, m.mcc_abstain) if m is not None else (None, None)
                 rows.append((s.model, NAMES[subset], name, variant, *rates, *mccs, rc, aurc, n))
     notes = (
-        "oracle tau: chosen on these very items, an upper bound. Undefined MCCs are never the best. Self-consistency "
+        "oracle tau: the best on these very items, an upper bound. Undefined MCCs are never the best. Self-consistency "
         "and P(True) are systems of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'own "
         "confidence'.",
         "RC-AUC, AURC: risk over coverage of what was answered, where answering the unanswerable is an error.",
@@ -259,15 +260,21 @@ def matrix_table(scores: Sequence[Score]) -> Table:
     """The five counts of every cell."""
     columns = [Column("Model", align="left"), Column("Subset", align="left"), Column("Condition", align="left")]
     columns += [Column(n.upper()) for n in Matrix._fields]
-    columns += [_mcc("MCC"), _mcc("MCC plain")]
+    columns += [Column("AR (%)"), Column("unansw. (%)"), _mcc("MCC"), _mcc("MCC plain")]
     rows: list[tuple[Cell, ...]] = []
     for s in scores:
         for subset in present(scores):
             for c in CONDITIONS:
                 m = s.matrix(subset, c)
                 if m.n:
-                    rows.append((s.model, NAMES[subset], c, *(int(v) for v in m), m.mcc_ext, m.mcc_abstain))
-    notes = ("AU: answers to the unanswerable. MCC – where a row or column of it is empty.",)
+                    shares = 100 * (m.ar or 0), 100 * m.unanswerable / m.n
+                    rows.append((s.model, NAMES[subset], c, *(int(v) for v in m), *shares, m.mcc_ext, m.mcc_abstain))
+    notes = (
+        "TP, FP: right and wrong answers to answerable items, FN: abstentions on them. TN: abstentions on the others, "
+        "AU: answers to them. MCC – where a row or column of it is empty.",
+        "Under-abstention: AR below the share of unanswerable items, with many AU. Over-abstention: AR above it, with "
+        "many FN.",
+    )
     return Table("mm-aqa-matrix", "The five-way confusion matrix.", tuple(columns), tuple(rows), notes=notes)
 
 

@@ -2,8 +2,7 @@
 
 Each file has ``NEEDS`` (what must be there), ``CHANGES`` (``image`` or ``question``) and ``apply(given) -> Made``.
 Equal seeds give equal bytes. What a transformation guarantees is measured on its result and filed in `Made.measured`.
-Where it cannot do that to this item it raises `Infeasible`, and the selector takes the next. A stranger's own is named
-``module:NAME``, a module or object with these three.
+Where it cannot do that to this item it raises `Infeasible`, and the build takes the next in its ranking.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from demur.core import plugins
-from demur.core.errors import DataError
+from demur.core.errors import DataError, UnknownPart
 from demur.core.records import AnswerSpec
 from demur.suites.mm_aqa.items import CATALOGUE, OPTIONAL
 
@@ -52,6 +50,7 @@ class Given:
         rewrite: asks a model for another question, by the name of a prompt; None where no model is given.
         others: (question, answer) of other items, to borrow from.
         limit: longest a rewritten question may be, over its length.
+        similar: cosine of two questions' embeddings; None where their words are compared.
     """
 
     question: str
@@ -63,6 +62,7 @@ class Given:
     rewrite: Callable[[str, dict[str, str]], str] | None = None
     others: tuple[tuple[str, str], ...] = ()
     limit: float = 1.2
+    similar: Callable[[str, str], float] | None = None
     random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Made(NamedTuple):
 
 
 class Transform(Protocol):
-    """A module of this folder, or whatever has these three."""
+    """A module of this folder."""
 
     NEEDS: frozenset[Need]
     CHANGES: Literal["image", "question"]
@@ -107,8 +107,7 @@ def transform(name: str) -> Transform:
     Raises:
         UnknownPart: there is none; lists those that exist.
     """
-    if name in CATALOGUE or name in OPTIONAL:
-        found: Any = import_module(f"{__name__}.{name.replace('-', '_')}")
-        return found  # type: ignore[no-any-return]
-    made, _ = plugins.find("transforms", name)
-    return made  # type: ignore[no-any-return]
+    if name not in CATALOGUE and name not in OPTIONAL:
+        raise UnknownPart("transformation", name, (*CATALOGUE, *OPTIONAL), hint="see docs/suites.md")
+    found: Any = import_module(f"{__name__}.{name.replace('-', '_')}")
+    return found  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Given, Made, Need
-from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, written
+from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, size_in, written
 from demur.suites.mm_aqa.transforms.tables import Grid, read_tables, told_elsewhere_erased
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _tells(cell: str, answers: list[str]) -> bool:
 
 
 def _merged(page: Image, grid: Grid, left: int, given: Given) -> Image:
-    before = page
+    size = size_in(page, *(cell for row in grid.rows for cell in row[left : left + 2]))
     for number, row in enumerate(grid.rows):
         one, other = row[left], row[left + 1]
         box: Box = (one.box[0], min(one.box[1], other.box[1]), other.box[2], max(one.box[3], other.box[3]))
@@ -45,7 +45,7 @@ def _merged(page: Image, grid: Grid, left: int, given: Given) -> Image:
         texts = [one.text, other.text]
         if number and given.random.random() < 0.5:
             texts.reverse()
-        page = written(page, box, "/".join(texts) if number == 0 else "  ".join(texts), before)
+        page = written(page, box, "/".join(texts) if number == 0 else "  ".join(texts), size)
     return page
 
 

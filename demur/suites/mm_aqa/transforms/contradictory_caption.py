@@ -1,5 +1,7 @@
 """D7: a note at the end of the question contradicts what the pages say; the pages stay as they are.
 
+When it is tried again, since the note was seen through, the pages are blurred mildly too (appendix K.2).
+
 By a model where there is one; else the note claims another value for the same thing: the number 20 to 50 % off, or the
 answer of another question of its kind.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Need
+from demur.suites.mm_aqa.transforms.drawing import blurred
 from demur.suites.mm_aqa.transforms.rewriting import gates
 from demur.suites.mm_aqa.transforms.tokens import other_value
 
@@ -16,17 +19,23 @@ NEEDS: frozenset[Need] = frozenset({"page", "answer"})
 CHANGES = "question"
 LONGEST = 160
 """Characters that a note may have."""
+MILD = 2.0
+"""Radius of the blur at strength 2."""
 
 
 def _rival(given: Given) -> str:
     for form in given.accepted:
         if number := other_value(form, given.random):
             return number[0]
-    skeleton = re.sub(r"\W+", " ", given.question.lower()).split()[:4]
-    alike = [
-        answer for question, answer in given.others
-        if answer not in given.accepted and re.sub(r"\W+", " ", question.lower()).split()[:4] == skeleton
-    ]  # fmt: skip
+    right = [form.casefold() for form in given.accepted]
+
+    def other(answer: str) -> bool:  # "oil" is no rival of "crude oil"
+        return not any(form in answer.casefold() or answer.casefold() in form for form in right)
+
+    def kind(question: str) -> list[str]:
+        return re.sub(r"\W+", " ", question.lower()).split()[:4]
+
+    alike = [answer for question, answer in given.others if other(answer) and kind(question) == kind(given.question)]
     if not alike:
         raise Infeasible("no other value for this answer is at hand, and there is no model to write one")
     return given.random.choice(alike)
@@ -46,4 +55,6 @@ def apply(given: Given) -> Made:
     found = gates(given.question, question, 1 + (LONGEST + 8) / len(given.question))
     if found.refused:
         raise Infeasible(f"the note did not pass: {found.refused}")
-    return Made(question, given.images, {"note": note, "distance": round(found.distance, 3)})
+    soft = MILD * (given.strength - 1)
+    images = tuple(blurred(image, soft) for image in given.images) if soft > 0 else given.images
+    return Made(question, images, {"note": note, "distance": round(found.distance, 3), "blur": soft})

@@ -6,7 +6,7 @@ Numbers that no such change can be written for (a lone 1, a code) are erased, an
 from __future__ import annotations
 
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Need
-from demur.suites.mm_aqa.transforms.drawing import background, covered, erased, padded, written
+from demur.suites.mm_aqa.transforms.drawing import background, covered, erased, padded, size_in, written
 from demur.suites.mm_aqa.transforms.tokens import drawn, other_value, read_pages, split
 
 NEEDS: frozenset[Need] = frozenset({"page", "numbers"})
@@ -21,14 +21,14 @@ def apply(given: Given) -> Made:
     for image, words in zip(given.images, read_pages(given), strict=True):
         numbers, others = split(words)
         told = [w for w in others if w.text.strip(".,:;()").casefold() in answer]
-        page = erased(image, [*told, *drawn(others, WORDS, given.random)])
+        page = erased(image, [*told, *drawn(others, min(1.0, WORDS * given.strength), given.random)])
         for word in numbers:
             page = covered(page, [padded(word.box, 1, image.size)], background(image, word.box))
             value = other_value(word.text, given.random)
             if value is None:
                 wiped += 1
                 continue
-            page = written(page, word.box, value[0], image)
+            page = written(page, word.box, value[0], size_in(image, word))
             changes.append(round(value[1], 4))
         made.append(page)
     if not changes:

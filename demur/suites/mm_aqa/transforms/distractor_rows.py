@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Need
-from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, written
+from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, size_in, written
 from demur.suites.mm_aqa.transforms.tables import Cell, Grid, read_tables, told_elsewhere_erased
 from demur.suites.mm_aqa.transforms.tokens import other_value
 
@@ -44,7 +44,7 @@ def _values(grid: Grid, place: int, given: Given) -> list[str]:
 def _room(here: Box, box: Box, boxes: list[Box], width: int) -> Box:
     """A cell's box, as wide as its column."""
     after = [b[0] for b in boxes if b[0] > box[0]]
-    return here[0], here[1], max(here[2], min(after) - 8 if after else min(width, box[2] + 60)), here[3]
+    return here[0], here[1], max(here[2], min(after) - 8 if after else width - min(b[0] for b in boxes)), here[3]
 
 
 def _inserted(page: Image, grid: Grid, place: int, given: Given, rows: int) -> tuple[Image, int]:
@@ -57,16 +57,16 @@ def _inserted(page: Image, grid: Grid, place: int, given: Given, rows: int) -> t
     moved = covered(moved, [(0, bottom, page.width, bottom + room)], background(page, row[0].box))
     strip = page.crop((0, bottom - pitch, page.width, bottom))  # with its rules
     texts = [cell.box for cell in row]
+    size = size_in(page, *row)
     for n in range(rows):
         top = bottom + n * pitch
         moved.paste(strip, (0, top))
-        for box, text in zip(texts, _values(grid, place, given), strict=True):
+        for cell, text in zip(row, _values(grid, place, given), strict=True):
+            box = cell.box
             dy = top - (bottom - pitch)
             here: Box = (box[0], box[1] + dy, box[2], box[3] + dy)
             moved = covered(moved, [padded(here, 2, moved.size)], background(page, box))
-            moved = written(
-                moved, _room(here, box, texts, page.width), text, page.crop((0, -dy, page.width, page.height - dy))
-            )
+            moved = written(moved, _room(here, box, texts, page.width), text, size)
     return moved, rows
 
 

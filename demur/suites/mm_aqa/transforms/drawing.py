@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from statistics import median
 from typing import TYPE_CHECKING, Any
+from unicodedata import combining, normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
     from demur.suites.mm_aqa.transforms import Word
 
 Box = tuple[int, int, int, int]
+_NEAR = {
+    "\u2013": "-", "\u2014": "-", "\u2212": "-", "\u20ac": "EUR", "\u00a3": "GBP", "\u00d7": "x", "\u00df": "ss",
+    "\u00f8": "o", "\u00d8": "O", "\u0142": "l", "\u0141": "L", "\u0131": "i", "\u00e6": "ae", "\u0111": "d",
+}  # fmt: skip
+"""What the font lacks and no accent explains -> how it is written."""
 
 
 def covered(image: Image, boxes: Iterable[Box], fill: tuple[int, int, int] = (0, 0, 0)) -> Image:
@@ -93,18 +100,37 @@ def erased(image: Image, words: Iterable[Word]) -> Image:
     return made
 
 
-def written(image: Image, box: Box, text: str, like: Image) -> Image:
-    """A copy with a text in a box: as high as what stands there in ``like``, and no wider than the box allows."""
+def size_in(image: Image, *cells: tuple[str, Box]) -> float:
+    """The size of the letters of texts that stand in boxes: of each as high as its ink, the middle one of all."""
+    found = []
+    for text, box in cells:
+        inside = np.asarray(image.crop(box).convert("L"), dtype=np.float64)
+        rows = np.flatnonzero((np.abs(inside - np.median(inside)) > 60).any(axis=1))
+        if len(rows) and any(c.isalnum() for c in text):  # a dash tells nothing
+            high, words = int(rows[-1] - rows[0] + 1), plain(text)
+            ink = font_of(100).getbbox(words)
+            about = round(100 * high / max(float(ink[3] - ink[1]), 1.0))
+            alike = [size for size in range(max(5, about - 2), about + 4) if _high(words, size) == high]
+            found.append(sum(alike) / len(alike) if alike else about)
+    return max(7.0, median(found or [0.75 * (box[3] - box[1]) for _, box in cells]))
+
+
+@cache
+def _high(text: str, size: int) -> int:
+    """Rows in which that text leaves more than a trace."""
+    mask = font_of(size).getmask(text)
+    rows = np.flatnonzero((np.frombuffer(bytes(mask), dtype=np.uint8).reshape(mask.size[::-1]) > 60).any(axis=1))
+    return int(rows[-1] - rows[0] + 1) if len(rows) else 0
+
+
+def written(image: Image, box: Box, text: str, size: float) -> Image:
+    """A copy with a text in a box: of that size, or as small as it takes to stay within the box."""
     from PIL import ImageDraw
 
-    made = image.copy()
+    made, text, size = image.copy(), plain(text), round(size)
     ground = background(image, box)
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
-    inside = np.asarray(like.crop(box).convert("L"), dtype=np.float64)
-    rows = np.flatnonzero((np.abs(inside - np.median(inside)) > 60).any(axis=1))
-    height = int(rows[-1] - rows[0] + 1) if len(rows) else max(6, (box[3] - box[1]) // 2)
-    size = max(7, round(height * 1.3))
-    while font_of(size).getlength(text) > (box[2] - box[0]) * 1.1 and size > 7:
+    while font_of(size).getlength(text) > box[2] - box[0] and size > 7:
         size -= 1
     ImageDraw.Draw(made).text((box[0], (box[1] + box[3]) // 2), text, fill=ink, font=font_of(size), anchor="lm")
     return made
@@ -116,3 +142,31 @@ def font_of(size: float) -> Any:
     from PIL import ImageFont
 
     return ImageFont.load_default(size)
+
+
+@cache
+def _drawn(letter: str) -> bool:
+    """Whether the font has that letter, and not the box that stands for all others."""
+    return letter.isspace() or bytes(font_of(15).getmask(letter)) != bytes(font_of(15).getmask("\uffff"))
+
+
+def plain(text: str) -> str:
+    """A text in the letters that the font has: without accents, dashes as hyphens; what is neither stays.
+
+    >>> plain("C\u00f4te d'Or, 1914\u20131918")
+    "Cote d'Or, 1914-1918"
+    """
+    if text.isascii():
+        return text
+    return "".join(
+        c if _drawn(c) else _NEAR.get(c) or "".join(b for b in normalize("NFKD", c) if not combining(b)) for c in text
+    )
+
+
+def drawable(text: str) -> bool:
+    """Whether a text can be drawn so that it can be read.
+
+    >>> drawable("Malm\u00f6, 1 m"), drawable("\u6771\u4eac")
+    (True, False)
+    """
+    return all(_drawn(c) for c in set(plain(text)))

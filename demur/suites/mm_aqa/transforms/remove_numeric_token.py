@@ -19,12 +19,17 @@ NUMBERS, WORDS = 0.95, 0.60
 def apply(given: Given) -> Made:
     """Each page without its numbers."""
     answer = {part.casefold() for form in given.accepted for part in form.split()}
+    words_share = min(1.0, WORDS * given.strength)
     made, gone, all_numbers, lost, all_words = [], 0, 0, 0, 0
     for image, words in zip(given.images, read_pages(given), strict=True):
         numbers, others = split(words)
         told = [w for w in words if w.text.strip(".,:;()").casefold() in answer]
         least = math.ceil(NUMBERS * len(numbers))
-        away = {*told, *given.random.sample(numbers, min(least, len(numbers))), *drawn(others, WORDS, given.random)}
+        away = {
+            *told,
+            *given.random.sample(numbers, min(least, len(numbers))),
+            *drawn(others, words_share, given.random),
+        }
         made.append(erased(image, [w for w in words if w in away]))
         gone, all_numbers = gone + sum(w in away for w in numbers), all_numbers + len(numbers)
         lost, all_words = lost + sum(w in away for w in others), all_words + len(others)

@@ -1,7 +1,7 @@
 """What the transformations of questions share: one call to whoever rewrites, and three gates on what comes back.
 
 length      at most 120 % of the question (of a note that is appended, of what the note may add)
-meaning     the sentence embeddings of both lie apart; without an encoder, their words differ
+meaning     the sentence embeddings of both lie apart; without an encoder (`demur.suites.mm_aqa.build`), their words do
 grammar     one question or request: by rules, since a parser is no dependency of ours
 """
 
@@ -95,7 +95,8 @@ def rewritten(given: Given, prompt: str) -> Made:
     after = re.sub(r"^\W*(?:rewritten )?question\W*:\s*", "", reply.strip(), flags=re.IGNORECASE).strip(
         '"\u201c\u201d \n'
     )
-    found = gates(given.question, after, given.limit)
+    near = None if given.similar is None or not after else given.similar(given.question, after)
+    found = gates(given.question, after, given.limit, near)
     if found.refused:
         raise Infeasible(f"the rewritten question did not pass: {found.refused}")
     return Made(after, given.images, {"length": round(found.length, 3), "distance": round(found.distance, 3)})
