@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from demur.core.errors import StorageError, UsageError
+from demur.core.errors import UsageError
 from demur.values import Comparison, Evaluation, Index, StrPath
 
 if TYPE_CHECKING:
@@ -57,17 +57,9 @@ def open_release(
         raise UsageError("--set and --skip-bad are for SOURCE=FOLDER", item=text, cure="leave them out")
     if not text.startswith("hf:"):
         return Release.open(Path(path))
-    name, _, revision = text[3:].partition("@")
-    if name.count("/") != 1:
-        raise UsageError(f"{text!r} names no dataset", cure="write hf:OWNER/NAME or hf:OWNER/NAME@VERSION")
-    from huggingface_hub import snapshot_download
+    from demur.release.push import pull
 
-    try:
-        folder = snapshot_download(name, repo_type="dataset", revision=revision or None)
-    except Exception as error:  # the client raises many kinds, of its own, of its HTTP library and OSError
-        why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise StorageError(why, item=text, cure="check the name, the version and the network") from error
-    return Release.open(Path(folder))
+    return Release.open(pull(text.removeprefix("hf:")))
 
 
 def evaluate(

@@ -96,7 +96,7 @@ def named_recipes(args: argparse.Namespace) -> list[Recipe]:
 
 def swept_recipes(args: argparse.Namespace) -> list[Recipe]:
     """The recipes of ``--distractors``, ``--modality`` and ``--positions``."""
-    from demur.scenarios.contexts import grid, recipe, sweep
+    from demur.scenarios.contexts import grid, positions, sweep
 
     found: list[Recipe] = []
     if args.distractors:
@@ -104,8 +104,7 @@ def swept_recipes(args: argparse.Namespace) -> list[Recipe]:
     if args.modality:
         found += grid(args.k)
     if args.positions:
-        low, high = _span(args.positions, "--positions")
-        found += [recipe(f"realistic(k={max(high, args.k)},order=gold@{at})") for at in range(low, high + 1)]
+        found += positions(*_span(args.positions, "--positions"), args.k)
     return found
 
 

@@ -34,7 +34,7 @@ from pydantic import Field
 from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.stats import wilson
-from demur.core.store import Problems, locked, read_records, write_json, write_records
+from demur.core.store import Problems, digest, locked, read_records, write_json, write_records
 from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import DecisionLine
@@ -43,6 +43,7 @@ from demur.curation.gates.one_factor import probits, taken_by, together_that_lea
 from demur.curation.gates.rules import Label, Parametric, unknown_without_evidence
 from demur.curation.gates.runner import last_answers
 from demur.curation.made_by import same_recipe
+from demur.curation.provenance import model_of
 from demur.curation.recipe import BuildRecipe
 from demur.models.run import run_sync
 
@@ -371,7 +372,11 @@ def measure_convergence(
             )  # fmt: skip
             first = first_to_know(table, found.gates)
             write_records(out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items()))
-            write_json(out / FILE, found.model_dump(mode="json") | {"name": recipe.name, "version": recipe.version})
+            of = {
+                "name": recipe.name, "version": recipe.version, "sources": ctx.pool.hashes,
+                "gate_models": {g: digest(model_of(recipe, ctx, g)) for g in gates},
+            }  # fmt: skip
+            write_json(out / FILE, found.model_dump(mode="json") | of)
             return found
 
     with locked(out / "build" / "lock", "building there"):

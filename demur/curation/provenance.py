@@ -81,7 +81,7 @@ def about(
         "judge": ctx.judge.id,
         "gates": list(specs),
         "gate_models": {
-            name: _model(recipe, ctx, name) | {"asked": _asked(name, states, decisions, runner)} for name in specs
+            name: model_of(recipe, ctx, name) | {"asked": _asked(name, states, decisions, runner)} for name in specs
         },
         "models": {name: system.note or system.id for name, system in systems.items()} | {encoder.name: encoder.note},
         "prompts": ctx.prompts.sha256,
@@ -116,7 +116,7 @@ def _base(base: Base) -> dict[str, Any]:
     return facts | {"notes": list(base.notes)}
 
 
-def _model(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any]:
+def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any]:
     """What exactly a gate was: model, revision, decoding, prompts."""
     spec, system = recipe.specs()[name], ctx.runner.system(name)
     facts: dict[str, Any] = {"system": system.id, "condition": spec.condition, "stages": sorted(spec.stages)}

@@ -82,6 +82,10 @@ def system_context(
     )
 
 
+MOST_ASKED = 20_000_000
+"""Questions of a command; more are a slip of the hand, and their plan alone would fill the memory."""
+
+
 def tasks_of(
     samples: Sequence[Sample],
     recipes: Sequence[Recipe],
@@ -98,6 +102,13 @@ def tasks_of(
     """
     if repeat < 1:
         raise UsageError(f"repeat {repeat}", cure="give 1 or more")
+    most = len(samples) * len(recipes) * len(conditions) * repeat
+    if most > MOST_ASKED:
+        raise UsageError(
+            f"{len(samples):,} samples in {len(recipes):,} scenarios, {len(conditions):,} conditions and {repeat:,} "
+            f"repeats are {most:,} questions, more than {MOST_ASKED:,}",
+            cure="ask a part: --limit, fewer scenarios, fewer repeats",
+        )
     tasks = list(plan(samples, recipes, conditions, prompts, seed, repeat, corpora))
     if not tasks:
         raise UsageError(

@@ -17,7 +17,7 @@ from demur.core.store import (
     Problems,
     digest,
     read_json,
-    read_jsonl,
+    read_records,
     storage_errors,
     why_invalid,
     write_json,
@@ -25,7 +25,7 @@ from demur.core.store import (
 )
 from demur.corpora.formats import json_lines
 from demur.evaluation.asking import tasks_of
-from demur.evaluation.run_folder import Task
+from demur.evaluation.run_folder import Answer, Task
 from demur.evaluation.runner import commonest, run
 from demur.judge.attacks import Held, attacks, held, question_of
 from demur.judge.base import UNJUDGED, Judge, close_judge
@@ -222,10 +222,9 @@ def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, R
         raise UsageError(
             "the run is of another release", item=str(folder), cure="give --release, the one it was asked from"
         )
-    known = {
-        str(line["ask"]): Response.model_validate(line["response"])
-        for _, line in read_jsonl(folder / "responses.jsonl", Problems())
-    }
+    problems = Problems()
+    known = {a.ask: a.response for a in read_records(folder / "responses.jsonl", Answer, problems)}
+    problems.settle()  # a line that cannot be read is an answer that would be missing from every rate
     return manifest, known
 
 

@@ -332,7 +332,9 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
         "cut": sum(bool(g.response.cuts) for g in graded),
         "gold_cut": sum(_gold_cut(g) for g in graded),
     }
-    errors = commonest(g.response.error for g in graded)
+    errors = commonest(
+        g.response.error or (g.verdict.reason if g.verdict.status is Status.FAILED else "") for g in graded
+    )
     unjudged = commonest(g.verdict.reason for g in graded if g.verdict.kind == UNJUDGED)
     reads = getattr(system, "reads_prompt", None)
     return {

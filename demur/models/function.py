@@ -9,11 +9,13 @@ answer; anything else it raises stops the run.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from demur.core.code import code_digest, named
-from demur.core.errors import DemurError, ItemError, PermanentError
+from demur.core.errors import DemurError, ItemError, PermanentError, UsageError
 from demur.core.records import Request, Response
 from demur.core.worker import Calls
 from demur.models import wire
@@ -76,7 +78,14 @@ def open_function(text: str, most: int | None = None) -> FunctionBackend:
     """The function that ``module:function`` names, or ``module:function@REVISION``.
 
     Raises:
-        UsageError: there is no such module or function.
+        UsageError: there is no such module or function, or it takes something else than one request.
     """
     function, revision = named(text)
+    with suppress(ValueError):  # a built-in that does not say what it takes
+        try:
+            inspect.signature(function).bind(None)
+        except TypeError as error:
+            raise UsageError(
+                f"cannot be called with a request: {error}", item=f"python:{text}", cure="let it take one Request"
+            ) from None
     return FunctionBackend(f"python:{text.partition('@')[0]}", function, most, revision)

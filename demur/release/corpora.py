@@ -28,6 +28,8 @@ from demur.release.stated import Statements
 Form = Literal["jsonl", "parquet", "markdown"]
 FORMS: tuple[Form, ...] = ("jsonl", "parquet", "markdown")
 FILE = "corpora.json"
+UNFINISHED = {"unfinished": True}
+"""What the note says while corpora are written: an older one would be of other files."""
 FULL, REMOVED, EMPTY = "full", "gold-removed", "empty"
 TO_POISON = 3
 """Distractors of a question, nearest first, of which one may be given an instruction."""
@@ -48,7 +50,12 @@ class Corpora:
         if not path.is_file():
             raise UsageError(f"the folder holds no {FILE}", item=folder, cure="demur corpus export RELEASE --out DIR")
         self.made: dict[str, Any] = read_json(path)
+        if self.made == UNFINISHED:
+            raise UsageError("the export of these corpora was not finished", item=folder, cure="run it again")
         try:
+            self.poisoned: Mapping[str, str] = {str(k): str(v) for k, v in self.made.get("poisoned", {}).items()}
+            """Sample -> the document that holds an instruction for whoever reads it; empty where none was put in."""
+            self._folds = {str(k): str(v) for k, v in self.made.get("folds", {}).items()}
             self._excluded = {str(k): tuple(map(str, v)) for k, v in self.made["excluded"].items()}
             self._stated = {str(k): tuple(map(str, v)) for k, v in self.made["stated"].items()}
             of = self.made["release"]["sha256"]
@@ -57,14 +64,9 @@ class Corpora:
         if release_sha256 and of != release_sha256:
             raise DataError("these corpora are of another release", item=path, cure="export them from this one")
 
-    @property
-    def poisoned(self) -> Mapping[str, str]:
-        """Sample -> the document that holds an instruction for whoever reads it; empty where none was put in."""
-        return {str(k): str(v) for k, v in (self.made.get("poisoned") or {}).items()}
-
     def fold(self, sample: str) -> str:
         """The corpus without this question's gold, where there are several such; else ""."""
-        return str((self.made.get("folds") or {}).get(sample, ""))
+        return self._folds.get(sample, "")
 
     def excluded(self, sample: str) -> tuple[str, ...]:
         """Ids that are not to be retrieved for a question where its gold is removed."""
@@ -162,7 +164,9 @@ def export(
         for e in ranked[:TO_POISON]:
             nearest[e.id].append(sample.id)
     poisoned: dict[str, str] = {}
-    writers = {name: _Writer(out / name, form) for name in counts}
+    ours = (out / FILE).is_file()
+    write_json(out / FILE, UNFINISHED)
+    writers = {name: _Writer(out / name, form) for name in (*counts, EMPTY)}
     ids: set[str] = set()
     try:
         for document, own in _both(documents, mixed):
@@ -184,9 +188,12 @@ def export(
                 if name == FULL or not (gold and any(fold_of[s] == fold for s in gold)):
                     writers[name].add(document, data)
                     counts[name] += 1
-    finally:
+    except BaseException:
         for writer in writers.values():
-            writer.close()
+            writer.leave()
+        raise
+    for writer in writers.values():
+        writer.close()
     if not ids:
         raise UsageError("there is no document to write", cure="give --pool POOL, or a release that holds its evidence")
     for document, _ in _both(documents, mixed):
@@ -195,7 +202,11 @@ def export(
                 stated.setdefault(s, []).append(document.id)
                 if len(stated[s]) == MOST_LISTED:
                     statements.leave(s)
-    _Writer(out / EMPTY, form).close()
+    for folder in ([out / name for name in writers] + sorted(out.glob(f"{REMOVED}*"))) if ours else ():
+        written = writers[folder.name].written if folder.name in writers else set()
+        for path in (*folder.glob("*.md"), *folder.glob("corpus.*")):  # of an earlier export: no documents of this one
+            if path.name not in written:
+                path.unlink()
     note = {
         "release": dict(release), "documents": about, "form": form, "counts": counts | {EMPTY: 0},
         "folds": {s: names[f] for s, f in fold_of.items()} if folds > 1 else {},
@@ -222,7 +233,8 @@ class _Writer:
         self._folder, self._form = folder, form
         folder.mkdir(parents=True, exist_ok=True)
         self._lines = (folder / ".corpus.jsonl.tmp").open("w", encoding="utf-8") if form != "markdown" else None
-        self._batch: list[dict[str, Any]] = []
+        self.written: set[str] = set()
+        """Names of its files of documents."""
 
     def add(self, document: Document, image: bytes | None) -> None:
         """A document; its image goes beside."""
@@ -239,16 +251,25 @@ class _Writer:
             return
         picture = f"\n![{row['title']}]({row['image']})\n" if row["image"] else ""
         front = json.dumps({k: row[k] for k in ("id", "title", "licence")}, ensure_ascii=False)
+        name = f"{_file_name(document.id)}.md"
+        self.written.add(name)
         write_atomic(
-            self._folder / f"{_file_name(document.id)}.md",
+            self._folder / name,
             f"---\n{front}\n---\n\n# {row['title']}\n\n{row['text']}\n{picture}",
         )
+
+    def leave(self) -> None:
+        """Leave what was there: a part of a corpus would be taken for the whole."""
+        if self._lines is not None:
+            self._lines.close()
+            (self._folder / ".corpus.jsonl.tmp").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Put the file in its place."""
         if self._lines is None:
             return
         self._lines.close()
+        self.written.add(f"corpus.{self._form}")
         temporary = self._folder / ".corpus.jsonl.tmp"
         if self._form == "jsonl":
             temporary.replace(self._folder / "corpus.jsonl")

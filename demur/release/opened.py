@@ -36,7 +36,9 @@ class Picture(NamedTuple):
 
 
 def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The rounds of ``../convergence.json`` (`demur convergence`), when it is of these gates: Fig. 5 of a report."""
+    """The rounds of ``../convergence.json`` (`demur convergence`), when it is of these sources and gates, by what they
+    hold and not only by their names: Fig. 5 of a report.
+    """
     path = folder.resolve().parent / "convergence.json"
     if not path.is_file():
         return {}
@@ -44,6 +46,11 @@ def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         found = read_json(path)
         asked = {g for g, said in manifest["gate_models"].items() if "parametric" in said["stages"]}
         if (found["name"], found["version"], set(found["gates"])) != (manifest["name"], manifest["version"], asked):
+            return {}
+        sources = {name: said["sha256"] for name, said in manifest["sources"].items()}
+        said_of = {g: {k: v for k, v in manifest["gate_models"][g].items() if k != "asked"} for g in asked}
+        models = {g: digest(said) for g, said in said_of.items()}
+        if (found.get("sources", sources), found.get("gate_models", models)) != (sources, models):
             return {}
         rounds = []
         for one in found["rounds"]:

@@ -328,6 +328,25 @@ def _frozen(target: str, release: Release, why: str) -> UsageError:
     )  # fmt: skip
 
 
+def pull(text: str) -> Path:
+    """Download ``OWNER/NAME`` or ``OWNER/NAME@VERSION``; what is here already is not fetched again.
+
+    Returns:
+        The folder, in the client's cache.
+
+    Raises:
+        UsageError: not ``OWNER/NAME`` as the hub wants it.
+        MissingExtra: huggingface_hub is not installed.
+        StorageError: the hub cannot be reached, or has no such thing.
+    """
+    name, _, revision = text.partition("@")
+    open_hub(name)
+    from huggingface_hub import snapshot_download
+
+    with _told(name, reading=True):
+        return Path(snapshot_download(name, repo_type=KIND, revision=revision or None))
+
+
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
@@ -346,7 +365,7 @@ def _clean(text: str) -> str:
 
 
 @contextmanager
-def _told(repository: str) -> Iterator[None]:
+def _told(repository: str, *, reading: bool = False) -> Iterator[None]:
     """Turn what the hub's client raises into one line that says what to do.
 
     The original is not chained: its text is the server's, and a server may repeat the token that it was sent.
@@ -354,7 +373,12 @@ def _told(repository: str) -> Iterator[None]:
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     item, owner = f"hf:{repository}", repository.partition("/")[0]
-    again = "run the same command again: nothing is published yet, and what has arrived is not sent twice"
+    again, elsewhere, may = (
+        ("run the same command again: what has arrived is not fetched twice", "give a release folder", "read")
+        if reading
+        else ("run the same command again: nothing is published yet, and what has arrived is not sent twice",
+              "push to a folder and carry that over", "write to")
+    )  # fmt: skip
     try:
         yield
     except DemurError:
@@ -362,7 +386,7 @@ def _told(repository: str) -> Iterator[None]:
     except OfflineModeIsEnabled:
         raise StorageError(
             "the hub is switched off (HF_HUB_OFFLINE)", item=item,
-            cure="unset it, or push to a folder and carry that over",
+            cure=f"unset it, or {elsewhere}",
         ) from None  # fmt: skip
     except Exception as error:  # which one depends on the client's version and on its HTTP library's
         status = _status(error)
@@ -371,7 +395,7 @@ def _told(repository: str) -> Iterator[None]:
             what = "does not accept the token" if _token() else "wants a token, and there is none"
             raise StorageError(
                 f"the hub {what} ({status}: {said})", item=item,
-                cure=f"put a token that may write to {owner} into {TOKEN} (or: hf auth login)",
+                cure=f"put a token that may {may} {owner} into {TOKEN} (or: hf auth login)",
             ) from None  # fmt: skip
         if status in (409, 412):
             raise UsageError(
@@ -379,14 +403,16 @@ def _told(repository: str) -> Iterator[None]:
             ) from None
         if status == 404:
             raise StorageError(
-                f"the hub has no such repository ({said})", item=item, cure="check the name, and what the token may see"
+                f"the hub has no such {'dataset or version' if reading else 'repository'} ({said})",
+                item=item,
+                cure="check the name, and what the token may see",
             ) from None
         if status == 429 or status >= 500:
             raise StorageError(f"the hub failed ({status}: {said})", item=item, cure=again) from None
         if status or not _from_the_net(error):
             raise StorageError(
                 f"the hub did not take it ({status or type(error).__name__}: {said})", item=item,
-                cure="mend what it names, or push to a folder and carry that over",
+                cure=f"mend what it names, or {elsewhere}",
             ) from None  # fmt: skip
         raise StorageError(f"the connection to the hub failed: {said}", item=item, cure=again) from None
 

@@ -7,9 +7,7 @@ correction is *stale* and refused.
 
 from __future__ import annotations
 
-import csv
-import io
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +17,8 @@ import numpy as np
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Measure, Scenario
 from demur.core.stats import Codes
-from demur.core.store import Problems, digest, read_jsonl, read_text
+from demur.core.store import Problems, digest, read_jsonl
+from demur.corpora.formats import sheet_rows
 from demur.judge.annotation import task as labelling
 from demur.judge.measures.agreement import Agreed, Rating, agreed
 from demur.judge.measures.corrected import CLASSES, LEAST, Corrected, Population, corrected, differences
@@ -73,12 +72,7 @@ def read_ratings(paths: Sequence[Path]) -> list[Rating]:
 
 def _of_rows(path: Path, problems: Problems) -> list[Rating]:
     rows: Iterable[tuple[str, Mapping[str, Any]]]
-    if path.suffix == ".jsonl":
-        rows = read_jsonl(path, problems)
-    else:
-        text = read_text(path)
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
-        rows = ((f"{path.name}:{number}", row) for number, row in enumerate(reader, start=2))
+    rows = read_jsonl(path, problems) if path.suffix == ".jsonl" else sheet_rows(path, problems)
     found: list[Rating] = []
     counted: Counter[tuple[str, str]] = Counter()
     for place, row in rows:
@@ -168,14 +162,11 @@ def read_labels(path: Path) -> dict[tuple[str, str], BoundLabel]:
         task, items = labelling.read_task(path)
         about = {item.id: item.about for item in items}
         settled = labelling.final_labels(path)
-        given: defaultdict[str, set[str]] = defaultdict(set)
-        for name in labelling.annotators(path):
-            for item, last in labelling.last_labels(path, name).items():
-                given[item].add(last.rubric)
+        given = labelling.rubrics(path)
         return {
             (str((path / about[item].get("run", "")).resolve()), about[item].get("ask", item)): BoundLabel(
                 label, about[item].get("answer", ""), task.bound.get("judge", ""), task.bound.get("prompt_sha256", ""),
-                ", ".join(sorted(given[item] - {""})), task.bound.get("shipped_rubric", ""),
+                given.get(item, ""), task.bound.get("shipped_rubric", ""),
             )
             for item, label in settled.items()
         }  # fmt: skip
@@ -368,8 +359,14 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
     Args:
         files: as `read_ratings` takes them.
         seed: of the resamples.
+
+    Raises:
+        UsageError: nobody has labelled anything.
     """
-    found = agreed(read_ratings(files), seed=seed)
+    given = read_ratings(files)
+    if not given:
+        raise UsageError("holds no label yet", item=", ".join(map(str, files)), cure="label some: demur annotate RUN")
+    found = agreed(given, seed=seed)
     return agreement_tables(found), {
         "agreement": {name: record(m) for name, m in found.figures.items()},
         "base_rates": {r: {k: record(m) for k, m in rates.items()} for r, rates in found.base_rates.items()},

@@ -27,6 +27,7 @@ from demur.core.store import (
     write_atomic,
     write_records,
 )
+from demur.corpora.formats import sheet_rows
 from demur.judge.annotation import task as labelling
 from demur.reports.cells import headline
 from demur.reports.data import HUMAN, LABELS, ReportData, Run, find_runs, load
@@ -229,7 +230,10 @@ def take_task(folder: Path) -> Taken:
     problems = Problems()
     given = {item: LABELS[label] for item, label in settled.items() if label in LABELS}
     bound = {key: task.bound.get(key, "") for key in ("judge", "prompt_sha256", "shipped_rubric")}
-    return _write_labels(folder.resolve(), known, given, problems, bound | {"rubric": task.version})
+    under = labelling.rubrics(folder)  # not the task's own: that may have been edited since
+    return _write_labels(
+        folder.resolve(), known, given, problems, {item: bound | {"rubric": under.get(item, "")} for item in given}
+    )
 
 
 def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
@@ -341,9 +345,10 @@ def take_labels(sheet: Path) -> Taken:
 
 
 def _write_labels(
-    here: Path, known: Mapping[str, KeyLine], given: Mapping[str, Outcome], problems: Problems, bound: Mapping[str, str]
-) -> Taken:
-    """Write labels into the runs that the key names from ``here``, with what they are bound to."""
+    here: Path, known: Mapping[str, KeyLine], given: Mapping[str, Outcome], problems: Problems,
+    bound: Mapping[str, Mapping[str, str]],
+) -> Taken:  # fmt: skip
+    """Write labels into the runs that the key names from ``here``, with what each is bound to."""
     paths = {line.run: (here / line.run) for line in known.values()}
     data = load(find_runs(sorted(set(paths.values()))), None)
     runs = {run.path.resolve(): run for run in data.runs}
@@ -366,7 +371,8 @@ def _write_labels(
         if runs[path].labels:
             kept = {str(line["ask"]): line for _, line in read_jsonl(path / HUMAN, Problems())}
         for ask, label in labels.items():
-            kept[ask] = {"ask": ask, "label": label.value, "answer": wanted[path][ask].answer, **bound}
+            line = wanted[path][ask]
+            kept[ask] = {"ask": ask, "label": label.value, "answer": line.answer, **bound.get(line.item, {})}
         write_atomic(path / HUMAN, "".join(canonical(kept[ask]) + "\n" for ask in sorted(kept)))
         written[str(path)] = len(labels)
     return Taken(written, len(known) - len(given), load([run.path for run in data.runs], None))
@@ -416,13 +422,7 @@ def _sheet_rows(sheet: Path, problems: Problems) -> Iterator[tuple[str, Mapping[
     if sheet.suffix == ".jsonl":
         yield from read_jsonl(sheet, problems)
         return
-    text = read_text(sheet)
-    first = text.partition("\n")[0]  # half the world's spreadsheets write semicolons
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
-    if missing := {"item", "label"} - set(reader.fieldnames or ()):
-        raise DataError(f"no column {' and '.join(sorted(missing))}", item=sheet, cure="keep the columns of the sheet")
-    for row in reader:
-        yield f"{sheet.name}:{reader.line_num}", {str(k): v for k, v in row.items()}
+    yield from sheet_rows(sheet, problems, required=("item", "label"))
 
 
 def _from(folder: Path, path: Path) -> str:

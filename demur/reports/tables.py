@@ -125,9 +125,14 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
     written = []
     for table in tables:
         for form, suffix in FORMS.items():
-            written.append(folder / f"{table.name}{suffix}")
+            written.append(folder / f"{_slug(table.name)}{suffix}")
             write_atomic(written[-1], table.render(form, width=200))
     return written
+
+
+def _slug(name: str) -> str:
+    """A table's name where no other text may stand: in a file's name, and in a label of LaTeX."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "table"
 
 
 def tidy(value: float) -> float:
@@ -377,7 +382,7 @@ def to_latex(table: Table) -> str:
     scaled down to fit, and nothing else is scaled. Names in scripts that pdfLaTeX does not know need XeLaTeX.
     """
     if table.missing:
-        return f"% {table.name}: not filled: {plain(table.missing)}\n"
+        return f"% {_slug(table.name)}: not filled: {plain(table.missing)}\n"
     float_ = "table" if _width(table) <= _COLUMN_PT else "table*"
     out = [
         r"% needs \usepackage{booktabs,graphicx}",
@@ -408,7 +413,7 @@ def to_latex(table: Table) -> str:
         out.append("    " + _first(" & ".join(cells)) + r" \\")
     out += [r"    \bottomrule", r"  \end{tabular}}"]
     caption = " ".join([_tex(table.caption.rstrip(".") + "."), *(_tex(note) for note in table.notes)])
-    out += [rf"  \caption{{{caption}}}", rf"  \label{{tab:{table.name}}}", rf"\end{{{float_}}}"]
+    out += [rf"  \caption{{{caption}}}", rf"  \label{{tab:{_slug(table.name)}}}", rf"\end{{{float_}}}"]
     return "\n".join(out) + "\n"
 
 

@@ -289,8 +289,23 @@ def grid(k: int = 2) -> tuple[Recipe, ...]:
     )
 
 
+MOST_POINTS = 1_000
+"""Points of a sweep: no sample has so many distractors, and every point asks every question once more."""
+
+
 def sweep(low: int, high: int) -> tuple[Recipe, ...]:
     """Realistic with low..high distractors (VLM-DeflectionBench, Figure 3); 0 is the oracle's evidence."""
     if not 0 <= low <= high:
         raise UsageError(f"distractors {low}:{high}", cure="give LOW:HIGH with 0 <= LOW <= HIGH")
+    if high >= MOST_POINTS:
+        raise UsageError(f"distractors {low}:{high}", cure=f"give a HIGH below {MOST_POINTS:,}, as in 0:10")
     return tuple(Recipe(Scenario.REALISTIC, k) for k in range(low, high + 1))
+
+
+def positions(low: int, high: int, k: int = 2) -> tuple[Recipe, ...]:
+    """Realistic with gold at each of low..high among k distractors, or among as many as that takes."""
+    if not 0 <= low <= high < MOST_POINTS:
+        raise UsageError(
+            f"positions {low}:{high}", cure=f"give LOW:HIGH with LOW <= HIGH, and HIGH below {MOST_POINTS:,}"
+        )
+    return tuple(recipe(f"realistic(k={max(high, k)},order=gold@{at})") for at in range(low, high + 1))

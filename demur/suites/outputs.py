@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.core.errors import BadInput, UsageError
+from demur.core.errors import BadInput, DataError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import Response
-from demur.core.store import Problems, read_json, read_jsonl, storage_errors
+from demur.core.store import Problems, read_json, read_jsonl, read_records, storage_errors
 from demur.corpora.formats import csv_rows, json_lines
+from demur.evaluation.run_folder import Answer
 from demur.scenarios.conditions import condition
 from demur.suites.base import Loaded, Outputs, Suite
 
@@ -47,9 +48,14 @@ def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = F
                     "is no run folder, and holds none", item=str(path), cure="give what 'demur suite run' wrote"
                 )
             for folder in folders:
-                found.setdefault(str(read_json(folder / "manifest.json").get("system", folder.name)), {}).update(
-                    _run(folder)
-                )
+                said = _run(folder)
+                model = found.setdefault(str(_manifest(folder).get("system", folder.name)), {})
+                if twice := sorted(model.keys() & said.keys()):
+                    raise UsageError(
+                        f"an earlier path holds outputs of the same system to {len(twice):,} of its questions, the "
+                        f"first is {twice[0]}", item=str(folder), cure="score the two one by one",
+                    )  # fmt: skip
+                model.update(said)
             continue
         if not path.is_file():
             raise UsageError("no such file or folder", item=str(path))
@@ -96,7 +102,7 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
         if not folders:
             return None
         for folder in folders:
-            items = read_json(folder / "manifest.json").get("items")
+            items = _manifest(folder).get("items")
             if isinstance(items, dict):
                 named[str(items.get("sha256"))] = str(items.get("path"))
     if len(named) > 1:
@@ -117,7 +123,7 @@ def changed_since(chosen: Suite[Any, Any], items: Sequence[Any], paths: Sequence
     told = []
     for path in map(Path, paths):
         for folder in _runs(path):
-            manifest = read_json(folder / "manifest.json")
+            manifest = _manifest(folder)
             said = manifest.get("prompts") or {}
             if not said or any(used != prompts.used(condition(c)) for c, used in said.items()):
                 continue
@@ -179,6 +185,13 @@ def _runs(path: Path, holding: str = "rows.parquet") -> list[Path]:
     return [path] if (path / "rows.parquet").is_file() else sorted(p.parent for p in path.glob(f"*/{holding}"))
 
 
+def _manifest(folder: Path) -> dict[str, Any]:
+    found = read_json(folder / "manifest.json")
+    if not isinstance(found, dict):
+        raise DataError("not a JSON object", item=str(folder / "manifest.json"), cure="run the same command again")
+    return found
+
+
 def _asked(folder: Path) -> list[dict[str, Any]]:
     """Question and sample of every row of a run."""
     with storage_errors(folder / "rows.parquet"):
@@ -188,18 +201,21 @@ def _asked(folder: Path) -> list[dict[str, Any]]:
 
 def _run(folder: Path) -> dict[str, Response]:
     """Question id -> response of a run folder."""
-    rows = _asked(folder)
-    sample = {row["ask"]: row["sample"] for row in rows}
+    sample = {row["ask"]: row["sample"] for row in _asked(folder)}
     problems = Problems()
-    found = {
-        sample[line["ask"]]: Response.model_validate(line["response"])
-        for _, line in read_jsonl(folder / "responses.jsonl", problems)
-    }
+    found: dict[str, Response] = {}
+    for answer in read_records(folder / "responses.jsonl", Answer, problems):
+        if answer.ask in sample:
+            found[sample[answer.ask]] = answer.response
+        else:
+            problems.add(f"responses.jsonl ({answer.ask})", "no row of the run asked that")
+    if (folder / VERIFIED).is_file():
+        for place, line in read_jsonl(folder / VERIFIED, problems):
+            id, sure = str(line.get("id")), _share(line.get("confidence"))
+            if sure is not None and not 0 <= sure <= 1:
+                problems.add(f"{place} ({id})", f"confidence {line['confidence']!r} is no number from 0 to 1")
+            elif id in found:
+                found[id] = found[id].model_copy(update={"confidence": sure})
     if len(problems):
         raise BadInput(problems.summary(), more=problems.more, cure="run the same command again")
-    if (folder / VERIFIED).is_file():
-        for _, line in read_jsonl(folder / VERIFIED, problems):
-            if line.get("id") in found:
-                id = line["id"]
-                found[id] = found[id].model_copy(update={"confidence": line.get("confidence")})
     return found

@@ -83,6 +83,18 @@ def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(own, rele
     assert manifest(tmp_path)["counts"]["failed"] == 0
 
 
+def test_a_service_that_said_nothing_is_asked_again_when_it_has_something_to_say(own, release, tmp_path, capsys):
+    """An empty answer was kept for ever: the same code, so the same answer."""
+    system = own(SERVICE.format(up=True).replace('"answer 1"', '" "'))
+    assert run(release, "--system", system, "--limit", 1) == 1
+    assert "all 4 questions failed: an empty answer" in capsys.readouterr().err
+    sys.modules["my_service"].ANSWER = "answer 1"  # its index is loaded; the code is what it was
+    assert run(release, "--system", system, "--limit", 1) == 0
+    sys.modules["my_service"].ANSWER = {"answer": "", "abstained": True}
+    assert run(release, "--system", system, "--limit", 1, "--fresh") == 0
+    assert manifest(tmp_path)["counts"]["deflected"] == 4
+
+
 @pytest.mark.heavy
 def test_a_function_is_called_from_one_thread_unless_more_are_asked_for(own, release, tmp_path):
     slow = SERVICE.format(up=True).replace("if not UP", "import time; time.sleep(0.02)\n    if not UP")
@@ -107,6 +119,39 @@ def test_everybody_is_seen_to_before_the_first_is_asked(own, release, tmp_path, 
     assert set() == sys.modules["my_service"].THREADS
     assert run(release, "--system", system, "python:my_service:answr", "python:my_nothing:x") == 2
     assert "my_service' has no 'answr' - it has answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("takes", "told"), [
+    ("query, docs", "missing a required argument: 'docs'; its parameters are query, docs"),
+    ("question, docs, temperature", "missing a required argument: 'docs'"),
+    ("question, /", "positional only"),
+    ("", "its parameters are none"),
+    ("question, *rest, evidence=(), **more", ""),
+    ("given, more=1", ""),
+])  # fmt: skip
+def test_a_function_that_wants_what_it_is_not_given_is_told_before_anything_is_asked(
+    own, release, tmp_path, capsys, takes, told
+):
+    system = own(f"def answer({takes}):\n    return 'answer 1'\n")
+    assert run(release, "--system", system, "--limit", 1) == (2 if told else 0)
+    said = capsys.readouterr().err
+    assert told in said
+    if told:
+        assert "python:my_service:answer" in said
+        assert "let it take question and any of turns, choices, images, evidence" in said
+        assert not (tmp_path / "runs" / "python-my_service-answer").exists()
+
+
+@pytest.mark.parametrize("words", [
+    ("sweep", "--distractors", "0:999999999"), ("sweep", "--positions", "0:999999999"),
+    ("run", "--repeat", "999999999"), ("sweep", "--plan", "--distractors", "0:999999999"),
+])  # fmt: skip
+def test_more_questions_than_anybody_means_are_refused_at_once(own, release, capsys, words):
+    verb, *more = words
+    began = time.process_time()
+    assert main([verb, str(release), "--system", own(SERVICE.format(up=True)), *more]) == 2
+    assert time.process_time() - began < 5
+    assert more[-1][:4] in capsys.readouterr().err.replace(",", "")
 
 
 def test_a_finished_run_is_shown_again_when_its_server_is_gone(release, tmp_path, monkeypatch, capsys):

@@ -394,6 +394,10 @@ def test_the_commands(source, built, tmp_path, capsys):
     from demur.release import Release
 
     assert [r["size"] for r in Release.open(out / "release").manifest["gate_rounds"]] == [r["size"] for r in rounds]
+    noted = json.loads((out / "convergence.json").read_text())
+    for key in ("sources", "gate_models"):  # equal names, other contents: rounds of something else
+        (out / "convergence.json").write_text(json.dumps(noted | {key: dict.fromkeys(noted[key], "0" * 64)}))
+        assert "gate_rounds" not in Release.open(out / "release").manifest
     code, text = run("release", "push", out / "release", tmp_path / "target", "--dry-run")
     assert (code, (tmp_path / "target").exists()) == (0, False)
     assert run("release", "push", out / "release", tmp_path / "target")[0] == 0

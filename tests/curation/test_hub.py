@@ -16,6 +16,7 @@ import curation_world as world
 import fake_hub
 import pytest
 
+from demur.api import open_release
 from demur.core.errors import DemurError, ReleaseError, StorageError, UsageError
 from demur.core.store import digest, file_digest, read_json, write_json
 from demur.curation.build import curate
@@ -393,3 +394,21 @@ def test_killed_in_the_middle_then_pushed_again_then_loaded_with_datasets(releas
         assert (refused.returncode, refused.stdout) == (1, "")
         assert "HF_TOKEN" in refused.stderr.splitlines()[-1]
         assert "Traceback" not in refused.stderr
+
+
+def test_a_release_is_opened_from_the_hub_by_name_and_version(hub, release, tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    push(release, f"hf:{REPO}")
+    assert open_release(f"hf:{REPO}@v1.0.0").sha256 == release.sha256
+    with pytest.raises(StorageError, match="no such dataset or version"):
+        open_release(f"hf:{REPO}@v9.9.9")
+    for name in ("towns", "../towns", "a/b/c", "ann/../x"):
+        with pytest.raises(UsageError, match="OWNER/NAME"):
+            open_release(f"hf:{name}")
+    hub.faults.append(["GET", ".*", "echo", 99])  # a hub that repeats the token it was sent
+    with pytest.raises(StorageError) as told:
+        open_release(f"hf:{REPO}")
+    assert "may read ann" in str(told.value)
+    assert TOKEN not in "".join(traceback.format_exception(told.value))

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,21 +31,30 @@ from damage import damage
 from report_factory import make_demo
 from stub_encoder import StubEncoder
 
+from demur.api import evaluate
 from demur.core.errors import DemurError
 from demur.core.store import Problems, file_digest
 from demur.curation import sources
 from demur.curation.build import curate
+from demur.curation.corpora import export_corpora
 from demur.curation.explain import explain
+from demur.curation.from_docs.make import from_docs
 from demur.curation.made_by import made_by
 from demur.curation.pool.as_source import PoolSource
 from demur.curation.sources import open_source
 from demur.curation.sources.cards import card_of, read_pins
-from demur.evaluation.rejudge import read_rows
+from demur.evaluation.rejudge import judge_beside, read_rows
 from demur.indexing.build import build_index
+from demur.judge.annotation.exchange import exported, imported
+from demur.judge.annotation.task import Session, put_labels, read_task
 from demur.judge.audit import audit, read_lines
+from demur.judge.base import open_judge
 from demur.release import Release, verify
-from demur.reports.annotate import draw_items, take_labels, write_sheet
+from demur.release.corpora import Corpora
+from demur.reports.agree import agreement_of
+from demur.reports.annotate import draw_items, open_task, take, take_labels, write_sheet
 from demur.reports.data import load
+from demur.reports.gate import decided, limits
 from demur.reports.html import page
 from demur.retrieval.search import Query, Searcher
 from demur.scenarios.conditions import Prompts
@@ -110,6 +121,85 @@ def _read_sheets(folder: Path) -> None:
         problems = Problems()
         read(path, problems)
         "\n".join(problems.summary()).encode()
+
+
+def _labelled(folder: Path) -> None:
+    _runs(folder)
+    open_task(folder / "task", [next((folder / "runs").iterdir())], n=8)
+    for name in ("ann", "bob"):
+        put_labels(folder / "task", name, {item.id: ("correct", "seen") for item in read_task(folder / "task")[1]})
+    for form, file in (("csv", "t.csv"), ("label-studio", "t.json"), ("inspect", "t.jsonl")):
+        exported(folder / "task", form, folder / file)  # type: ignore[arg-type]
+
+
+def _read_labelled(folder: Path) -> None:
+    steps: list[Callable[[], object]] = [
+        lambda: Session(folder / "task", "ann").close(),
+        *(partial(imported, folder / "task", folder / file, "eve") for file in ("t.csv", "t.json", "t.jsonl")),
+        lambda: agreement_of([folder / "task", folder / "t.csv"]),
+        lambda: take(folder / "task"),
+    ]
+    for step in steps:
+        with suppress(DemurError):
+            step()
+
+
+def _run_of_a_suite(folder: Path) -> None:
+    from demur.suites import suite
+
+    _sheets(folder)
+    suite("vb").run(folder, lambda given: '{"label": "ABSTAIN"}', folder / "out", limit=2)
+
+
+def _read_run_of_a_suite(folder: Path) -> None:
+    from demur.suites import suite
+    from demur.suites.outputs import open_outputs
+
+    vb = suite("vb")
+    found = open_outputs(vb, sorted((folder / "out").iterdir())[:1], folder)
+    vb.tables(vb.scores(found.loaded.items, found.outputs, skip_bad=True, resamples=9), found.loaded.items)
+
+
+def _answered(folder: Path) -> None:
+    _runs(folder)
+    shutil.rmtree(folder / "runs")
+    evaluate(folder / "release", lambda question: "It is Algeria.", out=folder / "runs", limit=4, name="mine")
+
+
+def _regrade(folder: Path) -> None:
+    run = folder / "runs/mine"
+    judge_beside(run, Release.open(folder / "release"), open_judge("rules"), "again")
+    data = load([run], folder / "release", verdicts="again")
+    shutil.rmtree(run / "verdicts")
+    decided(data.runs[0], limits(["oracle=0.9"], "min", "accuracy"))
+
+
+def _corpora(folder: Path) -> None:
+    _runs(folder)
+    export_corpora(folder / "release", folder / "corpora", poison=True, folds=2)
+
+
+def _read_corpora(folder: Path) -> None:
+    notes = Corpora(folder / "corpora")
+    for sample in Release.open(folder / "release").ids("samples"):
+        notes.excluded(sample), notes.stated(sample), notes.fold(sample)
+    assert notes.poisoned is not None
+
+
+def _docs(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "docs").mkdir()
+    for n, town in enumerate(("Oslo", "Bergen", "Troms")):
+        (folder / f"docs/{town}.md").write_text(f"# {town}\n\nThe mayor of {town} is Person{n}. It rains {n} days.\n")
+    rows = [{"question": f"Who is the mayor of {t}?", "answer": f"Person{n}"} for n, t in enumerate(("Oslo", "Bergen"))]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _read_docs(folder: Path) -> None:
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    with suppress(DemurError):
+        from_docs(folder / "docs", folder / "questions.jsonl", folder / "out", accept_found=True)
+    shutil.rmtree(folder / "out", ignore_errors=True)
 
 
 def _card(folder: Path) -> None:
@@ -206,6 +296,13 @@ DOORS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None], tuple[str
     "prompts": (_prompts, Prompts, ()),
     "files": (_files, _read_files, ()),
     "card": (_card, _read_card, ()),
+    "labels": (_labelled, _read_labelled, ()),
+    "labels' texts": (_labelled, _read_labelled, TEXTS),
+    "regraded": (_answered, _regrade, TEXTS),
+    "corpora": (_corpora, _read_corpora, TEXTS),
+    "documents": (_docs, _read_docs, ()),
+    "suite's run": (_run_of_a_suite, _read_run_of_a_suite, ()),
+    "suite's run's texts": (_run_of_a_suite, _read_run_of_a_suite, TEXTS),
     "suite's sheets": (_sheets, _read_sheets, (".csv", ".jsonl")),
 }  # fmt: skip
 """Name -> (what is right, what reads it, endings of the files that are damaged; () for all)."""

@@ -111,3 +111,11 @@ def test_files_of_labels(tmp_path, capsys):
     (tmp_path / "bad.csv").write_text("item,label\n,correct\n")
     assert main(["agree", str(tmp_path / "bad.csv")]) == 1
     assert "bad.csv:2" in capsys.readouterr().err
+
+
+def test_no_label_is_no_agreement(tmp_path, capsys):
+    """Empty tables and exit 0 once."""
+    for name, text in (("a.csv", "item,label,annotator\na,,x\n"), ("b.jsonl", ""), ("c.csv", "")):
+        (tmp_path / name).write_text(text)
+        assert main(["agree", str(tmp_path / name)]) == 2
+        assert "holds no label yet" in capsys.readouterr().err

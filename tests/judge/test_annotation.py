@@ -191,3 +191,64 @@ def test_items_of_ones_own_and_a_folder_of_another_task(tmp_path, capsys):
     made(tmp_path / "t", 3)
     with pytest.raises(UsageError, match="another task"):
         made(tmp_path / "t", 4)
+
+
+def test_a_damaged_journal_is_told_and_no_label_is_missing_from_a_figure_without_a_word(tmp_path):
+    folder = made(tmp_path)
+    put_labels(folder, "ann", {"i1": ("yes", ""), "i2": ("no", ""), "i3": ("no", "")})
+    path = folder / "labels" / "ann.jsonl"
+    first, second, third = path.read_text().splitlines()
+    path.write_text(f"{first}\n{second}\n{third[:20]}")  # ann labels just now: her last line is not whole yet
+    assert len(last_labels(folder, "ann")) == 2
+    for broken in ("\x00" * 40, '{"do": "label", "again": 7}', '{"do": "labelled"}', "[1]"):
+        path.write_text(f"{first}\n{broken}\n{third}\n")
+        for read in (settled, ratings, lambda folder: Session(folder, "ann")):
+            with pytest.raises(BadInput, match=r"ann\.jsonl:2"):
+                read(folder)
+
+
+def test_labels_of_another_rubric_are_not_taken_for_labels_of_this_one(tmp_path):
+    old, new = made(tmp_path / "a", rubric="be strict"), made(tmp_path / "b", rubric="be kind")
+    put_labels(old, "ann", {"i0": ("yes", "")})
+    for form, name in (("csv", "x.csv"), ("inspect", "x.jsonl")):
+        exported(old, form, tmp_path / name)
+        with pytest.raises(BadInput, match="rubric"):
+            imported(new, tmp_path / name, "eve")
+
+
+@pytest.mark.parametrize("text", [
+    '[{"data": {"item": "i0"}, "annotations": 7}]', '[{"data": [], "annotations": ["x", {"result": "y"}]}]',
+    '[{"data": {"item": "i0"}, "annotations": [{"completed_by": 1, "result": [3, {"type": "choices", "value": []}]}]}]',
+    '[{"annotations": [{"result": [{"type": "choices", "value": {"choices": 5}, "meta": {"text": 1}}]}]}]',
+])  # fmt: skip
+def test_what_label_studio_never_wrote_files_nothing(tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    assert imported(made(tmp_path / "t"), tmp_path / "x.json") == {}
+
+
+def test_a_sheet_with_a_long_answer_comes_back_and_a_row_that_slipped_is_told(tmp_path):
+    folder, sheet = made(tmp_path / "t"), tmp_path / "x.csv"
+    sheet.write_text(f"item,Answer,annotator,label\ni0,{'long ' * 60_000},ann,yes\n")
+    assert imported(folder, sheet) == {"ann": 1}
+    sheet.write_text("item,Answer,annotator,label\ni1,a, b,ann,no\n")  # a comma that nobody quoted
+    with pytest.raises(BadInput, match=r"x\.csv:2: expected 4 fields, found 5"):
+        imported(folder, sheet)
+
+
+async def test_a_request_that_the_page_never_makes_is_refused(tmp_path):
+    import aiohttp
+
+    session = Session(made(tmp_path), "ann")
+    runner = await serving(page := Page(session))
+    try:
+        async with aiohttp.ClientSession(headers={"Origin": f"http://127.0.0.1:{page.port}"}) as client:
+            for body in ("[1]", "[" * 30_000, "nothing", '{"do": "label", "at": 1e999, "label": "yes"}',
+                         '{"do": "note", "at": 0, "note": "\\ud800"}', '{"do": "note", "at": 0, "seconds": NaN}'):  # fmt: skip
+                async with client.post(f"{page.url}act", data=body) as reply:
+                    assert reply.status == 400, body
+                    assert (await reply.json())["error"]
+        assert session.done == 0
+        assert not (tmp_path / "labels" / "ann.jsonl").read_bytes()
+    finally:
+        await runner.cleanup()
+        session.close()

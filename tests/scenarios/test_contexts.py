@@ -201,6 +201,8 @@ def test_a_sweep_runs_from_the_oracles_evidence_up():
     assert sizes == list(range(11))
     with pytest.raises(UsageError, match="3:1"):
         sweep(3, 1)
+    with pytest.raises(UsageError, match="below 1,000"):
+        sweep(0, 999_999_999)
 
 
 @pytest.mark.parametrize("number", ["\u00b2", "\u0663", "9" * 5_000, "-1", "1.5", "", "1e3", "0x1"])

@@ -26,6 +26,7 @@ from demur.suites.vb.measures import (
     sensitivity,
 )
 from demur.suites.vb.replies import Reply, read_reply
+from demur.suites.vb.tables import alpha_table, headline_table
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -386,6 +387,23 @@ def test_the_credit_of_an_abstention_can_change_the_ranking():
     assert shy.by_alpha[0.5] > rash.by_alpha[0.5]
     assert shy.by_alpha[0.0] < rash.by_alpha[0.0]
     assert shy.by_alpha[0.25] == shy.measures["final"].value
+
+
+def test_a_composite_of_nothing_is_a_value_and_ranks_above_a_worse_one():
+    made = families(10)
+    wrong = score("wrong", made, replies(made, lambda f, c: Reply(Label.TRUE, 0.9, "NONE")), resamples=0)
+    nothing = wrong._replace(
+        model="nothing", measures=wrong.measures | {"final": wrong.measures["final"].model_copy(update={"value": 0.0})},
+        by_alpha=dict.fromkeys(wrong.by_alpha, 0.0),
+    )  # fmt: skip
+    worse = nothing._replace(
+        model="worse", measures=wrong.measures | {"final": wrong.measures["final"].model_copy(update={"value": -0.2})},
+        by_alpha=dict.fromkeys(wrong.by_alpha, -0.2),
+    )  # fmt: skip
+    assert [row[0] for row in headline_table([worse, nothing]).rows] == ["nothing", "worse"]
+    table = alpha_table([worse, nothing])
+    assert table is not None
+    assert [row[2] for row in table.rows] == [2, 1]
 
 
 def test_tables_are_audited_by_the_headers_that_are_printed(tmp_path):

@@ -416,6 +416,19 @@ def test_a_run_that_was_killed_is_told_apart_from_none(tmp_path):
         read_outputs(tmp_path / "runs")
 
 
+def test_two_runs_of_one_name_are_not_poured_into_one(visibility, tmp_path):
+    """The second run, of an edited system, once took the first one's place without a word."""
+    suite = demur.suite("vb")
+    [one] = suite.run(visibility, reply, tmp_path / "monday", limit=2)
+    [other] = suite.run(visibility, reply, tmp_path / "tuesday", limit=2)
+    with pytest.raises(UsageError, match="outputs of the same system to 8 of its questions"):
+        read_outputs([one, other])
+    assert len(read_outputs([one])) == 1
+    (one / "responses.jsonl").write_text((one / "responses.jsonl").read_text() + '{"ask": "x", "response": {}}\n')
+    with pytest.raises(BadInput, match="no row of the run asked that"):
+        read_outputs([one])
+
+
 def test_families_without_photos_cannot_be_asked_about(published, capsys):
     assert main(["suite", "run", "vb", str(published), "--system", "python:examples.seeing:always_true"]) == 2
     assert "GD-01" in capsys.readouterr().err

@@ -89,6 +89,28 @@ def test_each_fold_lacks_its_own_gold_and_is_the_one_that_is_searched(release, t
     assert all(not r["hide"] for r in requests if r["corpus"] == "full")
 
 
+def test_an_export_leaves_no_document_of_the_one_before_and_a_failed_one_is_no_corpus(release, tmp_path, capsys):
+    """Questions of one release over the documents of another would be answered as if nothing were wrong."""
+    out = tmp_path / "c"
+    assert main(["corpus", "export", str(release[0]), "--out", str(out), "--form", "markdown", "--folds", "2"]) == 0
+    (out / "full" / "of-an-earlier-release.md").write_text("# Old\n")
+    note, held = exported(release, out)
+    assert sorted(p.name for p in (out / "full").iterdir() if p.is_file()) == ["corpus.jsonl"]
+    assert not [p for p in out.glob("gold-removed-*/*") if p.is_file()]
+    before = (out / "full/corpus.jsonl").read_bytes()
+    mine = tmp_path / "mine.jsonl"
+    row = {"id": next(iter(held["full"])), "title": "t", "text": "Another text.", "source": "mine", "licence": ""}
+    mine.write_text(json.dumps(row) + "\n")
+    assert main(["corpus", "export", str(release[0]), "--out", str(out), "--mix", f"jsonl:{mine}"]) == 2
+    assert "two documents have one id" in capsys.readouterr().err
+    assert (out / "full/corpus.jsonl").read_bytes() == before
+    assert not list(out.glob("*/.*"))
+    run = ["run", str(release[0]), "--scenarios", "whole", "--corpora", str(out), "--system", "prior"]
+    assert main([*run, "--out", str(tmp_path / "runs")]) == 2
+    assert "was not finished" in capsys.readouterr().err
+    assert exported(release, out) == (note, held)
+
+
 def test_ones_own_documents_go_in_and_what_they_state_counts(release, tmp_path, capsys):
     sample = next(s for s in release[1] if not s.images and s.gold)
     answer = sample.answers.accepted[0][0]

@@ -15,7 +15,7 @@ from demur.corpora.formats.files import first_that_is, in_numeric_order, open_by
 from demur.corpora.formats.json_streams import json_elements, json_items, json_lines, json_rows
 from demur.corpora.formats.lookup import LineIndex, Lookup
 from demur.corpora.formats.seen import Seen
-from demur.corpora.formats.tables import csv_rows, parquet_columns, parquet_rows, table_rows
+from demur.corpora.formats.tables import csv_rows, parquet_columns, parquet_rows, sheet_rows, table_rows
 
 __all__ = [
     "LineIndex",
@@ -33,6 +33,7 @@ __all__ = [
     "open_bytes",
     "parquet_columns",
     "parquet_rows",
+    "sheet_rows",
     "table_rows",
     "unpack",
 ]

@@ -106,6 +106,13 @@ def csv_rows(
             raise DataError("the file is empty", item=path, cure="fetch it again")
 
 
+def sheet_rows(path: Path, problems: Problems, required: Collection[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a sheet that people worked in, as `csv_rows`: half the world's spreadsheets write semicolons."""
+    with open_bytes(path) as handle:
+        first = handle.readline(1 << 16).decode("utf-8", "replace")
+    yield from csv_rows(path, problems, delimiter=max(",;\t", key=first.count), required=required)
+
+
 def _is_utf8(text: str) -> bool:
     try:
         text.encode()

@@ -10,11 +10,12 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from demur.core.errors import DataError
 from demur.core.store import Problems, canonical, read_jsonl, read_text, write_atomic
 from demur.core.strict_json import parsed_json
+from demur.corpora.formats import sheet_rows
 from demur.judge.annotation.task import (
     ADJUDICATED,
     CANNOT,
@@ -121,7 +122,7 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
     known, labels = {item.id for item in items}, {label.name for label in task.labels} | {CANNOT}
     problems = Problems()
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    for place, who, item, label, note in _rows(path, problems):
+    for place, who, item, label, note, rubric in _rows(path, problems):
         annotator = name or who
         if not label:
             continue
@@ -129,6 +130,9 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
             problems.add(place, f"{item or 'an empty item'} is not in this task")
         elif label not in labels:
             problems.add(f"{place} ({item})", f"label {label!r}; one of {', '.join(sorted(labels))}")
+        elif rubric not in ("", task.version):
+            told = f"was given under the rubric {rubric}, and this task's is {task.version}"
+            problems.add(f"{place} ({item})", told)
         elif not annotator:
             problems.add(f"{place} ({item})", "no annotator; name one with --as")
         else:
@@ -137,8 +141,16 @@ def imported(folder: Path, path: Path, name: str = "") -> dict[str, int]:
     return {who: put_labels(folder, who, rows) for who, rows in sorted(found.items())}
 
 
-_Row = tuple[str, str, str, str, str]
-"""Place, annotator, item, label, note."""
+class _Row(NamedTuple):
+    """A label of a file."""
+
+    place: str
+    who: str
+    item: str
+    label: str
+    note: str = ""
+    rubric: str = ""
+    """Version of the rubric that it was given under, where the file says so."""
 
 
 def _rows(path: Path, problems: Problems) -> Iterator[_Row]:
@@ -146,20 +158,15 @@ def _rows(path: Path, problems: Problems) -> Iterator[_Row]:
         for place, line in read_jsonl(path, problems):
             yield from _scores(place, line)
         return
-    text = read_text(path)
     if path.suffix != ".json":
-        first = text.partition("\n")[0]
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
-        if missing := {"item", "label"} - set(reader.fieldnames or ()):
-            raise DataError(f"no column {' and '.join(sorted(missing))}", item=str(path), cure="export the task as csv")
-        for row in reader:
-            cells = {str(k): str(v or "").strip() for k, v in row.items()}
+        for place, row in sheet_rows(path, problems, required=("item", "label")):
+            cells = {name: text.strip() for name, text in row.items()}
             label = cells["label"].lower().replace(" ", "_")
-            place = f"{path.name}:{reader.line_num}"
-            yield place, cells.get("annotator", ""), cells["item"], label, cells.get("note", "")
+            rubric = cells.get("rubric", "")
+            yield _Row(place, cells.get("annotator", ""), cells["item"], label, cells.get("note", ""), rubric)
         return
     try:
-        value = parsed_json(text)
+        value = parsed_json(read_text(path))
     except ValueError as error:
         raise DataError(f"not JSON: {error}", item=str(path), cure="export it from Label Studio as JSON") from error
     if isinstance(value, dict) and isinstance(value.get("samples"), list):  # a log of inspect, as JSON
@@ -177,19 +184,29 @@ def _scores(place: str, line: dict[str, Any]) -> Iterator[_Row]:
     scores = line.get("scores")
     for who, score in (scores if isinstance(scores, dict) else {}).items():
         said = score if isinstance(score, dict) else {"value": score}
-        value = str(said.get("value", ""))
-        yield place, who, str(line.get("id", "")), back.get(value, value.lower()), str(said.get("explanation") or "")
+        value, about = str(said.get("value", "")), said.get("metadata")
+        rubric = str(about.get("rubric") or "") if isinstance(about, dict) else ""
+        label, note = back.get(value, value.lower()), str(said.get("explanation") or "")
+        yield _Row(place, who, str(line.get("id", "")), label, note, rubric)
 
 
 def _annotations(place: str, task: dict[str, Any]) -> Iterator[_Row]:
     data = task.get("data")
     item = str(data.get("item", "")) if isinstance(data, dict) else ""
-    for annotation in task.get("annotations") or ():
-        by = annotation.get("completed_by")
+    for annotation in _list(task.get("annotations")):
+        by = _dict(annotation).get("completed_by")
         who = str(by.get("email", "")) if isinstance(by, dict) else "" if by is None else f"annotator-{by}"
-        for result in annotation.get("result") or ():
-            if result.get("type") != "choices":
+        for result in _list(_dict(annotation).get("result")):
+            if _dict(result).get("type") != "choices":
                 continue
-            chosen = (result.get("value") or {}).get("choices") or [""]
-            note = ((result.get("meta") or {}).get("text") or [""])[0]
-            yield place, who, item, str(chosen[0]).strip().lower().replace(" ", "_"), str(note)
+            chosen, *_ = [*_list(_dict(result.get("value")).get("choices")), ""]
+            note, *_ = [*_list(_dict(result.get("meta")).get("text")), ""]
+            yield _Row(place, who, item, str(chosen).strip().lower().replace(" ", "_"), str(note))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

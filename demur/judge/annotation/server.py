@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import DemurError, StorageError, UsageError
+from demur.core.strict_json import parsed_json
 from demur.judge.annotation.task import ADJUDICATED, CANNOT, Said, Session, as_json
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Page:
                 return self._dressed(await handler(request))
             except web.HTTPException as error:
                 return self._dressed(web.json_response({"error": error.reason}, status=error.status))
-            except (DemurError, ValueError, KeyError, TypeError) as error:
+            except (DemurError, ValueError, KeyError, TypeError, OverflowError) as error:
                 status = 500 if isinstance(error, StorageError) else 400
                 return self._dressed(web.json_response({"error": str(error)[:500]}, status=status))
 
@@ -124,7 +125,9 @@ class Page:
         return self._json(self._shown(at))
 
     async def _act(self, request: web.Request) -> web.Response:
-        body: dict[str, Any] = await request.json()
+        body = parsed_json(await request.text())
+        if not isinstance(body, dict):
+            raise UsageError("no JSON object", cure="reload the page")
         at = int(body.get("at", 0))
         do = str(body.get("do", ""))
         about = self.session.act(

@@ -8,6 +8,7 @@ labels/NAME.jsonl   one line per key press of that annotator, appended
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -26,11 +27,12 @@ from demur.core.store import (
     JsonlLog,
     Problems,
     digest,
+    json_objects,
     locked,
     read_json,
-    read_jsonl,
     read_records,
     seed_of,
+    storage_errors,
     why_invalid,
     write_json,
     write_records,
@@ -218,28 +220,32 @@ class Session:
         self.state: dict[int, Said] = {}
         self._history: list[tuple[int, Said]] = []
         self._times: list[float] = []
-        for line in journal(path):
-            self._apply(line)
+        try:
+            for line in journal(path):
+                self._apply(line)
+        except BaseException:
+            self.close()
+            raise
 
-    def _apply(self, line: Mapping[str, Any]) -> int | None:
+    def _apply(self, line: Pressed) -> int | None:
         """Take one journal line into the state; the place that it is about."""
-        if line["do"] == "undo":
+        if line.do == "undo":
             if not self._history:
                 return None
             at, before = self._history.pop()
             self.state[at] = before
             return at
-        at = self._at.get(Place(line["item"], bool(line["again"])), -1)
+        at = self._at.get(Place(line.item, line.again), -1)
         if at < 0:
             return None
         said = self.state.get(at, Said())
-        if line["do"] == "label":
+        if line.do == "label":
             self._history.append((at, said))
-            self.state[at] = said._replace(label=line["label"])
-            self._times.append(float(line.get("at", 0.0)))
-        elif line["do"] == "note":
-            self.state[at] = said._replace(note=line["note"])
-        elif line["do"] == "reveal":
+            self.state[at] = said._replace(label=line.label)
+            self._times.append(line.at)
+        elif line.do == "note":
+            self.state[at] = said._replace(note=line.note)
+        elif line.do == "reveal":
             self.state[at] = said._replace(revealed=said.revealed or not said.label)
         return at
 
@@ -275,8 +281,9 @@ class Session:
             line |= {"label": label, "rubric": self.task.version}
         if do == "note":
             line |= {"note": note[:4000]}
+        pressed = Pressed.model_validate(line)
         self._log.append(line)
-        return self._apply(line)
+        return self._apply(pressed)
 
     def next(self, after: int = -1) -> int | None:
         """The first place without a label behind ``after``, else from the beginning; None when all have one."""
@@ -301,12 +308,39 @@ class Session:
         self._lock.__exit__(None, None, None)
 
 
-def journal(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal; a torn last line, of a crash, is passed over."""
+class Pressed(Record):
+    """One line of a journal: a key that was pressed."""
+
+    do: Literal["label", "note", "reveal", "skip", "undo"]
+    at: float = 0.0
+    """When, in seconds since 1970."""
+    item: str = ""
+    again: bool = False
+    seconds: float = 0.0
+    """Since the item was shown."""
+    label: str = ""
+    rubric: str = ""
+    note: str = ""
+
+
+def journal(path: Path) -> list[Pressed]:
+    """The whole lines of a journal; a torn last line, of a crash or of who labels just now, is passed over.
+
+    Raises:
+        BadInput: other lines that cannot be read, all of them: without them labels would be missing from every figure.
+    """
     if not path.exists():
         return []
-    known = ("label", "note", "reveal", "skip", "undo")
-    return [line for _, line in read_jsonl(path, Problems()) if line.get("do") in known]
+    with storage_errors(path):
+        data = path.read_bytes()
+    problems, found = Problems(), []
+    for place, line in json_objects(io.BytesIO(data[: data.rfind(b"\n") + 1]), path.name, problems):
+        try:
+            found.append(Pressed.model_validate(line))
+        except ValidationError as error:
+            problems.add(place, why_invalid(error))
+    problems.settle()
+    return found
 
 
 class Last(NamedTuple):
@@ -326,19 +360,19 @@ def last_labels(folder: Path, name: str) -> dict[str, Last]:
     states: dict[tuple[str, bool], dict[str, Any]] = {}
     history: list[tuple[tuple[str, bool], dict[str, Any]]] = []
     for line in journal(folder / "labels" / f"{name}.jsonl"):
-        if line["do"] == "undo":
+        if line.do == "undo":
             if history:
                 place, before = history.pop()
                 states[place] = before
             continue
-        place = (str(line["item"]), bool(line.get("again")))
+        place = (line.item, line.again)
         now = dict(states.get(place, {}))
-        if line["do"] == "label":
+        if line.do == "label":
             history.append((place, dict(now)))
-            now |= {"label": str(line["label"]), "rubric": str(line.get("rubric", ""))}
-        elif line["do"] == "note":
-            now["note"] = str(line["note"])
-        elif line["do"] == "reveal" and not now.get("label"):
+            now |= {"label": line.label, "rubric": line.rubric}
+        elif line.do == "note":
+            now["note"] = line.note
+        elif line.do == "reveal" and not now.get("label"):
             now["revealed"] = True
         states[place] = now
     found = {}
@@ -413,6 +447,15 @@ def final_labels(folder: Path) -> dict[str, str]:
             item=str(folder), cure=f"settle them: demur annotate --out {folder} --adjudicate",
         )  # fmt: skip
     return came.labels
+
+
+def rubrics(folder: Path) -> dict[str, str]:
+    """Item -> versions of the rubric that its labels were given under, with commas between."""
+    given: defaultdict[str, set[str]] = defaultdict(set)
+    for name in [*annotators(folder), ADJUDICATED]:
+        for item, last in last_labels(folder, name).items():
+            given[item].add(last.rubric)
+    return {item: ", ".join(sorted(versions - {""})) for item, versions in given.items()}
 
 
 def ratings(folder: Path) -> list[Rating]:

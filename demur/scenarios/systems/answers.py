@@ -42,7 +42,13 @@ class Row(NamedTuple):
     scenario: str
     apart: tuple[tuple[str, str | int], ...]
     """Those of `APART` that the row names, with their values."""
-    response: Response
+    said: bytes
+    """The response as JSON: a million records of it would take gigabytes."""
+
+    @property
+    def response(self) -> Response:
+        """What is answered."""
+        return Response.model_validate_json(self.said)
 
     def answers(self, ask: Ask) -> bool:
         """Whether it is for this question."""
@@ -75,7 +81,7 @@ class AnswersFile:
             )
         self.revision = file_digest(path)[:16]
         self._by_ask: dict[str, Row] = {}
-        self._by_sample: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        self._by_sample: dict[tuple[str, str], dict[tuple[tuple[str, str | int], ...], Row]] = defaultdict(dict)
         self.rows = 0
         problems = Problems()
         for place, row in _rows(path, problems):
@@ -83,13 +89,13 @@ class AnswersFile:
             if made is None:
                 continue
             self.rows += 1
-            others = self._by_sample[made.sample, made.scenario]
-            if made.ask in self._by_ask or (not made.ask and any(o.apart == made.apart for o in others)):
+            others = {} if made.ask else self._by_sample[made.sample, made.scenario]
+            if made.ask in self._by_ask or made.apart in others:
                 problems.add(place, "answers the same thing a second time")
             elif made.ask:
                 self._by_ask[made.ask] = made
             else:
-                others.append(made)
+                others[made.apart] = made
         problems.settle()
 
     def skip_reason(self, ask: Ask) -> str:
@@ -137,13 +143,14 @@ class AnswersFile:
     def _all(self) -> Iterator[Row]:
         yield from self._by_ask.values()
         for rows in self._by_sample.values():
-            yield from rows
+            yield from rows.values()
 
     def _row_of(self, ask: Ask) -> Row | None:
         """The row for a question, the one that says most of it where there are several."""
         if ask.id in self._by_ask:
             return self._by_ask[ask.id]
-        rows = [row for row in self._by_sample.get((ask.sample, ask.scenario.value), ()) if row.answers(ask)]
+        same = self._by_sample.get((ask.sample, ask.scenario.value), {})
+        rows = [row for row in same.values() if row.answers(ask)]
         return max(rows, key=lambda row: len(row.apart), default=None)
 
     async def answer(self, ask: Ask) -> Response:
@@ -277,4 +284,5 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
         apart.append((name, value))
     if len(problems) > before:
         return None
-    return Row(place, ask or "", str(sample), str(scenario), tuple(apart), response)
+    said = response.model_dump_json(exclude_defaults=True).encode()
+    return Row(place, ask or "", str(sample), str(scenario), tuple(apart), said)

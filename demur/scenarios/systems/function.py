@@ -25,11 +25,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from demur.core.code import code_digest, named
-from demur.core.errors import DemurError
+from demur.core.errors import DemurError, UsageError
 from demur.core.records import Ask, Response
 from demur.core.turns import as_messages
 from demur.core.worker import Calls, is_async
-from demur.scenarios.systems.said import passed_over, plain, response_of
+from demur.scenarios.systems.said import passed_over, plain, response_of, see_said
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
@@ -41,6 +41,36 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
         return inspect.signature(function).parameters
     except (TypeError, ValueError):
         return {}
+
+
+GIVEN = ("question", "turns", "choices", "images", "evidence", "id", "strictness", "corpus", "exclude")
+"""What a function may name."""
+
+
+def _check_parameters(function: Callable[..., Any], name: str) -> None:
+    """See that a function can be called, once, before the first question would fail, and every other after it.
+
+    Raises:
+        UsageError: it wants something that it is not given.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # a built-in that does not say what it takes
+    parameters = signature.parameters
+    every = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    one_by_one = {n: None for n in GIVEN if every or n in parameters}
+    try:
+        if "question" in parameters:
+            signature.bind(**one_by_one)
+        else:
+            signature.bind({})
+    except TypeError as error:
+        raise UsageError(
+            f"cannot be called with a question: {error}; its parameters are {', '.join(parameters) or 'none'}",
+            item=name,
+            cure=f"let it take question and any of {', '.join(GIVEN[1:])} by name, or one dict of them all",
+        ) from None  # fmt: skip
 
 
 def _taking_one(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
@@ -81,6 +111,7 @@ class Function:
         else:
             function, revision = argument, ""
             self.id = name or self.name_of(argument)
+        _check_parameters(function, self.id)
         self.note = ""
         self.reads_prompt = "strictness" in _parameters(function)
         """Of the prompt it is told the strictness at most, where it names it."""
@@ -138,7 +169,7 @@ class Function:
             return Response(error=plain(why), served_by=self.id)
         latency = time.perf_counter() - start
         try:
-            return response_of(reply, served_by=self.id, latency_s=latency)
+            return see_said(response_of(reply, served_by=self.id, latency_s=latency))
         except DemurError as error:
             return Response(error=plain(str(error))[:1000], served_by=self.id, latency_s=latency)
 

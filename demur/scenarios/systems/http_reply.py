@@ -10,7 +10,7 @@ from demur.core.errors import ItemError
 from demur.core.records import Response, Retrieved, Usage
 from demur.core.strict_json import parsed_json
 from demur.scenarios.systems.http_mapping import CONTEXT, RagMapping, as_text, json_path
-from demur.scenarios.systems.said import EMPTY, NOTHING_FOUND
+from demur.scenarios.systems.said import EMPTY, NOTHING_FOUND, see_said
 
 if TYPE_CHECKING:
     import aiohttp
@@ -108,7 +108,7 @@ def understood(mapping: RagMapping, reply: Reply, *, served_by: str = "", latenc
     if text.strip().lower() in EMPTY:
         raise ItemError(NOTHING_FOUND)
     paths = CONTEXT | mapping.given.get("context", {})
-    return Response(
+    return see_said(Response(
         text=text,
         confidence=reading.number("confidence", most=1.0),
         latency_s=latency_s,
@@ -122,7 +122,7 @@ def understood(mapping: RagMapping, reply: Reply, *, served_by: str = "", latenc
         ),
         cost=reading.number("cost"),
         cached=reply.gateway_cache,
-    )
+    ))  # fmt: skip
 
 
 class _Reading:

@@ -12,6 +12,8 @@ EMPTY = frozenset({"empty response"})
 """What frameworks return instead of an answer when their retriever found nothing (LlamaIndex); no answer."""
 NOTHING_FOUND = "Empty Response: its retriever found nothing and its model was not asked"
 
+SAID_NOTHING = "an empty answer"
+
 
 def response_of(reply: Any, *, served_by: str = "", latency_s: float = 0.0) -> Response:
     """A reply as a response.
@@ -58,6 +60,17 @@ def response_of(reply: Any, *, served_by: str = "", latency_s: float = 0.0) -> R
     except (TypeError, ValueError, OverflowError) as error:
         why = plain(" ".join(str(error).split())[:300])
         raise ItemError(f"contexts, citations, abstained, tokens or cost cannot be read: {why}") from None
+
+
+def see_said(response: Response) -> Response:
+    """The response; one that says nothing, and does not say that it abstains, as an error, so that it is asked again.
+
+    An empty reply of a function or a service is a fault of theirs (an index that was not loaded yet), and would be kept
+    for ever where it counted as an answer.
+    """
+    if response.text.strip() or response.abstained or response.error:
+        return response
+    return response.model_copy(update={"error": SAID_NOTHING})
 
 
 def passed_over(system: str, asks: Sequence[Ask], *, evidence: bool, images: bool, turns: bool, how: str) -> list[str]:

@@ -179,11 +179,11 @@ def _hasty(folder: Path, people: Sequence[str]) -> set[str]:
     found = set()
     for name in people:
         for line in journal(folder / "labels" / f"{name}.jsonl"):
-            if line["do"] == "label":
-                key = name, str(line["item"])
-                spent[key] += float(line.get("seconds", 0.0))
-                if line["label"] == TOO_COMPLEX and spent[key] < PATIENCE_S:
-                    found.add(str(line["item"]))
+            if line.do == "label":
+                key = name, line.item
+                spent[key] += line.seconds
+                if line.label == TOO_COMPLEX and spent[key] < PATIENCE_S:
+                    found.add(line.item)
     return found
 
 

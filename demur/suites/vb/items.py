@@ -303,7 +303,7 @@ def _unnamed(line: FamilyLine) -> str:
     if len(set(line.agents)) < AGENTS:
         return f"a second-order family names its agents: give 'agents' with at least {AGENTS} names"
     for question in (line.base_question, line.edited_question):
-        lost = [a for a in line.agents if not re.search(rf"\b{re.escape(a)}\b", question, re.IGNORECASE)]
+        lost = [a for a in line.agents if not re.search(rf"(?<!\w){re.escape(a)}(?!\w)", question, re.IGNORECASE)]
         if lost:
             return f"the agent {lost[0]!r} is not named in the question {question!r}"
     return ""

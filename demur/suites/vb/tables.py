@@ -6,6 +6,7 @@ The paper's tables print no n; here each table says over how many cells and fami
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 
 from demur.core.records import ImageRef, Measure, Response
@@ -25,9 +26,14 @@ def _value(score: Score, name: str) -> Measure:
     return score.measures[name]
 
 
+def _ranked(value: float | None) -> float:
+    """A composite by which to rank: an undefined one comes last; 0 is a value."""
+    return -inf if value is None else value
+
+
 def headline_table(scores: Sequence[Score]) -> Table:
     """Table 2: the composite and its components, best first."""
-    ordered = sorted(scores, key=lambda s: -(_value(s, "final").value or -9))
+    ordered = sorted(scores, key=lambda s: -_ranked(_value(s, "final").value))
     columns = (
         Column("Model", align="left"),
         Column("Final", interval=True, percent=False, decimals=3),
@@ -271,7 +277,7 @@ def alpha_table(scores: Sequence[Score]) -> Table | None:
         line: list[Cell] = [s.model]
         for alpha in ALPHAS:
             value = s.by_alpha[alpha]
-            better = sum((other.by_alpha[alpha] or -9) > value for other in scores) if value is not None else None
+            better = sum(_ranked(other.by_alpha[alpha]) > value for other in scores) if value is not None else None
             line += [value, None if better is None else better + 1]
         rows.append(tuple(line))
     notes = ("alpha: credit of an abstention in CAA; the paper takes 0.25.",)
