@@ -1,8 +1,8 @@
 """Where a call goes: several endpoints of one model, each with its own limit, pause and health.
 
 One endpoint is a fleet of one. The limit on calls in flight starts low and doubles per round trip (slow
-start), is halved when the server says 429, and then grows by one per round trip: additive increase,
-multiplicative decrease. The next call goes to the endpoint with the smallest load; an endpoint that does not
+start), is halved when the server says 429 or lets a call time out, and then grows by one per round trip: additive
+increase, multiplicative decrease. The next call goes to the endpoint with the smallest load; an endpoint that does not
 answer is left alone for a while that doubles, and the run goes on with the others.
 """
 
@@ -39,7 +39,8 @@ class Backend(Protocol):
 
 
 _START = 8
-"""Calls in flight at first. Servers that cannot take eight at once answer 429, and the limit halves."""
+"""Calls in flight at first. Servers that cannot take eight at once answer 429, or let them queue until they time out
+(a local server with one slot); either way the limit halves."""
 _DOWN_AFTER = 3
 """Connection failures in a row after which an endpoint is left alone for a while."""
 _DOWN_MOST_S = 30.0
@@ -71,10 +72,10 @@ class EndpointSlot:
             self.limit = min(self.limit + step, float(self.most))
 
     def failed(self, error: CallError, started: float, now: float) -> None:
-        """An attempt failed: shrink on 429, pause as told, leave alone what does not answer."""
+        """An attempt failed: shrink on 429 and time-outs, pause as told, leave alone what does not answer."""
         if not isinstance(error, Fault):
             return
-        if error.kind == "429" or (error.kind == "503" and error.retry_after is not None):
+        if error.kind in ("429", "timeout") or (error.kind == "503" and error.retry_after is not None):
             if started >= self.cut_at:  # one cut per round trip: the other calls in flight meet the same wall
                 self.limit = max(self.limit / 2, 1.0)
                 self.threshold = self.limit

@@ -147,8 +147,8 @@ async def open_model(
         ledger: SQLite file that keeps every reply; the same call is then never paid twice. None keeps nothing.
         image_root: folder that relative image paths start from.
         read_image: gives the bytes of an image, where they do not lie in files under ``image_root``.
-        concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429. None: 8; of a plain
-            Python function 1, or what its attribute ``concurrency`` says.
+        concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429 and time-outs.
+            None: 8; of a plain Python function 1, or what its attribute ``concurrency`` says.
         timeout_s: seconds for one attempt.
         deadline_s: seconds for one call with all its attempts and waits.
         tries: attempts of one call; those answered by 429 are bounded by the deadline alone.

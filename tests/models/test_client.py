@@ -489,15 +489,17 @@ async def test_the_limit_starts_low_and_finds_what_the_server_takes(ask):
     assert 12 < server.most < 32
 
 
-def test_a_lane_halves_once_per_round_trip_and_grows_back():
+@pytest.mark.parametrize("kind", ["429", "timeout"])
+def test_a_lane_halves_once_per_round_trip_and_grows_back(kind):
+    """On a time-out too: a server with one slot says no 429, it lets calls queue until all time out."""
     slot = EndpointSlot(backend=None, most=64)
     for _ in range(100):
         slot.worked()
     assert slot.limit == 64
     for started in (1.0, 1.0, 1.0):  # three calls that were in flight together
-        slot.failed(Fault("", kind="429"), started, now=2.0)
+        slot.failed(Fault("", kind=kind), started, now=2.0)
     assert slot.limit == 32
-    slot.failed(Fault("", kind="429", retry_after=5.0), 3.0, now=4.0)
+    slot.failed(Fault("", kind=kind, retry_after=5.0), 3.0, now=4.0)
     assert slot.limit == 16
     assert not slot.free(8.9)
     assert slot.free(9.0)
