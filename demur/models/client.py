@@ -60,7 +60,7 @@ class Retry:
     """When an attempt is given up and when another is made."""
 
     timeout_s: float = 120.0
-    """Of one attempt."""
+    """Of the first attempt; doubles with each that runs out of it: a small server may be slow, not gone."""
     deadline_s: float = 600.0
     """Of one call with all its attempts and waits, from its first attempt."""
     tries: int = 8
@@ -327,7 +327,8 @@ class ModelClient:
                 attempts += 1
                 self.counts.sent += 1
                 flight.sending = True
-                raw = await slot.backend.send(request, min(retry.timeout_s, max(deadline - started, 0.001)))
+                patience = retry.timeout_s * 2.0 ** faults.get("timeout", 0)
+                raw = await slot.backend.send(request, min(patience, max(deadline - started, 0.001)))
                 latency = clock() - started
                 try:
                     answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)
@@ -490,8 +491,9 @@ def _given_up(error: Fault, attempts: int, faults: dict[str, int], retry: Retry)
             kind=error.kind,
             cure="run again later, or with fewer calls at once",
         )
+    slow = "the server is slow or gone: ask it for fewer at once (--concurrency 1), and " * (error.kind == "timeout")
     return Fault(
         f"no reply after {attempts} attempts ({seen}); the last: {error.message}",
         kind=error.kind,
-        cure="run the same command again: replies already had are kept",
+        cure=f"{slow}run the same command again: replies already had are kept",
     )

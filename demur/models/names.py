@@ -149,7 +149,7 @@ async def open_model(
         read_image: gives the bytes of an image, where they do not lie in files under ``image_root``.
         concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429 and time-outs.
             None: 8; of a plain Python function 1, or what its attribute ``concurrency`` says.
-        timeout_s: seconds for one attempt.
+        timeout_s: seconds for the first attempt; doubles with each that times out.
         deadline_s: seconds for one call with all its attempts and waits.
         tries: attempts of one call; those answered by 429 are bounded by the deadline alone.
         backoff_s: upper end of the first wait between attempts, in seconds; doubles with each.

@@ -61,12 +61,37 @@ async def test_a_stall_is_given_up_after_the_time_out(ask):
 async def test_a_drip_slower_than_the_time_out_is_given_up(ask):
     async with (
         FakeEndpoint("drip*99") as server,
-        open_model(server.model(), timeout_s=0.02, tries=9, backoff_s=0.001) as model,
+        open_model(server.model(), timeout_s=0.02, tries=3, backoff_s=0.001) as model,
     ):
-        with pytest.raises(TransientError, match=r"no reply after 9 attempts"):
+        with pytest.raises(TransientError, match=r"no reply after 3 attempts"):
             await model.complete(ask("q"))
         assert model.counts.faults["timeout"] >= 1  # a busy machine may not connect in so short a time
         assert model.counts.replies == 0
+
+
+async def test_a_server_that_needs_longer_than_the_time_out_is_given_longer(ask):
+    class Slow:
+        name = "slow"
+        given = ()
+
+        async def send(self, request, timeout_s):
+            self.given = (*self.given, round(timeout_s))
+            if timeout_s < 400:
+                raise Fault("no whole reply", kind="timeout")
+            return wire.reply_of(Response(text="yes"), self.name)
+
+        async def close(self):
+            pass
+
+    server = Slow()
+    model = ModelClient("m", Fleet([server], 1), ledger=None, retry=Retry(backoff_s=0.0))
+    assert (await model.complete(ask("q", model="m"))).text == "yes"
+    assert server.given == (120, 240, 480)
+    with pytest.raises(TransientError) as raised:
+        await ModelClient("m", Fleet([server], 1), ledger=None, retry=Retry(backoff_s=0.0, tries=2)).complete(
+            ask("r", model="m")
+        )
+    assert "--concurrency 1" in raised.value.cure
 
 
 @pytest.mark.parametrize("fault", ["duplicate", "duplicate-late"])
