@@ -148,6 +148,19 @@ class Models:
         return run_sync(self._calls.run(reply()))
 
 
+def rewriter_of(models: Models, item: str) -> Callable[[str, dict[str, str]], str]:
+    """What a transformation asks for another question, by the name of a prompt and what fills it."""
+
+    def rewrite(prompt: str, words: dict[str, str]) -> str:
+        from string import Template
+
+        own = text(prompt)
+        whole = own if "$question" in own else text("rewrite.v1.md").replace("$task", own)
+        return models.ask(models.rewriter, Template(whole).safe_substitute(words), (), item, REWRITE_TOKENS)
+
+    return rewrite
+
+
 def asked(model: str, prompt: str, refs: list[ImageRef], item: str, most: int) -> Request:
     """A call with images before its words, at temperature 0."""
     from demur.models import model_id
@@ -428,7 +441,7 @@ class _Work:
             seed = seed_of(self.seed, a.id, name, turn) % 2**31
             given = Given(
                 a.question, images, a.answers, seed=seed, strength=1 + HARDER * turn, words=self.reader,
-                rewrite=self._rewriter(a) if self.models.rewriter else None, others=self.others[a.subset],
+                rewrite=rewriter_of(self.models, a.id) if self.models.rewriter else None, others=self.others[a.subset],
                 similar=self.similar,
             )  # fmt: skip
             row: dict[str, Any] = {"transform": name, "turn": turn}
@@ -479,18 +492,6 @@ class _Work:
             numbers=sum(numeric(w) for page in words for w in page), unit_swap=self.unit_swap,
             units=unit_of(a.question, accepted(a.answers)) is not None, **common,
         ), []  # fmt: skip
-
-    def _rewriter(self, a: Answerable) -> Any:
-        def rewrite(prompt: str, words: dict[str, str]) -> str:
-            own = text(prompt)
-            whole = own if "$question" in own else text("rewrite.v1.md").replace("$task", own)
-            from string import Template
-
-            return self.models.ask(
-                self.models.rewriter, Template(whole).safe_substitute(words), (), a.id, REWRITE_TOKENS
-            )
-
-        return rewrite
 
     def _vote(self, model: str, question: str, pictures: tuple[tuple[ImageRef, bytes], ...], a: Answerable) -> Vote:
         asked = filled("verify.v1.md", question=with_choices(question, a.answers))
