@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -394,13 +393,14 @@ COLOURS, THINGS, PLACES = (
 
 def scripted(body: dict) -> str:
     """Writes sound pairs from our captions; every seventh reply is bad in another way."""
-    text = body["messages"][0]["content"]
-    text = text if isinstance(text, str) else text[0]["text"]
-    colour, things = text.rpartition("Caption: Two ")[2].split()[:2]
+    told, *_, text = (
+        m["content"] if isinstance(m["content"], str) else m["content"][0]["text"] for m in body["messages"]
+    )
+    colour, things = text.removeprefix("Caption: Two ").split()[:2]
     thing = things[:-1]
-    q1 = ("Who made the {t}s?" if "outside the photo that nobody" in text else "How many scratches do the {t}s have?" if "too much work" in text
-          else "Will the {t}s be moved today?" if "about time" in text else "Is the {t} the older one?")  # fmt: skip
-    bad = sum(map(ord, text)) % 7
+    q1 = ("Who made the {t}s?" if "outside the photo that nobody" in told else "How many scratches do the {t}s have?" if "too much work" in told
+          else "Will the {t}s be moved today?" if "about time" in told else "Is the {t} the older one?")  # fmt: skip
+    bad = sum(map(ord, told + text)) % 7
     if bad == 0:
         return "Sure! Here are two questions."
     if bad == 1 and colour == "red":
@@ -495,15 +495,20 @@ def test_lines_in_bold_are_read():
 
 
 @pytest.mark.parametrize("category", captions.CATEGORIES)
-def test_the_example_of_each_prompt_is_a_sound_pair_and_may_not_be_copied(category, tmp_path):
-    text = captions.prompt(category, "x")
-    caption, lines = re.search(r'Example, for "(.*)":\n((?:[QA][12]: .*\n){4})', text).groups()
-    assert fault(parse(lines), caption) == ""
+def test_the_examples_of_each_prompt_are_sound_pairs_and_may_not_be_copied(category, tmp_path):
+    turns = captions.prompt(category, "x")
+    assert turns[-1] == "Caption: x"
+    for (caption, written), asked, said in zip(captions.examples(category), turns[::2], turns[1::2], strict=False):
+        assert asked.endswith(f"Caption: {caption}")
+        assert parse(said) == written
+        assert fault(written, caption) == ""
     file = tmp_path / "c.jsonl"
     file.write_text(json.dumps({"id": "c", "caption": caption}) + "\n")
-    with running("404", reply=lambda body: lines) as server:
+    with running("404", reply=lambda body: said) as server:
         writer = f"http://127.0.0.1:{server.port}/v1#w"
         CertainlyUncertain().build(tmp_path / "o", source="captions", input=str(file), writer=writer)
+        roles = [[m["role"] for m in body["messages"]] for body in server.bodies]
+    assert roles == [["user", "assistant", "user", "assistant", "user"]] * 5
     [drop] = [json.loads(line) for line in (tmp_path / "o" / "dropped.jsonl").read_text().splitlines()]
     assert (drop["sample"], drop["reason"]) == (f"c-{category}", "a question is copied from the prompt's example")
 

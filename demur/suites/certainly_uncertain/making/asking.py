@@ -113,7 +113,7 @@ def asked_anew(made: Iterable[Pair | Drop], model: str, out: Path, *, seed: int 
         else:
             pairs.append(one)
     asked = [
-        (p.id, prompt.substitute(thing=p.provenance["object"]), (p.image, p.idk_image))
+        (p.id, (prompt.substitute(thing=p.provenance["object"]),), (p.image, p.idk_image))
         for p in pairs if p.image is not None and p.idk_image is not None
     ]  # fmt: skip
     said = replies(model, asked, out, root=out, seed=seed, schema=SCHEMA)

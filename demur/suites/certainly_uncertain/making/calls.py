@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from demur.models.run import complete_all, run_sync
 
 
 def replies(
-    model: str, asked: Iterable[tuple[str, str, Sequence[ImageRef]]], out: Path, *, root: Path | None = None,
+    model: str, asked: Iterable[tuple[str, tuple[str, ...], Sequence[ImageRef]]], out: Path, *, root: Path | None = None,
     seed: int = 0, max_tokens: int = 300, schema: dict[str, Any] | None = None,
 ) -> dict[str, Response]:  # fmt: skip
     """Item -> reply.
 
     Args:
         model: model string, or several of one model joined by commas.
-        asked: (item, text, photos), in the order in which they are put.
+        asked: (item, what is said, photos), in the order in which they are put. User and model speak by turns, the user
+            last, with the photos.
         out: folder of the set; ``calls.sqlite`` in it keeps the replies.
         root: folder that photos are relative to.
         seed: of the model's sampling.
@@ -31,10 +33,13 @@ def replies(
     """
     addresses = re.split(r",(?=[a-z-]+:|[a-z-]+/)", model)
 
-    def request(item: str, text: str, photos: Sequence[ImageRef]) -> Request:
-        parts = (*(ImagePart(image=photo) for photo in photos), TextPart(text=text))
+    def request(item: str, turns: tuple[str, ...], photos: Sequence[ImageRef]) -> Request:
+        *before, last = (TextPart(text=text) for text in turns)
+        roles = cycle(("user", "assistant"))
+        messages = [Message(role=next(roles), parts=(part,)) for part in before]
+        parts = (*(ImagePart(image=photo) for photo in photos), last)
         return Request(model=model_id(addresses[0]), temperature=0.0, max_tokens=max_tokens, seed=seed, item=item,
-                       messages=(Message(role="user", parts=parts),))  # fmt: skip
+                       messages=(*messages, Message(role="user", parts=parts)))  # fmt: skip
 
     async def all_of() -> dict[str, Response]:
         requests = [request(*one) for one in asked]

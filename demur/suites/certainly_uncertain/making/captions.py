@@ -7,13 +7,13 @@ writer said that it found no question, its lines could not be read, or the pair 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, StorageError, UsageError
@@ -159,16 +159,28 @@ def fault(written: Written, caption: str, least: float = 0.1, most: float = 0.95
     return "the questions have nothing in common" if alike < least else ""
 
 
-def prompt(category: Uncertainty, caption: str) -> str:
-    """What the writer is told."""
-    folder = files("demur.suites.certainly_uncertain").joinpath("prompts")
-    texts = [folder.joinpath(f"{name}.v1.md").read_text(encoding="utf-8") for name in (category.value, "pair-form")]
-    return Template("".join(texts).strip()).substitute(caption=" ".join(caption.split()))
+def _text(name: str) -> str:
+    return files("demur.suites.certainly_uncertain").joinpath("prompts", name).read_text(encoding="utf-8")
 
 
 @cache
-def _example(category: Uncertainty) -> str:
-    return folded(prompt(category, ""))
+def examples(category: Uncertainty) -> tuple[tuple[str, Written], ...]:
+    """Captions, and what a good writer makes of them."""
+    given = parsed_json(_text("pair-examples.v2.json"))[category.value]
+    return tuple((caption, Written(*texts)) for caption, *texts in given)
+
+
+def prompt(category: Uncertainty, caption: str) -> tuple[str, ...]:
+    """What the writer is told: turns of a conversation, the examples being replies that it gave already.
+
+    A small model does what it seems to have done before; of an example inside the instruction it took the form alone.
+    """
+    turns = [_text(f"{category.value}.v2.md") + _text("pair-form.v2.md")]
+    for shown, written in examples(category):
+        turns[-1] += f"\nCaption: {shown}"
+        turns += [json.dumps(dict(zip(_FIELDS, written, strict=True)), ensure_ascii=False), ""]
+    turns[-1] += f"Caption: {' '.join(caption.split())}"
+    return tuple(turn.strip() for turn in turns)
 
 
 def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0, skip_bad: bool = False) -> list[Pair | Drop]:
@@ -219,7 +231,8 @@ def _made(
     if written is None:
         return drop("the writer's lines cannot be read", reply.text)
     why = fault(written, one.caption, options["least"], options["most"])
-    if not why and any(f": {folded(q)}?" in _example(category) for q in (written.idk_question, written.question)):
+    copied = {folded(q) for _, good in examples(category) for q in (good.idk_question, good.question)}
+    if not why and copied & {folded(written.idk_question), folded(written.question)}:
         why = "a question is copied from the prompt's example"
     if why:
         return drop(why, f"{written.idk_question} | {written.question} | {written.answer}")

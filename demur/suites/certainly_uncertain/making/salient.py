@@ -131,7 +131,7 @@ def named(model: str, scenes: Sequence[Scene], root: Path, out: Path, *, seed: i
         labels = ", ".join(dict.fromkeys(o.label for o in scene.objects))
         things = f"Name one of these, or na: {labels}" if labels else ""
         asked += [
-            (f"{scene.id}-{n}", prompt.substitute(things=things, question=q.question, answer=q.answer), (photo,))
+            (f"{scene.id}-{n}", (prompt.substitute(things=things, question=q.question, answer=q.answer),), (photo,))
             for n, q in enumerate(scene.questions, start=1) if not q.object
         ]  # fmt: skip
     return {
