@@ -16,8 +16,8 @@ from demur.models.run import complete_all, run_sync
 
 
 def replies(
-    model: str, asked: Iterable[tuple[str, tuple[str, ...], Sequence[ImageRef]]], out: Path, *, root: Path | None = None,
-    seed: int = 0, max_tokens: int = 300, schema: dict[str, Any] | None = None,
+    model: str, asked: Iterable[tuple[str, tuple[str, ...], Sequence[ImageRef]]], out: Path, *,
+    root: Path | None = None, seed: int = 0, max_tokens: int = 300, schema: dict[str, Any] | None = None,
 ) -> dict[str, Response]:  # fmt: skip
     """Item -> reply.
 
