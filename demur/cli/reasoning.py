@@ -206,11 +206,14 @@ def _quality(args: argparse.Namespace) -> int:
 
 
 def _frames(args: argparse.Namespace) -> int:
+    from demur.cli._shown import harmless
     from demur.suites.mm_thebench.video import with_frames
 
     loaded = _loaded(args.items)
-    sys.stdout.write(f"{with_frames(loaded.items, loaded.root, args.out)}\n")
-    return 0
+    made = with_frames(loaded.items, loaded.root, args.out)
+    sys.stdout.write(f"{made.folder}\n")
+    sys.stderr.write(harmless("".join(f"demur: no frames of {id}: {why}\n" for id, why in made.failed.items())))
+    return 1 if made.failed else 0
 
 
 def _meta(args: argparse.Namespace) -> int:

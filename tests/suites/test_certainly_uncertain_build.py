@@ -15,7 +15,6 @@ from PIL import Image, ImageDraw
 from demur.cli import main
 from demur.core.errors import MissingExtra, UsageError
 from demur.core.records import Response
-from demur.core.store import Problems
 from demur.sample import atlas
 from demur.suites.certainly_uncertain.making import asking, captions, removing
 from demur.suites.certainly_uncertain.making.captions import Written, fault, parse
@@ -159,9 +158,11 @@ def test_gqa_files_are_read_by_the_objects_that_questions_are_about(tmp_path, ph
     }  # fmt: skip
     (tmp_path / "g.json").write_text(json.dumps(graphs))
     (tmp_path / "q.json").write_text(json.dumps(questions))
-    problems = Problems()
-    [scene] = list(read_gqa(tmp_path / "g.json", tmp_path / "q.json", problems))
-    assert len(problems) == 3
+    *lost, scene, broken = read_gqa(tmp_path / "g.json", tmp_path / "q.json")
+    assert [(d.sample, d.reason) for d in (*lost, broken)] == [
+        ("q2", "about no object of the scene graph"), ("q4", "holds no question and answer"),
+        ("8", "objects of the scene graph cannot be read"),
+    ]  # fmt: skip
     assert (scene.questions[0].object, len(scene.objects)) == ("ball", 1)
     out = CertainlyUncertain().build(
         tmp_path / "set",
@@ -170,6 +171,9 @@ def test_gqa_files_are_read_by_the_objects_that_questions_are_about(tmp_path, ph
         questions=str(tmp_path / "q.json"),
         photos=str(photos),
     )
+    told = [json.loads(line) for line in (out / "dropped.jsonl").read_text().splitlines()]
+    assert [d["sample"] for d in told] == ["q2", "q4", "8"]
+    assert CertainlyUncertain().open(out).items[0].route == "scene-graph"
     assert CertainlyUncertain().open(out).items[0].idk_answer in {
         "I don't know.",
         "I don't see any ball.",

@@ -14,8 +14,16 @@ from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec
 from demur.judge.annotation.task import Session
-from demur.suites.mm_thebench.annotating import PATIENCE_S, SOUND, TOO_COMPLEX, UNSOUND, decision
-from demur.suites.mm_thebench.items import Dimension, ItemLine, Step, write
+from demur.suites.mm_thebench.annotating import (
+    PATIENCE_S,
+    SOUND,
+    TOO_COMPLEX,
+    UNSOUND,
+    decision,
+    quality,
+    review_task,
+)
+from demur.suites.mm_thebench.items import Dimension, Item, ItemLine, Step, write
 from demur.suites.mm_thebench.why import Piece, by_rules, told_reason, wrong_sum
 
 RIGHT = AnswerSpec(accepted=(("Paris",),))
@@ -212,6 +220,23 @@ def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(
     assert [p.type for p in asked[-1]] == ["text"]
 
 
+def test_what_was_revised_is_sampled_anew(tmp_path):
+    def sample(words: str) -> tuple[str, ...]:
+        steps = (Step(id=1, types=(Dimension.REASONING,), content=words),)
+        items = [Item(id=f"i{n}", question="Why?", answers=("so",), steps=steps) for n in range(60)]
+        review_task(items, tmp_path / words, lambda ref: b"")
+        session = Session(tmp_path / words, "ann")
+        for at, _ in enumerate(session.places):
+            session.act("label", at, label=SOUND)
+        session.close()
+        [found] = quality(tmp_path / words, "boss")
+        return found.sampled
+
+    first, second = sample("first"), sample("revised")
+    assert len(first) == len(second) == 6
+    assert set(first) != set(second)
+
+
 @pytest.mark.parametrize(
     ("bad", "n", "begins"),
     [(0, 10, "mend"), (9, 100, "mend"), (10, 100, "revise"), (30, 100, "revise"), (31, 100, "throw")],
@@ -240,7 +265,7 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
     rows = [ItemLine(id=f"v{n}", question="What?", answers=("x",), video=v) for n, v in enumerate(videos)]
     write(tmp_path / "items.jsonl", rows)
     suite = demur.suite("mm_thebench")
-    with pytest.raises(UsageError, match="no frames"):
+    with pytest.raises(UsageError, match="without frames"):
         suite.run(tmp_path / "items.jsonl", lambda question: "x", tmp_path / "runs")
     assert main(["reasoning", "frames", str(tmp_path / "items.jsonl"), "-o", str(tmp_path / "out")]) == 0
     found = suite.open(tmp_path / "out").items
@@ -256,9 +281,17 @@ def test_frames_of_a_video_become_pictures(tmp_path, capsys):
 
     suite.run(tmp_path / "out", looks, tmp_path / "runs")
     assert sorted(seen) == [2, 4]  # the frames reach whoever is asked
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "clip.mp4").rename(tmp_path / "sub" / "clip.mp4")
     (tmp_path / "clip.mp4").write_bytes(b"no video")
+    rows = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
+    rows[1]["video"]["path"] = "sub/clip.mp4"
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["reasoning", "frames", str(tmp_path / "items.jsonl"), "-o", str(tmp_path / "bad")]) == 1
     assert "cannot be read as a video" in capsys.readouterr().err
+    assert [len(i.images) for i in suite.open(tmp_path / "bad").items] == [0, 2]  # one bad video ends nothing
+    uris = [uri for i in found for uri in i.images]
+    assert len(set(uris)) == len(uris)
 
 
 # --- a judge of steps, against people ---------------------------------------------------------------

@@ -219,7 +219,7 @@ def others_table(scores: Sequence[Score]) -> Table | None:
         rows.append(tuple(line))
     notes = (
         "Replies made elsewhere. left out: failed, no side taken where a side is asked for, no judge could say. Hall.: "
-        "rated below 3; lower is better, as nowhere else.",
+        "rated below 3; there the lower is the better, in all others the higher.",
     )  # fmt: skip
     return Table("cu-others", "Other benchmarks.", tuple(columns), tuple(rows), notes=notes)
 

@@ -172,14 +172,19 @@ def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], photos: bool) -> str
         + (", photos inside." if photos else ", without photos."), "",
         "| config | rows | what |", "|---|---|---|",
         *(f"| {k} | {v['rows']} | {ABOUT[k]} |" for k, v in counts.items()), "",
-        "Not among the rows of rtune: "
-        + (f"{left} that nobody graded." if (left := counts.get("rtune", {}).get("left out: not graded")) else "none."),
-        "",
+        *_of_rtune(counts.get("rtune")),
         "With TRL (`pip install trl`): `SFTTrainer(model, train_dataset=load_dataset(FOLDER, \"sft\", "
         "split=\"train\"))`, `DPOTrainer(...)` with the config `dpo`. Never train on what you score.", "",
         "Licences of the photos: " + ("; ".join(licences) or "not stated") + ".", "",
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def _of_rtune(found: Mapping[str, int] | None) -> list[str]:
+    if found is None:
+        return []
+    told = f'rtune: {found.get("relabelled", 0)} answers that the base model got wrong became "I don\'t know"'
+    return [f"{told}; {found.get('left out: not graded', 0)} questions that nobody graded are not among its rows.", ""]
 
 
 def credits_of(pairs: Sequence[Pair], replies: Mapping[str, Response], judge: str) -> dict[str, float | None]:

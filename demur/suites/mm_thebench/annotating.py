@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from demur.core.errors import UsageError
 from demur.core.stats import wilson
-from demur.core.store import seed_of, storage_errors, why_invalid, write_atomic
+from demur.core.store import digest, seed_of, storage_errors, why_invalid, write_atomic
 from demur.corpora.formats import inside
 from demur.judge.annotation.task import CANNOT, Label, Task, annotators, journal, last_labels, read_task, write_task
 from demur.judge.annotation.task import Item as Shown
@@ -37,7 +37,7 @@ PATIENCE_S = 300
 AUDITED = 0.1
 """Share of each annotator's items that are looked at a second time."""
 RUBRIC = """Look at the question, the right answer and the picture, then at each step in turn.
-sound: every step is right, needed, in order and of the kinds that it names; no step is missing; every rubric item can
+sound: every step is right, needed, in order and of the kinds that it names; no step is missing; every rubric item can \
 be answered from a chain of thought alone and stands under the right dimension and subcategory.
 unsound: something is not so. Say what, in the note: it is mended from that.
 too complex: after five minutes you cannot tell, or the question itself is wrong or has two readings."""
@@ -111,7 +111,7 @@ def review_task(items: Sequence[Item], out: Path, read: Callable[[Any], bytes], 
             for s in item.steps
         )
         rubric = "\n".join(
-            f"- [{r.dimension}, {r.subcategory}, {r.points} points, steps {list(r.steps)}] {r.question}"
+            f"- [{r.dimension}, {r.subcategory}, {r.points} points, about {_of(r.steps)}] {r.question}"
             for r in item.rubric
         )
         fields = (("question", item.question), ("right answer", right(item)), ("steps", steps), ("rubric", rubric))
@@ -120,6 +120,10 @@ def review_task(items: Sequence[Item], out: Path, read: Callable[[Any], bytes], 
     task = Task(name="steps and rubrics", labels=labels, rubric=RUBRIC, balance=("source",), repeats=0.0, seed=seed)
     write_task(out, task, shown)
     return out
+
+
+def _of(steps: Sequence[int]) -> str:
+    return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}" if steps else "the whole chain"
 
 
 def pictures_of(item: Item, out: Path, read: Callable[[Any], bytes]) -> tuple[str, ...]:
@@ -228,17 +232,21 @@ class Quality(NamedTuple):
 def quality(folder: Path, auditor: str, *, share: float = AUDITED, seed: int = 0) -> list[Quality]:
     """The audit of every annotator, by what the auditor said of a tenth of what they passed.
 
+    Revised items make a task of their own (`review_task`), from which others are drawn.
+
     Raises:
         UsageError: nobody but the auditor has labelled.
     """
-    read_task(folder)
+    _, items = read_task(folder)
+    shown = {item.id: digest(item.shown, 16) for item in items}  # revised, an item is drawn anew
     audits = last_labels(folder, auditor)
     found = []
     for name in annotators(folder):
         if name == auditor:
             continue
         passed = sorted(i for i, last in last_labels(folder, name).items() if last.label == SOUND)
-        drawn = sorted(passed, key=lambda i: seed_of(seed, "audit", name, i))[: math.ceil(share * len(passed))]
+        drawn = sorted(passed, key=lambda i: seed_of(seed, "audit", name, i, shown.get(i, "")))
+        drawn = drawn[: math.ceil(share * len(passed))]
         looked = [i for i in drawn if i in audits and audits[i].label != CANNOT]
         bad = sum(audits[i].label != SOUND for i in looked)
         done = bool(drawn) and len(looked) == len(drawn)

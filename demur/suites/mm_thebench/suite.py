@@ -77,7 +77,7 @@ class MMTheBench(Suite[Item, Score]):
         bare = [t.sample.id for t in tasks if items[t.sample.id].video is not None and not t.sample.images]
         if bare:
             raise UsageError(
-                f"{len(bare)} video items have no frames, the first is {bare[0]}", item=str(path),
+                f"videos without frames: {len(bare)}, the first is {bare[0]}", item=str(path),
                 cure="sample them: demur reasoning frames ITEMS --out DIR (extra 'video')",
             )  # fmt: skip
 

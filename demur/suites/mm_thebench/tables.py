@@ -233,7 +233,7 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
     counts = Counter(len(i.steps) for i in items)
     dimension = Column("Dimension", align="left")
     return [
-        Table("thebench-composition", f"{n} items.", columns, made),
+        Table("thebench-composition", f"{n} item{'' if n == 1 else 's'}.", columns, made),
         Table("thebench-steps", "Reference steps by dimension; a step may draw on several.",
               (dimension, Column("Steps"), Column("Ratio (%)"), Column("a question", decimals=2)), steps,
               notes=(f"Steps a question: {', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}.",)),

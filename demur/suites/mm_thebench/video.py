@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, MissingExtra
-from demur.core.store import write_atomic
+from demur.core.store import digest, write_atomic
 from demur.corpora.formats import inside
 from demur.suites.mm_thebench.items import Item, ItemLine, Video, write
 
@@ -66,24 +66,32 @@ def _taken(frame: Any) -> Frame:
     return Frame(float(frame.time or 0.0), buffer.getvalue())
 
 
-def with_frames(items: Sequence[Item], root: Path, out: Path) -> Path:
-    """A copy of items whose videos have frames as pictures; returns the folder. Other pictures are copied.
+class Framed(NamedTuple):
+    """Items with frames, in a folder, and why others have none: item -> reason."""
 
-    Raises:
-        DataError: a video cannot be read, or leads out of its folder.
-    """
-    made = []
+    folder: Path
+    failed: dict[str, str]
+
+
+def with_frames(items: Sequence[Item], root: Path, out: Path) -> Framed:
+    """A copy of items whose videos have frames as pictures; other pictures are copied, a bad video is told."""
+    made, failed = [], {}
     for item in items:
         line = ItemLine(**{k: v for k, v in dict(item).items() if k != "pictures"})
         if item.video is not None and not item.images:
-            uris = []
-            for n, frame in enumerate(frames(inside(root, item.video.path), item.video), 1):
-                uris.append(f"frames/{Path(item.video.path).stem}-{n:03d}-{frame.second:.2f}s.jpg")
-                write_atomic(out / uris[-1], frame.jpeg)
+            begins = f"frames/{Path(item.video.path).stem[:60]}-{digest([item.id], 8)}"  # names of videos repeat
+            try:
+                found = frames(inside(root, item.video.path), item.video)
+            except DataError as error:
+                failed[item.id] = error.message
+                found = []
+            uris = [f"{begins}-{n:03d}-{frame.second:.2f}s.jpg" for n, frame in enumerate(found, 1)]
+            for uri, frame in zip(uris, found, strict=True):
+                write_atomic(out / uri, frame.jpeg)
             line = line.model_copy(update={"images": tuple(uris)})
         else:
             for uri in item.images:
                 write_atomic(out / uri, inside(root, uri).read_bytes())
         made.append(line)
     write(out / "items.jsonl", made)
-    return out
+    return Framed(out, failed)

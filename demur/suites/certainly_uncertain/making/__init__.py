@@ -83,13 +83,16 @@ def _from_images(out: Path, options: dict[str, Any], seed: int, skip_bad: bool) 
     else:
         file = _named(options["input"], "input")
         root = Path(options["photos"]) if options["photos"] else file.parent
-        found = (
-            read_gqa(file, _named(options["questions"], "questions"), problems)
-            if options["source"] == "gqa"
-            else read_scenes(file, problems)
-        )
-        scenes = list(found)
-    problems.settle(skip_bad=skip_bad or options["source"] == "gqa")
+        if options["source"] == "gqa":
+            scenes = []
+            for one in read_gqa(file, _named(options["questions"], "questions")):
+                if isinstance(one, Drop):
+                    yield one
+                else:
+                    scenes.append(one)
+        else:
+            scenes = list(read_scenes(file, problems))
+    problems.settle(skip_bad=skip_bad)
     removing.cv()
     fill = removing.filled
     if options["fill"] != "opencv":

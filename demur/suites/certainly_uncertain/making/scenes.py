@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator
 
 from demur.core.errors import UsageError
-from demur.core.records import Record
+from demur.core.records import Drop, Record
 from demur.core.store import Problems, read_jsonl, storage_errors, why_invalid
 from demur.corpora.formats import json_lines
 from demur.sample import atlas
@@ -75,17 +75,20 @@ def read_scenes(path: Path, problems: Problems) -> Iterator[Scene]:
             problems.add(f"{place} ({row.get('id', 'no id')})", why_invalid(error))
 
 
-def read_gqa(graphs: Path, questions: Path, problems: Problems, suffix: str = ".jpg") -> Iterator[Scene]:
+def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Scene | Drop]:
     """Scenes of GQA: its scene graphs (boxes of every object) and its questions, which name the objects they are about.
 
-    A question that its annotations tie to no object of the graph is told and left out.
+    A question that its annotations tie to no object of the graph is a `Drop`.
 
     Args:
         graphs: ``train_sceneGraphs.json``: image id -> width, height, objects (name, x, y, w, h).
         questions: ``train_balanced_questions.json``: id -> imageId, question, answer, annotations.
-        problems: takes what cannot be read.
         suffix: of the photos, named by image id.
     """
+
+    def drop(id: str, reason: str, detail: str = "") -> Drop:
+        return Drop(sample=id, stage="scene-graph", reason=reason, detail=detail[:200])
+
     held, asked = _json(graphs), _json(questions)
     of_image: dict[str, list[Asked]] = {}
     for id, row in asked.items():
@@ -94,7 +97,7 @@ def read_gqa(graphs: Path, questions: Path, problems: Problems, suffix: str = ".
             or not isinstance(row.get("question"), str)
             or not isinstance(row.get("answer"), str)
         ):
-            problems.add(f"{questions} ({id})", "holds no question and answer")
+            yield drop(id, "holds no question and answer")
             continue
         image = str(row.get("imageId"))
         graph = held.get(image)
@@ -104,7 +107,7 @@ def read_gqa(graphs: Path, questions: Path, problems: Problems, suffix: str = ".
         named = [o for part in ("question", "fullAnswer", "answer") for o in (notes.get(part) or {}).values()]
         about = next((things[o] for o in named if o in things), None)
         if not isinstance(about, dict) or not about.get("name"):
-            problems.add(f"{questions} ({id})", f"is about no object in the scene graph of image {image}")
+            yield drop(id, "about no object of the scene graph", row["question"])
             continue
         of_image.setdefault(image, []).append(
             Asked(question=row["question"], answer=row["answer"], object=about["name"])
@@ -121,7 +124,7 @@ def read_gqa(graphs: Path, questions: Path, problems: Problems, suffix: str = ".
                 ),
             )  # fmt: skip
         except (ValidationError, KeyError, TypeError, ZeroDivisionError, AttributeError) as error:
-            problems.add(f"{graphs} ({image})", f"its objects cannot be read: {type(error).__name__} {str(error)[:80]}")
+            yield drop(image, "objects of the scene graph cannot be read", f"{type(error).__name__} {error}")
 
 
 def _json(path: Path) -> dict[str, Any]:
