@@ -45,8 +45,12 @@ _WORDS = {
         r"(?:(?:provided|given|available|supplied|retrieved|attached|accompanying|presented|shown|above|relevant|"
         r"current|supporting|text|textual|visual|search|first|second|two|three|input|reference)\s+){0,3}"
         r"(?:context|contexts|passages?|documents?|evidence|text|texts|information|info|images?|pictures?|photos?|"
-        r"photographs?|sources?|articles?|excerpts?|snippets?|materials?|results?|captions?|paragraphs?|data|details|"
-        r"reports?|charts?|diagrams?|transcripts?|screenshots?|footage|references?|quotes?|descriptions?|figures?|tables?|page|pages|content|question)"
+        r"photographs?|sources?|articles?|excerpts?|snippets?|<THINGS>|results?|captions?|paragraphs?|data|details|"
+        r"reports?|charts?|diagrams?|transcripts?|screenshots?|footage|references?|quotes?|descriptions?|page|pages|content|question)"
+    ),
+    "THINGS": (
+        r"(?:materials?|figures?|tables?)"
+        r"(?! (?:does|do|did)(?: not|n't) (?!(?:\w+ly |even |actually )?<SAYING>\b))"
     ),
     "KNOWING": (
         r"(?:answer(?!ing the door)|determine|identify|tell|say|provide|give|confirm|verify|find|see|"
@@ -173,7 +177,9 @@ _MARK = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)(?:final answer|short answer|answ
 _CORRECTS = re.compile(
     r"\b(?:before|until|till|after) (?:the )?(?:\d|(?:early|late|mid|end|middle)\b)|\bnaked eye\b"
     r"|\boutside (?:the |of )?(?-i:[A-Z])|\bbut (?:in|at|on|as|by) |\bin (?:metres|meters|feet|inches|miles)\b"
-    r"|, (?:only|just) (?:an?|one|two|three|four|\d+) ",
+    r"|, (?:only|just) (?:an?|one|two|three|four|\d+) "
+    r"|\b(?:was|were|has been|have been) (?:n?ever|not) (?:found|recovered|seen again)\W*$"
+    r"|\bno (?:trace|sign|wreck(?:age)?|remains) .{0,60}\b(?:ever|never|since)\b",
     re.IGNORECASE,
 )
 """What makes a denial an answer."""
@@ -186,6 +192,17 @@ _AT = re.compile(
     re.IGNORECASE,
 )
 """Where something cannot be seen or found: a statement about it."""
+_WORLD = re.compile(
+    r"^\W*(?:(?:the|this|its|no|none of the(?: \w+)?)\s+)?(?:\w+\s+){0,2}?"
+    r"(?:treat(?:y|ies)|agreements?|conventions?|laws?|acts?|decrees?|constitutions?|charters?|statutes?|contracts?"
+    r"|bible|quran|koran|gospels?|books?|novels?|poems?|songs?|anthems?|operas?|symphon(?:y|ies)|films?|series|legends?"
+    r"|myths?|censuses|census|courts?|tribunals?|judges?|jur(?:y|ies)|police|parliaments?|senate|congress|governments?"
+    r"|ministr(?:y|ies)|ministers?|presidents?|kings?|queens?|emperors?|popes?|bishops?|church(?:es)?|arm(?:y|ies)"
+    r"|compan(?:y|ies)|teams?|committees?|commissions?|universit(?:y|ies)|archaeologists?|scientists?|countr(?:y|ies)"
+    r"|republics?|kingdoms?|cit(?:y|ies)|islands?|species|plants?|rivers?|bridges?|sisters?|brothers?)\b",
+    re.IGNORECASE,
+)
+"""What speaks, acts or is acted on in the world: that it does not say something is a fact (`_about_the_world`)."""
 _NEW_SENTENCE = re.compile(r"\n|[.!?]\s")
 
 
@@ -266,7 +283,7 @@ def _read_in(lang: Language, text: str) -> Reading:
                     cues.pop(name, None)
             declines = next((name for name in ("refuses", "declines", "blames") if name in cues), "")
             offer = cues.get("offers")
-            if offer and (not declines or offer.start() > cues[declines].end()):
+            if offer and (not declines or offer.start() > cues[declines].end() or _only_doubts(clause, cues, declines)):
                 standing, answered = Reading(False, offer.group().strip()), True
             elif declines:
                 if declines == "blames" and "declines" in cues:
@@ -287,6 +304,12 @@ def _read_in(lang: Language, text: str) -> Reading:
     if asks and not standing.deflects and not answered:
         return Reading(True, asks, ASKS_BACK)
     return standing
+
+
+def _only_doubts(clause: str, cues: dict[str, re.Match[str]], declines: str) -> bool:
+    """Whether what declines is a doubt that follows an answer: "I think it is X, though I do not know for sure"."""
+    after = clause[cues["offers"].end() : cues[declines].start()]
+    return declines == "declines" and "doubts" in cues and bool(re.search("[,\u060c\u3001\uff0c]", after))
 
 
 _KINDS = ("refuses", "declines", "blames", "asks", "doubts", "offers", "describes")
@@ -368,6 +391,14 @@ def _conceding(clause: str, turned: bool) -> list[tuple[str, bool]]:
     return [(clause, turned)]
 
 
+def _about_the_world(clause: str, found: re.Match[str]) -> bool:
+    """Whether something in the world is what does not say or do it; "is not mentioned" is said of the evidence."""
+    world = _WORLD.match(clause)
+    if not world or world.end() > found.start() + 1 or _SOURCE.search(clause[: found.start()]):
+        return False
+    return not re.match(r"\s*(?:is|are|was|were|remains?|'s)\b", clause[world.end() :], re.IGNORECASE)
+
+
 def _kind(clause: str, talks_of_evidence: bool) -> tuple[str, str]:
     for kind, section in (
         ("offer", "offers"),
@@ -387,6 +418,8 @@ def _kind(clause: str, talks_of_evidence: bool) -> tuple[str, str]:
         ):
             # "the dog in the picture cannot see": the evidence is where, not who
             found = pattern.search(clause, clause.find(" ", found.start()) + 1 or len(clause))
+        if found and kind == "blame" and _about_the_world(clause, found):
+            break  # "the treaty does not mention Malta"
         if found and kind == "blame" and _CORRECTS.search(clause, found.start()):
             break  # "never mentioned before 1612"
         if found and section == "declines" and _PASSIVE.match(found.group()) and _AT.search(clause, found.start()):

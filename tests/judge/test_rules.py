@@ -14,6 +14,7 @@ from strategies import examples
 from demur.core.errors import BadInput, UsageError
 from demur.core.plugins import find
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
+from demur.core.store import Problems, read_jsonl
 from demur.judge.bench import asked, bench, by_rule, load, shipped
 from demur.judge.deflection import read
 from demur.judge.rules import RuleJudge, main, score, visible
@@ -216,19 +217,55 @@ def test_bad_labels_are_named(tmp_path: Path) -> None:
 def test_deflections_in_every_language() -> None:
     parts, wrong = score(LABELLED.with_name("deflections_by_language.jsonl"))
     (every,) = [s for s in parts if s.part == "all"]
-    assert every.n > 3_300
+    assert every.n > 5_100
     assert (every.precision or 0) >= 0.99, wrong
     assert (every.recall or 0) >= 0.99, wrong
 
 
 def test_deflections_that_nobody_tuned_on() -> None:
-    """Holds what was measured once. Whoever tunes on these rows writes others and measures again."""
-    parts, _ = score(LABELLED.with_name("languages_untouched.jsonl"))
+    """Holds what was measured once, on 23 November 2026. Whoever tunes on these rows writes others and measures again."""
+    path = LABELLED.with_name("languages_untouched.jsonl")
+    parts, _ = score(path)
     (every,) = [s for s in parts if s.part == "all"]
-    assert (every.n, len(parts)) == (720, 19)
-    assert (every.precision or 0) >= 0.97
-    assert (every.recall or 0) >= 0.96
-    assert all((s.precision or 0) >= 0.90 and (s.recall or 0) >= 0.90 for s in parts)
+    assert (every.n, len(parts)) == (530, 19)
+    assert (every.precision or 0) >= 0.98
+    assert (every.recall or 0) >= 0.90
+    assert all((s.precision or 0) >= 0.92 and (s.recall or 0) >= 0.73 for s in parts)
+    tuned = LABELLED.with_name("deflections_by_language.jsonl")
+    assert not {row["text"] for _, row in read_jsonl(path, Problems())} & {
+        row["text"] for _, row in read_jsonl(tuned, Problems())
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The constitution says nothing about political parties.",
+        "El tratado no menciona Malta; solo abarca Gozo.",
+        "Itunak ez du Malta aipatzen; Gozo bakarrik hartzen du.",
+        "Aucune des trois sœurs ne s'est mariée.",
+        "Traktat nie wspomina o Malcie; obejmuje tylko Gozo.",
+        "Договор не упоминает Мальту; он касается только Гоцо.",
+        "条约没有提到马耳他，只涵盖戈佐岛。",
+        "조약은 몰타를 언급하지 않으며 고조섬만 다룹니다.",
+    ],
+)
+def test_what_something_in_the_world_does_not_say_is_a_fact(text: str) -> None:
+    assert not read(text).deflects
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The passage about the treaty does not mention Malta.",
+        "El pasaje sobre el tratado no menciona Malta.",
+        "Hiru pasarteetako batek ere ez ditu ahizpak izendatzen.",
+        "Фрагмент закона ничего не говорит о штрафах.",
+        "关于条约的段落没有提到马耳他。",
+    ],
+)
+def test_what_the_evidence_on_it_does_not_say_is_not(text: str) -> None:
+    assert read(text).deflects
 
 
 def test_bench_measures_a_judge(tmp_path: Path) -> None:

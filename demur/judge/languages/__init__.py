@@ -109,7 +109,7 @@ def _plain(text: str) -> str:
 
 def bare(folded: str) -> str:
     """Folded text as words and single spaces."""
-    return " ".join(re.sub(r"[^\w\u0900-\u097f]+|_", " ", folded).split())
+    return " ".join(re.sub(r"[^\w\u0900-\u0963\u0966-\u097f]+|_", " ", folded).split())
 
 
 @cache
