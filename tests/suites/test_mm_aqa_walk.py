@@ -99,6 +99,9 @@ def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_pa
     html = page.read_text()
     assert all(f"Table {n}" in html for n in (1, 2, 3, 4, 5, 6, 7, 8))
     assert "remove-visual-element" in (tmp_path / "r-fig2.svg").read_text()
+    assert f"abstains at random, {plain}" in (tmp_path / "r-fig4.svg").read_text()
+    assert "Best MCC, mean over the subsets" in html  # both figures are on the page too
+    assert all(r["Best MCC"] in ("", r["MCC"]) for r in first["mm-aqa-images"])
 
 
 def test_conditions_are_chosen_behind_the_name_and_from_python(tmp_path):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 from demur.reports import svg
 from demur.reports.svg import SERIES, WIDTH, Panel
 from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, NAMES, Item, category_of
 from demur.suites.mm_aqa.scoring import Score
-from demur.suites.mm_aqa.tables import average_mcc, oracle_table
+from demur.suites.mm_aqa.tables import average_mcc, baselines, oracle_table, present
 
 
-def figures(scores: Sequence[Score], items: Sequence[Item]) -> dict[str, str]:
-    """Name -> SVG file."""
-    drawn = {"fig2": svg.standalone(distribution(items), title="Twins by transformation")}
-    if any(average_mcc(s) is not None for s in scores):
-        drawn["fig4"] = svg.standalone([mcc_points(scores)], columns=1, title="MCC by system")
+def figures(scores: Sequence[Score], items: Sequence[Item]) -> dict[str, list[Panel]]:
+    """Name -> its panels: figure 2, and 4 where an MCC is defined."""
+    drawn = {"fig2": distribution(items)}
+    if any(True for s in scores for _ in _points(s)):
+        drawn["fig4"] = [mcc_points(scores)]
     return drawn
 
 
@@ -47,35 +48,65 @@ def distribution(items: Sequence[Item]) -> list[Panel]:
     return panels
 
 
+RANDOM = "abstains at random"
+
+
+def _points(s: Score) -> Iterator[tuple[str, str, str, float]]:
+    """(name, marker, colour, mean MCC) of a system, and of its baselines that have one in every subset."""
+    if (value := average_mcc(s)) is not None:
+        agents = s.model.startswith("multi_agent")
+        yield s.model, "diamond" if "iterative" in s.model else "square" if agents else "circle", SERIES[0], value
+    several: dict[str, list[float | None]] = defaultdict(list)
+    subsets = present([s])
+    for subset in subsets:
+        for name, variant, m, *_ in baselines(s, subset):
+            if not variant or "oracle" in variant or name == RANDOM:
+                several[name].append(None if m is None else m.mcc_ext)
+    for name, values in several.items():
+        defined = [v for v in values if v is not None]
+        if len(defined) == len(subsets):
+            grey = name == RANDOM
+            mean = sum(defined) / len(defined)
+            yield f"{name}, {s.model}", "ring" if grey else "triangle", SERIES[6 if grey else 1], mean
+
+
 def mcc_points(scores: Sequence[Score]) -> Panel:
-    """Figure 4: mean over the subsets of each system's best MCC; a dashed line at the expert's, and the gap to it."""
-    found = [(s.model, v) for s in scores if (v := average_mcc(s)) is not None]
+    """Figure 4: mean over the subsets of each system's best MCC and of its baselines' (at the oracle's tau).
+
+    A dashed line stands at the expert's; the gap is to the best system.
+    """
+    found = sorted((p for s in scores for p in _points(s)), key=lambda p: -p[3])
+    bare = [s.model for s in scores if average_mcc(s) is None]
     row = oracle_table(scores).rows[1]
-    expert = next((float(c) for c in (row[5],) if isinstance(c, float)), None)
-    low = min([0.0, *(v for _, v in found)])
-    left, right = 150.0, WIDTH - 10
+    expert = row[5] if isinstance(row[5], float) else None
+    low = min(-0.25, *(math.floor(4 * p[3]) / 4 for p in found))
+    left, right = 12.0, WIDTH - 10
 
     def x(value: float) -> float:
         return left + (value - low) / (1 - low) * (right - left)
 
-    bottom = 40 + 20 * len(found)
+    bottom = 30 + 32 * len(found)
     out = [svg.title("Best MCC, mean over the subsets")]
-    for tick in (0, 0.25, 0.5, 0.75, 1):
+    for tick in range(round(4 * low), 5):
         out += [
-            svg.line(x(tick), 26, x(tick), bottom),
-            svg.text(x(tick), bottom + 14, f"{tick:g}", size=10.5, anchor="middle"),
+            svg.line(x(tick / 4), 26, x(tick / 4), bottom),
+            svg.text(x(tick / 4), bottom + 14, f"{tick / 4:g}", size=10.5, anchor="middle"),
         ]
-    for place, (model, value) in enumerate(sorted(found, key=lambda f: -f[1])):
-        y = 40 + 20 * place
-        kind = "diamond" if "iterative" in model else "square" if model.startswith("multi_agent") else "circle"
-        dot = svg.marker(kind, x(value), y, SERIES[place % len(SERIES)], str(place % len(SERIES)))
-        out += [svg.text(0, y + 4, svg.fit(model, left - 8, 11), size=11), svg.mark(f"{model}: {value:.3f}", dot)]
+    for place, (name, kind, colour, value) in enumerate(found):
+        y = 42 + 32 * place  # its name, and below it the point
+        dot = svg.marker(kind, x(value), y + 12, colour, str(SERIES.index(colour)))
+        out += [svg.text(0, y, svg.fit(name, WIDTH, 11), size=11), svg.mark(f"{name}: {value:.3f}", dot)]
+    told = ["circle: a model; square, diamond: two agents, once, in rounds", "triangle: a baseline at its best tau"]
     if expert is not None:
         out.append(
             f'<line x1="{svg.num(x(expert))}" y1="26" x2="{svg.num(x(expert))}" y2="{svg.num(bottom)}" '
             f'stroke="{SERIES[7]}" stroke-width="1.5" stroke-dasharray="5 3"/>'
         )
-        gap = expert - max(v for _, v in found)
-        out.append(svg.text(left, bottom + 30, f"expert (derived) {expert:.3f}, gap {gap:.3f}", size=11))
-    alt = ", ".join(f"{m} {v:.3f}" for m, v in found)
-    return Panel("Best MCC", "".join(out), bottom + 38, alt=f"Best MCC, mean over the subsets: {alt}")
+        of_systems = [v for s in scores if (v := average_mcc(s)) is not None]
+        gap = f"; gap {expert - max(of_systems):.3f}" if of_systems else ""
+        told.append(f"dashed: an expert (derived) {expert:.3f}{gap}")
+    told += [f"no MCC is defined for {name}" for name in bare]
+    for place, line in enumerate(told):
+        out.append(svg.text(0, bottom + 32 + 15 * place, svg.fit(line, WIDTH, 11), size=11))
+    alt = ", ".join(f"{name} {value:.3f}" for name, _, _, value in found)
+    return Panel("Best MCC", "".join(out), bottom + 32 + 15 * len(told), alt=f"Best MCC, mean over the subsets: {alt}")

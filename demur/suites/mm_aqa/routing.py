@@ -21,6 +21,16 @@ TRIGGERS: dict[Kind, str] = {
     "descriptive": r"\b(?:describe|explain|summari[sz]e)\b",
 }
 """Kinds of question about documents, in their order of priority (table 6)."""
+TOLD: dict[Kind, str] = {
+    "counting": "how many, number of",
+    "aggregation": "sum, total, average, mean",
+    "comparative": "highest, lowest, largest, smallest, most, least, difference between, compared to",
+    "visual": "chart, graph, figure, image, picture, photo, diagram, map, flag, colour",
+    "extractive": "what is, who is, which is, name the; a question that begins with what or which",
+    "temporal": "FY2020, Q3, in 2020",
+    "descriptive": "describe, explain, summarise; all other questions",
+}
+"""The same in words."""
 
 
 def question_kind(question: str) -> Kind:

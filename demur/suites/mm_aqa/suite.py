@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task
     from demur.judge.audit import Finding
     from demur.reports.gallery import Card
+    from demur.reports.svg import Panel
     from demur.reports.tables import Table
 
 UNANSWERABLE = "mm_aqa:unanswerable"
@@ -76,6 +77,7 @@ class MMAQA(Suite[Item, Score]):
 
     def __init__(self, conditions: str = "") -> None:
         self.conditions = chosen(conditions)
+        self._drawn: dict[str, list[Panel]] = {}
 
     def load(self, path: Path, problems: Problems) -> Loaded[Item]:
         """``items.jsonl`` or its folder."""
@@ -161,16 +163,22 @@ class MMAQA(Suite[Item, Score]):
 
         return cards(items, root, outputs, options.get("parser", "strict"), options.get("abstain", "reader"))
 
+    def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
+        """Figures 2 and 4."""
+        from demur.suites.mm_aqa.figures import figures
+
+        self._drawn = figures(scores, items)
+        return [panel for several in self._drawn.values() for panel in several]
+
     def report(self, path: str | Path, outputs: Outputs, out: str | Path, **options: Any) -> Path:
         """The page, and beside it figures 2 and 4 as SVG files."""
         from demur.core.store import write_atomic
-        from demur.suites.mm_aqa.figures import figures
+        from demur.reports.svg import standalone
 
+        self._drawn = {}
         made = super().report(path, outputs, out, **options)
-        skip_bad = bool(options.pop("skip_bad", False))
-        loaded = self.open(path, skip_bad=skip_bad)
-        scores = self.scores(loaded.items, {**loaded.outputs, **outputs}, skip_bad=skip_bad, **options)
-        for name, drawing in figures(scores, loaded.items).items():
+        for name, panels in self._drawn.items():
+            drawing = standalone(panels, title="Twins by transformation" if name == "fig2" else "MCC by system")
             write_atomic(made.with_name(f"{made.stem}-{name}.svg"), drawing)
         return made
 

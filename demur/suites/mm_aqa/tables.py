@@ -32,7 +32,7 @@ from demur.suites.mm_aqa.measures import (
     sweep,
 )
 from demur.suites.mm_aqa.replies import read_reply
-from demur.suites.mm_aqa.routing import TRIGGERS, question_kind
+from demur.suites.mm_aqa.routing import TOLD, question_kind
 from demur.suites.mm_aqa.scoring import BESIDE, Row, Score, matrix_of, max_prob, own, scored, verbal
 
 ORACLE_UAC = 0.985
@@ -73,33 +73,29 @@ def _rates(m: Matrix) -> list[Cell]:
 
 
 def results_table(scores: Sequence[Score], subset: Subset) -> Table:
-    """Tables 1 and 2: three conditions under two clauses, and the best MCC of the six."""
+    """Tables 1 and 2: three conditions under two clauses, a row each; the best MCC of the six stands in its row."""
     columns = [Column("Model", align="left"), Column("Condition", align="left")]
-    for clause in ("standard", "extreme"):
-        for name in ("AAC", "UAC", "AR"):
-            columns += [Column(f"{name} (%)", clause), Column("±", clause)]
-        columns += [Column("n answ.", clause), Column("n unansw.", clause)]
-    columns += [_mcc("Best MCC"), Column("of", align="left"), _mcc("Best MCC plain")]
+    columns += [c for name in ("AAC", "UAC", "AR") for c in (Column(f"{name} (%)"), Column("±"))]
+    columns += [Column("n answ."), Column("n unansw."), _mcc("MCC"), _mcc("MCC plain"), _mcc("Best MCC")]
     rows: list[tuple[Cell, ...]] = []
     for s in scores:
         top = best_mcc(s, subset)
-        plain = best((c, s.matrix(subset, c).mcc_abstain) for c in SIX)
-        for place, name in enumerate(("base", "vconf", "cot")):
-            cells = [c for clause in ("", "+exabs") for c in _rates(s.matrix(subset, name + clause))]
-            ends: tuple[Cell, ...] = ("", "", "") if place else (
-                top and top[1], top[0] if top else "", plain and plain[1])  # fmt: skip
-            rows.append(("" if place else s.model, name, *cells, *ends))
+        for c in SIX:
+            m = s.matrix(subset, c)
+            best_here: Cell = top[1] if top and top[0] == c else ""
+            rows.append((s.model, c, *_rates(m), m.mcc_ext, m.mcc_abstain, best_here))
     number = {"images": 1, "documents": 2}[subset]
     taus = " and ".join(sorted({str(s.tau) for s in scores}))
     notes = (
-        "±: standard error, sqrt(p(1-p)/n). Malformed, failed and ungraded replies are in no cell: see the table of "
-        f"what fell beside. Under vconf a confidence up to {taus} is an abstention.",
-        "Best MCC: the paper's five-way MCC, highest over the six cells (chosen on these items). Plain: of abstaining "
-        "against being unanswerable; 0 at random, where the paper's is below 0 by wrong answers.",
+        "±: standard error, sqrt(p(1-p)/n). Malformed, failed and ungraded replies are counted in the table of replies "
+        f"in none of the five cells. Under vconf a confidence of at most {taus} is an abstention.",
+        "MCC: the paper's five-way one; – where it is undefined. Best MCC: the highest of the six conditions, chosen "
+        "on these items. MCC plain: of abstaining against being unanswerable; 0 at random, where the paper's falls "
+        "below 0 by wrong answers.",
     )
     return Table(
         f"mm-aqa-{subset}", f"Table {number}: {NAMES[subset]}-like, questions about {subset}.", tuple(columns),
-        tuple(rows), rules=frozenset(range(3, len(rows), 3)), notes=notes,
+        tuple(rows), rules=frozenset(range(len(SIX), len(rows), len(SIX))), notes=notes,
     )  # fmt: skip
 
 
@@ -112,8 +108,8 @@ SOURCES: tuple[tuple[str, str, Confidence, Sequence[float] | None], ...] = (
 """Baselines by threshold: name, condition whose replies it takes, the confidence, thresholds (None: every value)."""
 
 
-def _baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None, float | None, float | None, int]]:
-    """(name, variant, matrix, RC-AUC, AURC, n)."""
+def baselines(s: Score, subset: str) -> Iterator[tuple[str, str, Matrix | None, float | None, float | None, int]]:
+    """(name, variant, matrix, RC-AUC, AURC, n) of each baseline of a system."""
     base = s.matrix(subset, "base")
     a, u = int(base.answerable), int(base.unanswerable)
     if base.n:
@@ -146,7 +142,7 @@ def baselines_table(scores: Sequence[Score]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for s in scores:
         for subset in present(scores):
-            for name, variant, m, rc, aurc, n in _baselines(s, subset):
+            for name, variant, m, rc, aurc, n in baselines(s, subset):
                 rates = _rates(m)[:4] if m is not None else [None] * 4
                 mccs = (m.mcc_ext, m.mcc_abstain) if m is not None else (None, None)
                 rows.append((s.model, NAMES[subset], name, variant, *rates, *mccs, rc, aurc, n))
@@ -267,7 +263,7 @@ def matrix_table(scores: Sequence[Score]) -> Table:
             for c in CONDITIONS:
                 m = s.matrix(subset, c)
                 if m.n:
-                    shares = 100 * (m.ar or 0), 100 * m.unanswerable / m.n
+                    shares = 100.0 * (m.ar or 0.0), 100.0 * m.unanswerable / m.n
                     rows.append((s.model, NAMES[subset], c, *(int(v) for v in m), *shares, m.mcc_ext, m.mcc_abstain))
     notes = (
         "TP, FP: right and wrong answers to answerable items, FN: abstentions on them. TN: abstentions on the others, "
@@ -329,7 +325,7 @@ def statistics(items: Sequence[Item]) -> list[Table]:
     t6 = Table(
         "mm-aqa-kinds", "Table 6: kinds of question about documents, by priority.",
         (Column("Kind", align="left"), Column("Words", align="left"), Column("Questions")),
-        tuple((k, p, kinds[k]) for k, p in TRIGGERS.items()),
+        tuple((k, words, kinds[k]) for k, words in TOLD.items()),
     )  # fmt: skip
     return [t5, fig2, t6]
 
