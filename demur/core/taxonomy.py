@@ -1,13 +1,16 @@
-"""Why a question cannot be answered from a picture: five kinds under two roots, as data for suites and reports.
+"""What goes wrong between a question and its answer, as data for suites and reports.
 
-Source: CertainlyUncertain, section 2.1. The paper words *extraneous* in three ways; taken is the one its data follow:
-what the question is about cannot be seen.
+    Uncertainty  why a question cannot be answered from a picture: five kinds under two roots
+    CAUSES       why a system answered wrongly, by what it was shown (`demur reasoning`)
+
+Source of the first: CertainlyUncertain, section 2.1. The paper words *extraneous* in three ways; taken is the one its
+data follow: what the question is about cannot be seen.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Root(StrEnum):
@@ -52,3 +55,23 @@ MEANING = {
     Uncertainty.TEMPORAL: Meaning(Root.ALEATORIC, "asks what happened before or will happen after the picture"),
     Uncertainty.AMBIGUITY: Meaning(Root.ALEATORIC, "can be understood in several ways, with several answers"),
 }
+
+Cause = Literal[
+    "misread evidence",
+    "ignored conflict",
+    "parametric override",
+    "arithmetic",
+    "misperception",
+    "unsupported leap",
+    "other",
+]
+CAUSES: dict[Cause, str] = {
+    "misread evidence": "it takes its answer from shown evidence that does not say it, or says it of something else",
+    "ignored conflict": "shown evidence speaks against its answer, and it passes that over",
+    "parametric override": "its answer is in nothing it was shown; it answers from memory, or makes it up",
+    "arithmetic": "it has the right figures and calculates wrongly",
+    "misperception": "it takes the picture for something else, or sees what is not there",
+    "unsupported leap": "a conclusion does not follow from what it found",
+    "other": "none of these",
+}
+"""Why an answer is wrong -> what that means; the judge's prompt says it in these words."""

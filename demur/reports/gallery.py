@@ -28,7 +28,7 @@ SIGNS: dict[Glyph, tuple[str, str]] = {
     "u": ("?", "ungraded"),
     "f": ("!", "no usable reply"),
     "p": ("~", "partly right"),
-    "o": ("·", "unmatched"),
+    "o": ("·", "none of these"),
 }
 
 

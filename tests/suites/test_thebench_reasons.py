@@ -13,6 +13,7 @@ import demur
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec
+from demur.core.taxonomy import CAUSES
 from demur.judge.annotation.task import Session
 from demur.suites.mm_thebench.annotating import (
     PATIENCE_S,
@@ -24,6 +25,7 @@ from demur.suites.mm_thebench.annotating import (
     review_task,
 )
 from demur.suites.mm_thebench.items import Dimension, Item, ItemLine, Step, write
+from demur.suites.mm_thebench.judging import ChainJudge
 from demur.suites.mm_thebench.why import Piece, by_rules, told_reason, wrong_sum
 
 RIGHT = AnswerSpec(accepted=(("Paris",),))
@@ -58,6 +60,13 @@ def test_calculations_are_done_again(text, bad):
 @pytest.mark.parametrize("told", [None, [], {}, {"cause": "laziness"}, {"cause": ["other"]}, "other"])
 def test_a_judge_that_names_no_cause_of_ours_is_not_followed(told):
     assert told_reason(told, ["a step"], [OTHER], {}) == {}
+
+
+def test_the_prompt_names_the_causes_that_reports_explain():
+    prompt = ChainJudge("python:os:getcwd").texts["why"]
+    assert [line[2:] for line in prompt.splitlines() if line.startswith("- ")] == [
+        f"{c}: {m}." for c, m in CAUSES.items()
+    ]
 
 
 def test_a_judge_is_held_to_steps_evidence_and_words_that_exist():

@@ -389,7 +389,7 @@ def _beside(item: Item, judged: Judged) -> tuple[Cell, ...]:
     ]  # fmt: skip
     return (
         Cell("Reference steps", "matched or not", "", tuple(reference)),
-        Cell(f"Chain ({judged.kind})", f"{len(judged.steps)} steps", "; ".join(judged.notes), tuple(chain)),
+        Cell(f"Chain ({judged.kind})", f"steps: {len(judged.steps)}", "; ".join(judged.notes), tuple(chain)),
         Cell("Rubric", "yes, or no", "", tuple(marks)),
     )
 

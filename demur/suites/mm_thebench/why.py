@@ -14,13 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from demur.answers import holds
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Measure, Outcome, Record, Response, Sample, Scenario
 from demur.core.stats import wilson
 from demur.core.store import seed_of, write_records
+from demur.core.taxonomy import CAUSES, Cause
 from demur.evaluation.rejudge import answered
 from demur.evaluation.run_folder import Task
 from demur.judge.candidate import clean
@@ -48,16 +49,6 @@ from demur.suites.mm_thebench.judging import (
 )
 from demur.suites.mm_thebench.measures import Judged
 
-Cause = Literal[
-    "misread evidence",
-    "ignored conflict",
-    "parametric override",
-    "arithmetic",
-    "misperception",
-    "unsupported leap",
-    "other",
-]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
 NOT_FOUND = "no cause found"
 SHOWN = 60
 """Steps of a chain that the page shows, beside the one that goes wrong."""
@@ -352,6 +343,8 @@ def tables(found: Why) -> list[Table]:
         + (f"; {k} of the wrong ones drawn." if (k := sum(r.scenario == s for r in found.reasons)) < n else ".")
         for s, n in sorted(found.wrong.items())
     ]
+    occur = [c for c in CAUSES if any(r.cause == c for r in found.reasons)]
+    notes += [f"{cause}: {CAUSES[cause]}." for cause in occur]
     lost = Counter(note for r in found.reasons for note in r.notes)
     notes += [f"{n} of {len(found.reasons)} wrong answers: {note}." for note, n in sorted(lost.items())]
     by = Counter(r.by or "nobody" for r in found.reasons)
@@ -373,6 +366,23 @@ def tables(found: Why) -> list[Table]:
     ]
 
 
+def around(text: str, reason: Reason, most: int = 500) -> str:
+    """As much of a text as a page shows: from its beginning, or where the quote or the wrong answer stands.
+
+    >>> r = Reason(ask="a", sample="s", scenario=Scenario.ADVERSARIAL, answer="116")
+    >>> around("Airports: 116 (2025)", r), around("far " * 90 + "off: 116. " + "end " * 90, r, 20)
+    ('Airports: 116 (2025)', '… off: 116. end end en …')
+    """
+    flat = " ".join(text.split())
+    if len(flat) <= most:
+        return flat
+    low = flat.casefold()
+    at = next((k for w in (reason.quote, reason.answer) if w and (k := low.find(_flat(w))) >= 0), 0)
+    start = max(0, min(at - most // 4, len(flat) - most))
+    end = start + most
+    return f"{'… ' if start else ''}{flat[start:end].strip()}{' …' if end < len(flat) else ''}"
+
+
 def page(found: Why, folder: Path, release: Release, out: Path) -> Path:
     """One page: the tables, and each wrong answer with the evidence shown, its links, and the chain."""
     tasks = {t.ask.id: (t, r) for t, r in answered(folder, release)}
@@ -380,17 +390,18 @@ def page(found: Why, folder: Path, release: Release, out: Path) -> Path:
     def card(reason: Reason) -> Card:
         task, response = tasks[reason.ask]
         pieces = [
-            Reply(p.id, "c" if p.gold else "i" if p.id in reason.evidence else "d",
-                  ("[linked] " if p.id in reason.evidence else "") + (p.title + ": " + p.text)[:500])
+            Reply(p.id, "c" if p.gold else "i" if p.id in reason.evidence else "o",
+                  ("[linked] " if p.id in reason.evidence else "")
+                  + (f"{p.title} [a picture]" if p.picture else f"{p.title}: {around(p.text, reason)}"))
             for p in pieces_of(task, response)
         ]  # fmt: skip
         steps = [
-            Reply(str(n), "i" if n == reason.step else "d", " ".join(s.split())[:400])
+            Reply(str(n), "i" if n == reason.step else "o", " ".join(s.split())[:400])
             for n, s in enumerate(reason.steps, 1)
             if n <= SHOWN or n == reason.step
         ]
         if more := len(reason.steps) - len(steps):
-            steps.append(Reply("", "d", f"and {more:,} steps more"))
+            steps.append(Reply("", "o", f"and {more:,} steps more"))
         first = Cell(
             "Question", task.ask.question, target(task.sample.answers), (Reply(found.system, "i", reason.answer),)
         )
@@ -399,8 +410,8 @@ def page(found: Why, folder: Path, release: Release, out: Path) -> Path:
         named_by = f"{named}, by {reason.by or 'nobody'}{quote}"
         cells = (
             first,
-            Cell("Evidence shown", f"{len(pieces)} pieces", named_by, tuple(pieces)),
-            Cell("Chain", f"{len(reason.steps)} steps", "", tuple(steps)),
+            Cell("Evidence shown", f"pieces: {len(pieces)}", named_by, tuple(pieces)),
+            Cell("Chain", f"steps: {len(reason.steps)}", "", tuple(steps)),
         )
         image = task.ask.images[0] if task.ask.images else None
         return Card(
