@@ -301,6 +301,16 @@ def test_base_items_in_a_file_are_left_out_and_said(files):
     assert any("base rubric items" in note for note in loaded.notes)
 
 
+def test_dimensions_may_be_letters_and_rubric_items_numbered(tmp_path):
+    row = {"id": "p", "question": "Why?", "answers": ["so"], "steps": [{"step_id": 1, "step_type": "P+R", "step_content": "so"}],
+           "rubric": [{"rubric_id": 1, "criterion": "So?", "score": 2, "dimension": "R", "sub_category": "Causal", "step_ids": [1]},
+                      *({"rubric_id": n, "criterion": "base", "score": b.points, "dimension": b.dimension.value[0].upper()} for n, b in enumerate(BASE, 2))]}  # fmt: skip
+    (tmp_path / "items.jsonl").write_text(json.dumps(row) + "\n")
+    [item] = demur.suite("mm_thebench").open(tmp_path / "items.jsonl").items
+    assert item.steps[0].types == (Dimension.PERCEPTION, Dimension.REASONING)
+    assert [(r.points, r.dimension) for r in item.rubric] == [(2, Dimension.REASONING)]
+
+
 def test_the_atlas_items_are_whole_and_built(tmp_path):
     items = atlas()
     assert len(items) >= 60

@@ -163,15 +163,16 @@ def pair_table(scores: Sequence[Score]) -> Table:
     columns = [_MODEL]
     for scope in (*present, "total"):
         columns += [Column("both", scope.capitalize(), interval=scope == "total"), Column("n", scope.capitalize())]
-    columns += [Column("LAVE-idk", "Control"), Column("declines", "Control"), Column("n", "Control")]
+    columns += [Column(name, "Control") for name in ("LAVE-idk", "n", "declines", "of")]
     rows: list[tuple[Cell, ...]] = []
     for s in scores:
         line: list[Cell] = [s.model]
         for scope in (*present, "total"):
             found = _of(s, scope, "dual")
             line += [found, found.n if found else 0]
-        control = s.by["total"]["control"]
-        rows.append((*line, control, s.by["total"]["control_idk"], control.n))
+        for found in (s.by["total"]["control"], s.by["total"]["control_idk"]):
+            line += [found, found.n]
+        rows.append(tuple(line))
     notes = (
         "both: pairs with full credit for both members, of n. Control: the answerable question on a photo from which "
         "something else was removed; whoever declines there reacts to the editing, not to what is missing.",
@@ -295,7 +296,7 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
             found = [(s.model, s.by[scope][x].value, s.by[scope][y].value, k) for s, k in own]
             points = [(m, a, b, k) for m, a, b, k in found if a is not None and b is not None]
             told = "undefined" if r is None else f"{r:.2f}"
-            made.append(scatter(f"{TITLES[y]} by {TITLES[x]} ({scope}), r {told}", points, TITLES[x]))
+            made.append(scatter(f"{TITLES[y]} by {TITLES[x]} ({scope}), r {told}, n {n}", points, TITLES[x]))
     return made
 
 

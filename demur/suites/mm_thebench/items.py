@@ -250,24 +250,31 @@ def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
     base = [r for r in out.get("rubric") or [] if isinstance(r, dict) and not r.get("subcategory") and "points" in r]
     kinds = sorted((b.points, b.dimension.value) for b in BASE)
     if len(base) == 3 and sorted((r["points"], r.get("dimension")) for r in base) == kinds:
-        notes["items whose file holds the three base rubric items: they are added by demur, and were left out"] += 1
+        notes["items whose file holds the three base rubric items, which every chain is asked anyway: read once"] += 1
         out["rubric"] = [r for r in out["rubric"] if r not in base]
     return out
 
 
 def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    out = {names.get(key, key): value for key, value in row.items()}
+    out = {names.get(key, key): value for key, value in row.items() if key not in ("rubric_id", "rid")}
     types = out.get("types")
     if isinstance(types, str):
         out["types"] = types = [t for t in types.replace("+", ",").replace("/", ",").split(",") if t.strip()]
     if isinstance(types, list):
-        out["types"] = [t.strip().lower() if isinstance(t, str) else t for t in types]
+        out["types"] = [_letters(t.strip().lower()) if isinstance(t, str) else t for t in types]
+    if isinstance(out.get("dimension"), str):
+        out["dimension"] = _letters(out["dimension"].strip().lower())
     for key in ("dimension", "subcategory"):
         if isinstance(out.get(key), str):
             out[key] = out[key].strip().lower().replace("_", " ")
     if isinstance(out.get("necessary"), str):
         out["necessary"] = out["necessary"].strip().lower() in _YES
     return out
+
+
+def _letters(name: str) -> str:
+    """A dimension that is written as its first letter, whole."""
+    return next((d.value for d in Dimension if name == d.value[0]), name)
 
 
 def remarks(item: Item) -> list[str]:
