@@ -298,7 +298,8 @@ def test_a_model_that_sees_both_photos_writes_the_question(photos, tmp_path):
         return json.dumps(said[re.search(r"without this: (\w+)", text["text"])[1]])
 
     lines = [json.loads(line) for line in (photos / "scenes.jsonl").read_text().splitlines()]
-    (photos / "bare.jsonl").write_text(json.dumps(lines[0] | {"questions": []}) + "\n")
+    bare = [lines[0] | {"questions": []}, {"id": "e", "image": "a.png"}]
+    (photos / "bare.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bare))
     out = tmp_path / "set"
     with running(reply=seeing) as server:
         for file, n in (("bare.jsonl", 2), ("scenes.jsonl", 4)):  # each thing is shown once, whatever is asked of it
@@ -311,7 +312,10 @@ def test_a_model_that_sees_both_photos_writes_the_question(photos, tmp_path):
             assert (pair.idk_question, pair.idk_answer) == (pair.question, "I don't see any ball.")
             assert pair.provenance["asked by"] == "seer"
     dropped = [json.loads(line) for line in (out / "bare.jsonl" / "dropped.jsonl").read_text().splitlines()]
-    assert [d["reason"] for d in dropped] == ["the question tells that there are two photos"]
+    assert [d["reason"] for d in dropped] == [
+        "nothing is asked about it",
+        "the question tells that there are two photos",
+    ]
 
 
 @pytest.mark.parametrize(

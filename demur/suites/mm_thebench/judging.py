@@ -598,7 +598,7 @@ def judge_all(
     """What was judged of each item that has a reply; without a judge, answers by rules."""
     from demur.models.run import run_sync
 
-    pairs = [(i, outputs[i.id]) for i in items if i.id in outputs]
+    pairs = [(i, outputs[i.id]) for i in items if i.id in outputs and not i.too_complex]  # those are in no figure
     if judge is None:
         return {i.id: judge_by_rules(i, r) for i, r in pairs}
     return {j.id: j for j in run_sync(all_of(judge, [judge.judge(i, r) for i, r in pairs], progress))}

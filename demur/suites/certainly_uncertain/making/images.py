@@ -93,6 +93,9 @@ class Maker:
         def drop(number: int, reason: str, detail: str = "") -> Drop:
             return Drop(sample=f"{scene.id}-{number}", stage="image", reason=reason, detail=detail[:200])
 
+        if not scene.questions:
+            yield drop(0, "nothing is asked about it", "give questions, or labelled objects and --asker")
+            return
         try:
             photo = self._photo(scene)
         except (DataError, StorageError, ValueError) as error:
