@@ -191,14 +191,15 @@ def test_every_question_about_a_picture_is_rewritten_past_the_gates():
     assert len(names) == 7
     borrowed = 0
     for seed, one in enumerate(pool("images")):
-        given = Given(one.question, (), one.answers, seed, others=others("images")[seed % 12 :: 12])
+        given = Given(one.question, (), one.answers, seed, others=others("images"))
         try:
             question = made_by("image-question-mismatch", given).question
-        except Infeasible:  # a short question, and none as short of another matter
-            assert len(one.question) < 60
+        except Infeasible:  # a short question, or one that speaks of all that others do
+            assert len(one.question) < 60 or "country where the landmark" in one.question
         else:
             borrowed += 1
             assert dict(given.others)[question] not in given.accepted
+            assert {"photos": "photo", "flags": "flag", "maps": "outline"}[one.topic] not in question
         given.rewrite = rewrite
         asked = {made_by(name, given).question for name in names}
         assert len(asked) == 7
@@ -237,7 +238,9 @@ def see_document(name: str, given: Given, made: Made, one: Answerable) -> None:
         assert max(sharpness(a) / sharpness(b) for a, b in zip(made.images, given.images, strict=True)) < 0.3
     elif name == "blur-figure-region":
         for image, twin, s, region in zip(given.images, made.images, same, made.measured["region"], strict=True):
-            ys, xs = np.nonzero(~s)
+            assert all(not s[y0:y1, x0:x1].all() for _, (x0, y0, x1, y1) in told(given, image))
+            gone = under(image.size, [padded(w.box, 1, image.size) for w in told(given, image)])
+            ys, xs = np.nonzero(~s & ~gone)
             box = (int(xs.min()), int(ys.min()), int(xs.max()) + 1, int(ys.max()) + 1)
             assert sharpness(twin.crop(box)) < 0.6 * sharpness(image.crop(box))
             assert region == "page" or (box[2] - box[0]) * (box[3] - box[1]) < 0.9 * image.width * image.height
@@ -249,7 +252,10 @@ def see_document(name: str, given: Given, made: Made, one: Answerable) -> None:
         if made.measured["lost_half"][str(cut)] == "lower":
             lost, kept = kept, lost
         assert (sheets[cut - 1][lost] == WHITE).all()
-        assert same[cut - 1][kept].all()
+        size = given.images[cut - 1].size
+        erased = under(size, [padded(w.box, 1, size) for w in right[cut - 1]])
+        assert (same[cut - 1] | erased)[kept].all()
+        assert all(plain(sheet, w) for sheet, several in zip(sheets, right, strict=True) for w in several)
         middles = [(w.box[1] + w.box[3]) / 2 for w in right[cut - 1]]  # a word on the cut lies where most of it does
         left = sum((m >= middle) == (lost.start is None) for m in middles)
         assert left * 2 <= len(middles)

@@ -62,7 +62,7 @@ class Log(Record):
 
     @property
     def overridden(self) -> bool:
-        """Whether the Verifier put an abstention in the place of an answer."""
+        """Whether the Verifier's abstention stands in the place of what the Reasoner said."""
         return self.rounds[-1].decision == "ABSTAIN"
 
 

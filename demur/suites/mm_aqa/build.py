@@ -194,7 +194,9 @@ def build(
     """
     two = tuple(m.strip() for m in panel.split(",") if m.strip())
     if len(two) not in (0, 2):
-        raise UsageError(f"the panel names {len(two)} models", cure="name two, joined by a comma, or none")
+        raise UsageError(
+            f"the panel needs two models, {len(two)} is named", cure="name two, joined by a comma, or none"
+        )
     opened = open_pool(pool, seed, work=out)
     chosen = opened.questions[:pairs]
     models = Models(rewriter, verifier, two, out / "calls.sqlite", budget or None, concurrency)

@@ -73,6 +73,11 @@ class Given:
         """The right answer's forms; of a choice its text."""
         return accepted(self.answers)
 
+    def told(self, image: Image) -> list[Word]:
+        """Words of an image that are words of the right answer."""
+        answer = {part.casefold() for form in self.accepted for part in form.split()}
+        return [w for w in self.words(image) if w.text.strip(".,:;()").casefold() in answer]
+
 
 def accepted(answers: AnswerSpec) -> tuple[str, ...]:
     """A right answer's forms; of a choice its text."""

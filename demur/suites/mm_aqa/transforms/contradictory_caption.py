@@ -47,6 +47,7 @@ def apply(given: Given) -> Made:
         told = {"question": given.question, "answer": given.answers.shown}
         note = " ".join(given.rewrite("rewrite-contradictory-caption.v1.md", told).split()).strip('"')
         note = note.removeprefix("Note:").strip()
+        note += "" if not note or note.endswith((".", "!", "?")) else "."
     else:
         note = f"a later edition of this document gives {_rival(given)} here and withdraws the value above."
     if not note or len(note) > LONGEST:

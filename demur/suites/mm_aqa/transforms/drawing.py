@@ -75,6 +75,11 @@ def padded(box: Box, by: int, size: tuple[int, int]) -> Box:
     return max(0, box[0] - by), max(0, box[1] - by), min(size[0], box[2] + by), min(size[1], box[3] + by)
 
 
+def within(box: Box, other: Box) -> bool:
+    """Whether a box lies wholly inside another."""
+    return other[0] <= box[0] and other[1] <= box[1] and box[2] <= other[2] and box[3] <= other[3]
+
+
 def background(image: Image, box: Box, pixels: npt.NDArray[np.uint8] | None = None) -> tuple[int, int, int]:
     """The colour around a box: the median of its rim. ``pixels`` are the image's, where they are at hand."""
     x0, y0, x1, y1 = padded(box, 2, image.size)

@@ -1,7 +1,7 @@
 """M7: the question asks about something that the picture cannot show.
 
-By a model where there is one; else the question of another item, of another picture and another answer, is put to this
-picture: an honest mismatch, since nothing of that question can be seen here.
+By a model where there is one; else the question of another item is put to this picture. It shares no word with this
+one's: what asks about "this flag" as well could be answered from the flag that is here.
 """
 
 from __future__ import annotations
@@ -13,33 +13,12 @@ from demur.suites.mm_aqa.transforms.rewriting import gates, rewritten
 
 NEEDS: frozenset[Need] = frozenset({"others"})
 CHANGES = "question"
-_STOP = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "of",
-        "in",
-        "on",
-        "this",
-        "that",
-        "is",
-        "are",
-        "was",
-        "were",
-        "what",
-        "which",
-        "who",
-        "how",
-        "many",
-        "does",
-        "do",
-        "did",
-        "by",
-        "to",
-        "with",
-    ]
-)
+_STOP = frozenset(re.findall(
+    r"\w+",
+    "the and this that these those its are was were has have had what which who whose how many much does did with for "
+    "from into name one shown following given below above based image images figure picture answer",
+))  # fmt: skip
+"""Words that say nothing of what a question is about."""
 
 
 def _content(text: str) -> set[str]:
@@ -54,7 +33,7 @@ def apply(given: Given) -> Made:
     found = [
         (question, passed)
         for question, answer in given.others
-        if answer not in given.accepted and len(_content(question) & own) * 4 <= len(own)
+        if answer not in given.accepted and not _content(question) & own
         and not (passed := gates(given.question, question, given.limit)).refused
     ]  # fmt: skip
     if not found:

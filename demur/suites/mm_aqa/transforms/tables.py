@@ -99,11 +99,9 @@ def read_tables(given: Given) -> list[list[Grid]]:
 
 def told_elsewhere_erased(given: Given, image: Image, found: Sequence[Grid]) -> Image:
     """A page on which words of the right answer stand in its tables alone."""
-    answer = {part.casefold() for form in given.accepted for part in form.split()}
     inside = [g.box for g in found]
     told = [
-        w for w in given.words(image)
-        if w.text.strip(".,:;()").casefold() in answer
-        and not any(b[0] <= w.box[0] <= b[2] and b[1] <= w.box[1] <= b[3] for b in inside)
+        w for w in given.told(image)
+        if not any(b[0] <= w.box[0] <= b[2] and b[1] <= w.box[1] <= b[3] for b in inside)
     ]  # fmt: skip
     return erased(image, told)
