@@ -15,8 +15,9 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
+from typing import Literal
 
 from demur.core.errors import DataError, DemurError, MissingExtra, UsageError
 from demur.core.records import Document
@@ -35,6 +36,9 @@ _HEADING = re.compile(r"^#{1,3}[ \t]+(\S.{0,200}?)[ \t#]*$", re.MULTILINE)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.{0,20000}?)\r?\n---[ \t]*\r?\n", re.DOTALL)
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
+"""Python's own: some take squared time."""
 
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
@@ -74,12 +78,15 @@ def documents(
             continue
         below = (file.relative_to(root) if file != root else Path(file.name)).as_posix()
         try:
-            found = [part for part in parts(file) if part[2].strip()]
+            held = list(parts(file))
+            found = [part for part in held if part[2].strip()]
         except DataError as error:
             problems.add(below, str(error))
             continue
         if not found:
             problems.add(below, "holds no text (pictures of pages need their text recognised); leave it out")
+        elif len(found) < len(held):
+            log.warning("%s: %d of %d pages hold no text and are left out", below, len(held) - len(found), len(held))
         for behind, title, text in found:
             yield from make(
                 problems, below, id=f"{below}{behind}", title=title or file.stem, text=text,
@@ -112,8 +119,10 @@ def _decoded(file: Path, *, html: bool = False) -> str:
     stated = _CHARSET.search(data[:4096]) if html else None
     name = next((name for mark, name in _MARKS if data.startswith(mark)), stated[1].decode() if stated else "utf-8")
     try:
+        if codecs.lookup(name).name in _NO_CHARSETS:
+            raise LookupError(f"{name} is none of a page")
         text = data.decode(name)
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         raise DataError(f"not {name}: {error}", cure="save it as UTF-8") from error
     if "\0" in text:
         raise DataError("not text: it holds zero bytes", cure="leave it out")
@@ -137,53 +146,89 @@ def _plain(file: Path) -> Iterator[Part]:
     yield "", "", _decoded(file)
 
 
-class _Text(HTMLParser):
-    """The text that a page shows, a line for each block, and its title."""
+_SILENT = frozenset({"noscript", "template", "svg", "nav", "footer", "form"})
+_BLOCKS = frozenset({"p", "div", "li", "tr", "br", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "table",
+                     "pre", "blockquote", "ul", "ol", "dl", "dt", "dd", "main", "header", "td", "th"})  # fmt: skip
+_NAME = re.compile(r"[a-zA-Z][^\s/>]*")
+_QUOTE_OR_END = re.compile("[\"'>]")
+_RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
+"""What ends an element whose content is no markup."""
 
-    SILENT = frozenset({"script", "style", "noscript", "template", "svg", "nav", "footer", "form"})
-    BLOCKS = frozenset({"p", "div", "li", "tr", "br", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "table",
-                        "pre", "blockquote", "ul", "ol", "dl", "dt", "dd", "main", "header", "td", "th"})  # fmt: skip
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.title, self._lines, self._silent, self._in_title = "", [""], "", False
-        self._depth = 0
+def _end_of_tag(page: str, at: int) -> int:
+    """Where a tag that begins before ``at`` ends; -1 where it does not."""
+    while found := _QUOTE_OR_END.search(page, at):
+        if found[0] == ">":
+            return found.start()
+        at = page.find(found[0], found.end()) + 1
+        if not at:
+            return -1
+    return -1
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if self._silent:
-            self._depth += tag == self._silent
-        elif tag in self.SILENT:
-            self._silent, self._depth = tag, 1
-        elif tag == "title":
-            self._in_title = True
-        elif tag in self.BLOCKS:
-            self._lines.append("")
 
-    def handle_endtag(self, tag: str) -> None:
-        if self._silent:
-            self._depth -= tag == self._silent
-            self._silent = self._silent if self._depth else ""
-        elif tag == "title":
-            self._in_title = False
-        elif tag in self.BLOCKS:
-            self._lines.append("")
+def _tokens(page: str) -> Iterator[tuple[Literal["text", "start", "end"], str]]:
+    """Texts and names of tags, in their order, as browsers find them; what is never closed swallows the rest.
 
-    def handle_data(self, data: str) -> None:
-        if self._in_title:
-            self.title += data
-        elif not self._silent:
-            self._lines[-1] += data
+    In one pass, whatever the page holds: `html.parser` takes squared time over marks that nobody closes, and raises
+    over others.
+    """
+    at = 0
+    while (mark := page.find("<", at)) >= 0:
+        if mark > at:
+            yield "text", page[at:mark]
+        after = mark + 1 + page.startswith("/", mark + 1)
+        name = _NAME.match(page, after)
+        if name is None and after == mark + 1 and not page.startswith(("!", "?"), after):
+            yield "text", "<"
+            at = after
+            continue
+        if page.startswith("<!--", mark):
+            end = page.find("-->", mark + 2) + 2
+            at = end + 1 if end > 1 else 0
+        else:
+            end = page.find(">", after) if name is None else _end_of_tag(page, name.end())
+            at = end + 1
+        if not at:
+            return
+        if name is None or page.startswith("<!--", mark):
+            continue
+        tag = name[0].lower()
+        if after > mark + 1:
+            yield "end", tag
+        elif tag in _RAW:
+            closed = _RAW[tag].search(page, at)
+            if closed is None:
+                return
+            at = closed.start()
+        elif not (tag in _SILENT and page.startswith("/", end - 1)):  # <svg/> holds nothing
+            yield "start", tag
+    yield "text", page[at:]
 
-    @property
-    def text(self) -> str:
-        return "\n".join(line for line in (" ".join(raw.split()) for raw in self._lines) if line)
+
+def html_text(page: str) -> tuple[str, str]:
+    """A page's title, and the text that it shows, a line for each block."""
+    title: list[str] = []
+    lines: list[list[str]] = [[]]
+    silent, depth, in_title = "", 0, False
+    for kind, token in _tokens(page):
+        if kind == "text":
+            if not silent:
+                (title if in_title else lines[-1]).append(token)
+        elif silent:
+            depth += (1 if kind == "start" else -1) * (token == silent)
+            silent = silent if depth else ""
+        elif token == "title":
+            in_title = kind == "start"
+        elif token in _BLOCKS:
+            lines.append([])
+        elif token in _SILENT and kind == "start":
+            silent, depth = token, 1
+    shown = (" ".join(unescape("".join(line)).split()) for line in lines)
+    return " ".join(unescape("".join(title)).split()), "\n".join(filter(None, shown))
 
 
 def _html(file: Path) -> Iterator[Part]:
-    reader = _Text()
-    reader.feed(_decoded(file, html=True))
-    reader.close()
-    yield "", " ".join(reader.title.split()), reader.text
+    yield "", *html_text(_decoded(file, html=True))
 
 
 def _pdf(file: Path) -> Iterator[Part]:

@@ -206,6 +206,19 @@ def spans(columns: Sequence[Column]) -> list[tuple[str, int]]:
 # --- terminal ------------------------------------------------------------------------------------
 
 
+_TOGETHER = re.compile(r"(?<=\d) (?=%)")
+_HELD = "\ue000"
+"""Stands between a number and its sign of per cent while lines are broken: rich breaks at any blank, the no-break one
+too, and no text has this one (`plain`)."""
+
+
+def _printed(console: Console, table: Table) -> str:
+    """What a console shows of a table, with colour where the console has it."""
+    with console.capture() as shown_:
+        console.print(to_rich(table))
+    return shown_.get().replace(_HELD, " ")
+
+
 def to_rich(table: Table) -> RichTable:
     """The table for a `rich.console.Console`; a group's name stands over its first column's title."""
     from rich import box
@@ -233,8 +246,8 @@ def to_rich(table: Table) -> RichTable:
             rich.add_section()
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            text = Text(shown(cell, column), style="bold" if (number, place) in table.bold else "")
-            cells.append(text)
+            text = _TOGETHER.sub(_HELD, shown(cell, column))
+            cells.append(Text(text, style="bold" if (number, place) in table.bold else ""))
         rich.add_row(*cells)
     return rich
 
@@ -251,7 +264,7 @@ def to_terminal(table: Table, *, width: int = 120) -> str:
     if table.missing:
         console.print(Text(f"{plain(table.caption)}\n  not filled: {plain(table.missing)}"))
     else:
-        console.print(to_rich(table))
+        stream.write(_printed(console, table))
         for note in table.notes:
             console.print(Text("  " + plain(note)))
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
@@ -272,7 +285,10 @@ def print_table(console: Console, table: Table) -> None:
     if table.missing:
         console.print(Text(f"{plain(table.caption)}: not filled; it takes {plain(table.missing)}"))
     else:
-        console.print(to_rich(table) if table.rows else Text(plain(table.caption), style="bold"))
+        if table.rows:
+            console.file.write(_printed(console, table))
+        else:
+            console.print(Text(plain(table.caption), style="bold"))
     for note in table.notes:
         console.print(Text("  " + plain(note), style="dim"))
     console.print()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import growth
 import pytest
 
 import demur
@@ -12,6 +13,7 @@ from demur.cli import main
 from demur.core.errors import BadInput, DataError, UsageError
 from demur.core.store import Problems, read_json
 from demur.corpora import read_corpus
+from demur.corpora.docs import html_text
 from demur.curation.from_docs.questions import read_questions
 from demur.judge.annotation.task import put_labels, read_items
 from demur.release import Release, verify
@@ -83,6 +85,30 @@ def test_a_folder_of_documents_is_read(docs):
     assert "3 euros" in found["fees.pdf#page-2"].text
 
 
+def test_pages_without_text_are_counted(docs, caplog):
+    (docs / "scanned.pdf").write_bytes(pdf("The cover letter.", " ", " "))
+    found = [d.id for d in read_corpus(f"docs:{docs}", Problems()) if d.id.startswith("scanned")]
+    assert found == ["scanned.pdf#page-1"]
+    assert "scanned.pdf: 2 of 3 pages hold no text and are left out" in caplog.text
+
+
+@pytest.mark.parametrize(("page", "text"), [
+    ("a<b> c</b>d<br/>e<p>f", "a cd\ne\nf"), ("1 < 2 &lt; 3 &amp;amp; </>x", "1 < 2 < 3 &amp; x"),
+    ("<p title='a > b' x=\"'>\">y", "y"), ("<SCRIPT>if (a<b) '</p>'</script >z", "z"), ("<svg/>a<svg><p>b</svg>c", "ac"),
+    ("<![ ]>a<!DOCTYPE x><?php ?>b<!-->c<!-- > -->d", "abcd"), ("a<nav><nav>b</nav>c</nav>d", "ad"), ("a<", "a<"),
+    ("a<b", "a"), ("a<!-- b", "a"), ("a<style>b", "a"), ("<title>T</title>x", "x"), ("a\x00b", "a\x00b"),
+])  # fmt: skip
+def test_the_text_that_a_page_shows(page, text):
+    assert html_text(page)[1] == text
+
+
+@pytest.mark.parametrize("mark", ["<!--", "<![", "<a <", "<a x='", "</", "<?", "<script>", "<title>x", "<svg><svg>"])
+def test_marks_that_nobody_closes_take_no_squared_time(mark):
+    """`html.parser` took a minute and a half over 400,000 characters of the first, and raised over the second."""
+    with growth.cpu_limit(10):
+        html_text(mark * 200_000)
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -91,6 +117,9 @@ def test_a_folder_of_documents_is_read(docs):
         ("c.pdf", b"%PDF nothing"),
         ("d.html", b"<script>only</script>"),
         ("e.txt", b"a\0b"),
+        ("f.html", b"<meta charset=punycode><p>text"),
+        ("g.html", b"<meta charset=undefined><p>text"),
+        ("h.html", b"<!-- " * 200_000),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_and_ends_nothing(docs, questions, tmp_path, name, data):

@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from served import Served
 
 from demur.core.records import Message, Request, TextPart
 from demur.demo import CAREFUL, SMALL, recipe
@@ -155,6 +156,16 @@ def test_it_ends_while_every_core_is_occupied_by_others(busy, tmp_path):
     summary = json.loads((tmp_path / "demo/summary.json").read_text())
     assert [line for line in summary["left_out"] if "small language model" not in line] == []
     assert (tmp_path / "demo/report.html").is_file()
+    with Served("I cannot tell.") as address:  # a healthy server beside built-in gates that compute
+        done = subprocess.run(
+            [sys.executable, "-m", "demur", "rebuild", str(tmp_path / "demo/release"), "--add-gate", f"model:{address}",
+             "--out", str(tmp_path / "new")],
+            capture_output=True, text=True, timeout=900, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    new = Release.open(tmp_path / "new/release")
+    assert verify(new) == []
+    assert len(new.manifest["gates"]) == 1 + len(Release.open(tmp_path / "demo/release").manifest["gates"])
 
 
 def test_its_model_is_reached_where_a_proxy_stands_before_everything(monkeypatch):

@@ -191,6 +191,11 @@ def _docs(folder: Path) -> None:
     (folder / "docs").mkdir()
     for n, town in enumerate(("Oslo", "Bergen", "Troms")):
         (folder / f"docs/{town}.md").write_text(f"# {town}\n\nThe mayor of {town} is Person{n}. It rains {n} days.\n")
+    (folder / "docs/page.html").write_text(
+        "<!DOCTYPE html><meta charset='utf-8'><title>Troms</title><!-- a --><nav><a href='x'>y</a></nav><p>It &lt; rains."
+        "<script>if (a<b) c</script><svg/><form><p>z</form>"
+    )
+    (folder / "docs/rows.csv").write_text("id,title,text\nr1,Rain,It rains.\n")
     rows = [{"question": f"Who is the mayor of {t}?", "answer": f"Person{n}"} for n, t in enumerate(("Oslo", "Bergen"))]
     (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -24,6 +24,7 @@ from demur.answers.text import fold, readable, words
 from demur.answers.yes_no import polarities
 from demur.core.records import AnswerSpec, Ask, Response, Scenario
 from demur.core.text import plain
+from demur.corpora.docs import html_text
 from demur.corpora.near import same_text
 from demur.indexing import bm25
 from demur.indexing.chunk import Chunker
@@ -155,6 +156,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "model system": lambda text: read_reply(Response(text=text), stated=True, final=True),
     "near": lambda text: same_text(text, text + " x"),
     "chunk": lambda text: Chunker().cut([text]), "bm25": bm25.words,
+    "html": html_text,
     "evqa": partial(evqa.score, SPECS["name"]), "infoseek": partial(infoseek.score, SPECS["range"]),
     "mmdocrag": partial(mmdocrag.score, SPECS["name"]), "citations": mmdocrag.cited,
     "mragbench": partial(mragbench.score, SPECS["choice"]), "viquae": partial(viquae.f1, SPECS["name"]),

@@ -11,10 +11,24 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from demur.core.records import Measure
 from demur.reports import tables
-from demur.reports.tables import FORMS, Column, Count, Table, plain, shown, signed, spans, to_records
+from demur.reports.tables import (
+    FORMS,
+    Column,
+    Count,
+    Table,
+    plain,
+    print_table,
+    shown,
+    signed,
+    spans,
+    titled,
+    to_records,
+    write_tables,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -208,3 +222,24 @@ def test_the_terminal_gets_no_control_characters(text: str) -> None:
     drawn = one_cell(text).render("terminal", width=400)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", drawn)
     assert plain(plain(text)) == plain(text)
+
+
+def test_a_number_and_its_sign_of_per_cent_stay_on_one_line_however_narrow_the_terminal_is() -> None:
+    said = "native 48 % (12); text->text 0 % (1); something else entirely 100 % (12)"
+    table = Table("t", "c", titled("<Source", "<Origins"), (("one", said),))
+    for width in range(20, 80):
+        text = table.render("terminal", width=width)
+        assert [line for line in text.splitlines() if line.strip().startswith("%")] == []
+        assert " ".join(text.split()).endswith(" ".join(said.split()) if width > 78 else "% (12)")
+    stream = io.StringIO()
+    print_table(Console(file=stream, width=30), table)
+    assert "48 %" in stream.getvalue()
+    assert "\ue000" not in stream.getvalue()
+
+
+def test_a_tables_name_is_a_name_in_files_and_in_latex(tmp_path: Path) -> None:
+    """Tables of agreement are named by labellers, whom a file may call anything."""
+    table = Table(r"confusion-../../x-\input{/etc/passwd}", "c", titled("n"), ((1,),))
+    assert {p.parent for p in write_tables([table], tmp_path)} == {tmp_path}
+    assert r"\input" not in table.render("latex")
+    assert r"\label{tab:confusion-..-..-x--input-etc-passwd}" in table.render("latex")

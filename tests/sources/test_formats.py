@@ -261,6 +261,16 @@ def test_an_index_that_does_not_fit_its_file_is_refused(tmp_path):
         formats.LineIndex(tmp_path / "i.tsv", tmp_path / "i.lineidx")
 
 
+def test_the_index_of_another_file_is_told_and_no_half_line_is_read(tmp_path):
+    """The file was fetched again, the index beside it was not."""
+    (tmp_path / "i.tsv").write_bytes(b"one\ttwo\nthree\tfour\nfive\tsix\n")
+    (tmp_path / "i.lineidx").write_text("0\n9\n19\n")
+    index = formats.LineIndex(tmp_path / "i.tsv", tmp_path / "i.lineidx")
+    assert index.line(0) == b"one\ttwo"
+    with pytest.raises(DataError, match="does not begin at byte 9"):
+        index.line(1)
+
+
 def test_one_cell_of_a_list_of_images_in_parquet(tmp_path):
     rows = [{"gt": [{"bytes": png(size=(i + 1, j + 1)), "path": None} for j in range(2)]} for i in range(5)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet", row_group_size=2)

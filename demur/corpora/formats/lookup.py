@@ -56,11 +56,21 @@ class LineIndex:
         return len(self.offsets)
 
     def line(self, number: int, most: int = -1) -> bytes:
-        """Line ``number`` (from 0) without its end, or its first ``most`` bytes; IndexError when there is none."""
+        """Line ``number`` (from 0) without its end, or its first ``most`` bytes; IndexError when there is none.
+
+        Raises:
+            DataError: no line begins there: the index beside the file is that of another.
+        """
         if number < 0:
             raise IndexError(number)
+        offset = self.offsets[number]
         with storage_errors(self.path), self.path.open("rb") as handle:
-            handle.seek(self.offsets[number])
+            handle.seek(max(offset - 1, 0))
+            if offset and handle.read(1) != b"\n":
+                raise DataError(
+                    f"line {number} does not begin at byte {offset}, where its index says", item=self.path,
+                    cure="fetch file and index together, or delete the index to have it built",
+                )  # fmt: skip
             return handle.readline(most).rstrip(b"\r\n")
 
 
