@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import random
@@ -16,6 +17,7 @@ import pytest
 from PIL import Image
 
 import demur
+from demur.cli import main
 from demur.core.errors import DataError, PermanentError, UsageError
 from demur.core.records import AnswerSpec
 from demur.judge.annotation.task import put_labels, read_task
@@ -24,6 +26,7 @@ from demur.suites.mm_aqa import build, ocr
 from demur.suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from demur.suites.mm_aqa.ocr import Reader
 from demur.suites.mm_aqa.pages import Page, sheets
+from demur.suites.mm_aqa.people import proportional
 from demur.suites.mm_aqa.pool import Answerable, Pool, mixed, sample_corpus
 from demur.suites.mm_aqa.routing import Dependency
 from demur.suites.mm_aqa.selecting import Features, rate, select
@@ -157,6 +160,11 @@ def test_time_drifts_beyond_the_pages():
     assert first > 2016
     assert second - first == 1
     assert "FY" in one.question
+    quarter = Given(
+        "What was sold in Q3?", (), given.answers, rewrite=lambda prompt, words: "What was sold in Q3 of 2041?"
+    )
+    quarter.limit = 2
+    assert "2041" in transform("temporal-drift").apply(quarter).question
     with pytest.raises(Infeasible, match="no year"):
         transform("temporal-drift").apply(Given("What is it?", (), given.answers))
 
@@ -426,6 +434,35 @@ def test_pairs_that_come_to_people_later_join_the_queue_and_no_label_is_lost(tmp
     demur.suite("mm_aqa").build(tmp_path, **options)
     assert len(read_task(out / "queue")[1]) == 2
     assert sum("~" in i["id"] for i in items(out)) == 1
+
+
+@pytest.mark.heavy
+def test_people_check_a_blind_sample_of_both_sides(tmp_path, monkeypatch, capsys):
+    pool_of(monkeypatch, *flags(2))
+    panel = f"python:{MODELS}:strict,python:{MODELS}:strict"  # calls what is rewritten answerable
+    out = demur.suite("mm_aqa").build(
+        tmp_path / "s", ocr="no", rewriter=f"python:{MODELS}:rewriter", panel=panel, meaning="words"
+    )
+    folder = str(tmp_path / "people")
+    argv = ["suite", "export", "mm_aqa", str(out), "--out", folder]
+    assert main(argv) == 0
+    _, drawn = read_task(Path(folder))
+    kinds = Counter(i.about["kind"] for i in drawn)
+    assert kinds["rejected twin"] > 0
+    assert not any(i.hidden for i in drawn)  # blind
+    for name in ("ann", "bob", "cy"):
+        put_labels(Path(folder), name, {i.id: ("answerable" if name == "cy" else "unanswerable", "") for i in drawn})
+    assert main(argv) == 0
+    rows = list(csv.DictReader((tmp_path / "people/mm-aqa-people.csv").read_text().splitlines()))
+    assert sum(int(r["labelled"]) for r in rows) == len(drawn)
+    assert {float(r["unanswerable (%)"]) for r in rows} == {1.0}  # two of three say so
+
+
+def test_a_sample_for_people_holds_categories_in_proportion():
+    names = ["multi-mask"] * 60 + ["missing-context"] * 30 + ["adaptive-darkness"] * 10
+    twins = [SimpleNamespace(id=str(n), transform=name) for n, name in enumerate(names)]
+    assert sorted(Counter(t.transform for t in proportional(twins, 10, 0)).values()) == [1, 3, 6]
+    assert len(proportional(twins, 500, 0)) == 100
 
 
 @pytest.mark.heavy

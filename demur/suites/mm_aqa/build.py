@@ -35,13 +35,13 @@ from demur.core.store import (
     seed_of,
     write_atomic,
     write_json,
-    write_records,
 )
 from demur.core.worker import Worker
 from demur.reports.tables import Cell, Column, Table, write_tables
 from demur.suites.mm_aqa.conditions import text
 from demur.suites.mm_aqa.items import CATEGORIES, Item, category_of
 from demur.suites.mm_aqa.ocr import Reader
+from demur.suites.mm_aqa.people import queue, with_choices
 from demur.suites.mm_aqa.pool import Answerable, Pool, open_pool
 from demur.suites.mm_aqa.routing import Judged, dependency_by_rules, kinds, question_kind, read_dependency, visual_words
 from demur.suites.mm_aqa.selecting import Features, Selected, select, uses
@@ -65,7 +65,6 @@ WAVE = 16
 HARDER = 0.25
 """How much stronger each retry is."""
 REWRITE_TOKENS, VOTE_TOKENS = 200, 200
-LABELS = ("unanswerable", "answerable")
 
 
 @dataclass
@@ -247,11 +246,6 @@ def meaning_by(name: str) -> tuple[str, Callable[[str, str], float] | None]:
     return encoder.name, similar
 
 
-def with_choices(question: str, answers: AnswerSpec) -> str:
-    """A question with its choices below it, as it is asked."""
-    return question + "".join(f"\n({label}) {words}" for label, words in answers.choices)
-
-
 def _same(out: Path, recipe: Mapping[str, Any]) -> None:
     path = out / "recipe.json"
     if path.is_file() and read_json(path) != recipe:
@@ -415,7 +409,9 @@ class _Work:
             said = [self._vote(m, twin.question, kept, a) for m in self.models.panel]
             status = consensus(said[0], said[1]) if said else "accepted"
             attempts[-1] |= {"panel": [v._asdict() for v in said], "consensus": status if said else "not asked"}
-            if status == "rejected":
+            if status == "rejected":  # kept, so that people can look at this side too
+                filed = [self._keep(data).model_dump(mode="json") for _, data in kept]
+                attempts[-1] |= {"question": twin.question, "images": filed}
                 continue
             images_of = tuple(self._keep(data) for _, data in kept)
             own = scores.get(name)
@@ -470,7 +466,9 @@ class _Work:
         self, a: Answerable, images: tuple[Image, ...], pictures: tuple[tuple[ImageRef, bytes], ...]
     ) -> tuple[Features, list[str]]:
         common: dict[str, Any] = {
-            "images": len(images), "dated": bool(years(a.question)), "has_model": bool(self.models.rewriter),
+            "images": len(images),
+            "dated": bool(years(a.question) or (self.models.rewriter and "temporal" in kinds(a.question))),
+            "has_model": bool(self.models.rewriter),
             "complexity": min(1.0, len(a.question.split()) / 40), "others": len(self.others[a.subset]) - 1,
             "quantitative": a.answers.kind == "number" or any(c.isdigit() for c in a.answers.shown),
             "visual": visual_words(a.question),
@@ -532,7 +530,7 @@ def _row(
 
 def _finish(out: Path, recipe: Mapping[str, Any], pool: Pool, decisions: list[dict[str, Any]]) -> None:
     """Items, queue, tables of what was rejected, manifest."""
-    human = _humans(out, [row for row in decisions if row["status"] == "human"])
+    human = queue(out, [row for row in decisions if row["status"] == "human"])
     items: list[Item] = []
     for row in decisions:
         if not row["source_images"]:
@@ -582,33 +580,3 @@ def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Tab
         f"people, who called {sum(v == 'unanswerable' for v in human.values())} unanswerable.",
     )
     return Table("mm-aqa-rejections", "Attempts and rejections by category.", columns, tuple(rows), notes=notes)
-
-
-def _humans(out: Path, rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The queue, with pairs that came since; pair -> what people said of it."""
-    from demur.judge.annotation.task import Item as Shown
-    from demur.judge.annotation.task import Label, Task, final_labels, write_task
-
-    folder = out / "queue"
-    if not rows:
-        return {}
-    items: dict[str, Shown] = {}
-    for row in rows:
-        question = with_choices(row["question"], AnswerSpec.model_validate(row["answers"]))
-        id = digest(["mm_aqa", row["pair"], question, [ref["sha256"] for ref in row["images"]]], 12)
-        names = []
-        for n, ref in enumerate(row["images"]):
-            names.append(f"{digest([id, n], 12)}{Path(ref['uri']).suffix}")
-            if not (folder / "images" / names[-1]).is_file():
-                write_atomic(folder / "images" / names[-1], (out / ref["uri"]).read_bytes())
-        said = tuple((f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
-                     for n, v in enumerate(row["attempts"][-1]["panel"], start=1))  # fmt: skip
-        about = {"pair": row["pair"], "category": category_of(row["transform"])}
-        items[id] = Shown(id=id, shown=(("question", question),), images=tuple(names), hidden=said, about=about)
-    if (folder / "task.json").is_file():
-        write_records(folder / "items.jsonl", items.values())  # labels are filed by item: none is lost
-    else:
-        labels = tuple(Label(name=name) for name in LABELS)
-        task = Task(name="mm_aqa", labels=labels, rubric=text("rubric.v1.md"), balance=("category",), repeats=0.0)
-        write_task(folder, task, items.values())
-    return {items[id].about["pair"]: label for id, label in final_labels(folder).items() if id in items}

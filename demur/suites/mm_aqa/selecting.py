@@ -45,7 +45,7 @@ class Features:
         quantitative: a number is asked for.
         visual: words of the question for something seen (`demur.suites.mm_aqa.routing.visual_words`).
         complexity: words of the question over 40, at most 1.
-        dated: the question names a year.
+        dated: the question names a year; where somebody rewrites, any time.
         units: question or answer names a unit.
         unit_swap: whether that optional transformation is asked for.
         has_model: somebody rewrites.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
@@ -72,6 +73,7 @@ class MMAQA(Suite[Item, Score]):
         Option("budget", "US dollars that the models may cost; 0: no limit", 0.0, least=0),
     )  # fmt: skip
 
+    export_options = (Option("people", "twins of each subset in a blind sample for people", 200, least=1),)
     audit_columns = COLUMNS
     prompt_files = FILES
 
@@ -188,6 +190,17 @@ class MMAQA(Suite[Item, Score]):
 
         self.check_options(options, self.build_options)
         return build(Path(out), seed=seed, **options)
+
+    def export(
+        self, path: Path, out: Path, *, outputs: Outputs = MappingProxyType({}), seed: int = 0, skip_bad: bool = False,
+        **options: Any,
+    ) -> Path:  # fmt: skip
+        """A blind sample that people label, and what they said; see `demur.suites.mm_aqa.people`."""
+        from demur.suites.mm_aqa.people import sample
+
+        self.check_options(options, self.export_options)
+        loaded = self.open(path, skip_bad=skip_bad)
+        return sample(loaded.items, loaded.root, Path(out), int(options.get("people", 200)), seed)
 
     def audit(self, rows: Sequence[tuple[str, dict[str, str]]]) -> list[Finding]:
         """See `demur.suites.mm_aqa.audit`."""

@@ -1,6 +1,7 @@
 """D9: the time that the question asks about is moved to after all that the document covers (FY2015 -> FY2031).
 
-The last year of the pages and of the question is taken, and 5 to 16 years are added. Needs no model.
+The last year of the pages and of the question is taken, and 5 to 16 years are added. Needs no model, but where the
+question names another time than a year (Q3, last March): that is moved by whoever rewrites.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Need
+from demur.suites.mm_aqa.transforms.rewriting import rewritten
 
 NEEDS: frozenset[Need] = frozenset({"dates"})
 CHANGES = "question"
@@ -26,6 +28,8 @@ def years(text: str) -> list[int]:
 def apply(given: Given) -> Made:
     """The question of a later year; several years keep their distances."""
     asked = years(given.question)
+    if not asked and given.rewrite is not None:
+        return rewritten(given, "rewrite-temporal-drift.v1.md")
     if not asked:
         raise Infeasible("the question names no year")
     pages = [y for image in given.images for word in given.words(image) for y in years(word.text)]

@@ -1,0 +1,150 @@
+"""What people do for a set: settle what the two of the panel disagree on, and check a blind sample of what was made.
+
+The sample (``demur suite export``) holds, of each subset, twins in proportion to their categories, as many answerable
+questions, and every twin that the panel called answerable, in one order that does not tell which is which. Several
+label it (``demur annotate``), the majority counts; exported again, it has a table of what they said.
+Source: "MM-AQA", appendix F.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from demur.core.records import AnswerSpec, ImageRef
+from demur.core.store import Problems, digest, read_jsonl, seed_of, write_atomic, write_records
+from demur.core.uris import read_image
+from demur.judge.annotation.task import Item as Shown
+from demur.judge.annotation.task import Label, Task, final_labels, settled, write_task
+from demur.reports.tables import Cell, Column, Table, write_tables
+from demur.suites.mm_aqa.conditions import text
+from demur.suites.mm_aqa.items import CATEGORIES, NAMES, Item, category_of
+from demur.suites.mm_aqa.measures import measure
+
+LABELS = ("unanswerable", "answerable")
+
+
+def with_choices(question: str, answers: AnswerSpec) -> str:
+    """A question with its choices below it, as it is asked."""
+    return question + "".join(f"\n({label}) {words}" for label, words in answers.choices)
+
+
+def queue(out: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The queue in a set's folder, with pairs that came since; pair -> what people said of it."""
+    if not rows:
+        return {}
+    items = []
+    for row in rows:
+        said = tuple((f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
+                     for n, v in enumerate(row["attempts"][-1]["panel"], start=1))  # fmt: skip
+        about = {"pair": row["pair"], "category": category_of(row["transform"])}
+        question = with_choices(row["question"], AnswerSpec.model_validate(row["answers"]))
+        refs = [ImageRef.model_validate(r) for r in row["images"]]
+        items.append(_shown(out / "queue", out, question, refs, about, said))
+    _filed(out / "queue", items, ("category",))
+    pairs = {item.id: item.about["pair"] for item in items}
+    return {pairs[id]: label for id, label in final_labels(out / "queue").items() if id in pairs}
+
+
+def _shown(
+    folder: Path, root: Path, question: str, refs: Sequence[ImageRef], about: dict[str, str],
+    hidden: tuple[tuple[str, str], ...] = (),
+) -> Shown:  # fmt: skip
+    """An item of a labelling task with its images beside it; its id is of what is shown."""
+    id = digest(["mm_aqa", about["pair"], question, [ref.sha256 for ref in refs]], 12)
+    names = []
+    for n, ref in enumerate(refs):
+        names.append(f"{digest([id, n], 12)}{Path(ref.uri).suffix}")
+        if not (folder / "images" / names[-1]).is_file():
+            write_atomic(folder / "images" / names[-1], read_image(ref, root))
+    return Shown(id=id, shown=(("question", question),), images=tuple(names), hidden=hidden, about=about)
+
+
+def _filed(folder: Path, items: Sequence[Shown], balance: tuple[str, ...]) -> None:
+    if (folder / "task.json").is_file():
+        write_records(folder / "items.jsonl", items)  # labels are filed by item: none is lost
+        return
+    labels = tuple(Label(name=name) for name in LABELS)
+    task = Task(name="mm_aqa", labels=labels, rubric=text("rubric.v1.md"), balance=balance, repeats=0.0)
+    write_task(folder, task, items)
+
+
+# --- a blind sample ---------------------------------------------------------------------------------
+
+
+def sample(items: Sequence[Item], root: Path, out: Path, people: int, seed: int = 0) -> Path:
+    """Write the sample, and the table of what people said of it so far.
+
+    Args:
+        items: of the set.
+        root: its folder.
+        out: of the labelling task.
+        people: twins of each subset.
+        seed: of the draw.
+    """
+    chosen: list[Shown] = []
+    for subset in NAMES:
+        twins = [i for i in items if i.subset == subset and not i.answerable]
+        drawn = proportional(twins, people, seed)
+        others = sorted((i for i in items if i.subset == subset and i.answerable), key=lambda i: _place(seed, i.id))
+        for i, kind in [*((i, "twin") for i in drawn), *((i, "answerable") for i in others[: len(drawn)])]:
+            about = {"pair": i.pair, "kind": kind, "subset": subset, "category": category_of(i.transform)}
+            chosen.append(_shown(out, root, with_choices(i.question, i.answers), i.images, about))
+    chosen = list({item.id: item for item in [*chosen, *_rejected(root, out)]}.values())  # the same twin, made twice
+    _filed(out, chosen, ("subset", "kind"))
+    write_tables([said_table(out, chosen)], out)
+    return out
+
+
+def _place(seed: int, id: str) -> int:
+    return seed_of(seed, "people", id)
+
+
+def proportional(twins: Sequence[Item], many: int, seed: int) -> list[Item]:
+    """So many twins, each category with its share of them, the largest remainders first."""
+    groups: dict[str, list[Item]] = defaultdict(list)
+    for twin in sorted(twins, key=lambda i: _place(seed, i.id)):
+        groups[category_of(twin.transform)].append(twin)
+    many = min(many, len(twins))
+    due = {name: many * len(group) / len(twins) for name, group in groups.items()}
+    taken = {name: int(share) for name, share in due.items()}
+    for name in sorted(due, key=lambda n: (taken[n] - due[n], n))[: many - sum(taken.values())]:
+        taken[name] += 1
+    return [twin for name, group in groups.items() for twin in group[: taken[name]]]
+
+
+def _rejected(root: Path, out: Path) -> Iterable[Shown]:
+    """Twins that both of the panel called answerable."""
+    path = root / "decisions.jsonl"
+    for _, row in read_jsonl(path, Problems()) if path.is_file() else ():
+        for t in row["attempts"]:
+            if t.get("consensus") == "rejected" and "question" in t:
+                about = {"pair": row["pair"], "kind": "rejected twin", "subset": row["subset"],
+                         "category": category_of(t["transform"])}  # fmt: skip
+                question = with_choices(t["question"], AnswerSpec.model_validate(row["answers"]))
+                yield _shown(out, root, question, [ImageRef.model_validate(r) for r in t["images"]], about)
+
+
+def said_table(folder: Path, chosen: Sequence[Shown]) -> Table:
+    """By subset, kind and category: how many people have labelled by now, and what most of them said."""
+    came = settled(folder)
+    rows: list[tuple[Cell, ...]] = []
+    order = [c.name for c in CATEGORIES] + [""]
+    groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for item in chosen:
+        groups[item.about["subset"], item.about["kind"], item.about["category"]].append(item.id)
+    for (subset, kind, category), ids in sorted(groups.items(), key=lambda g: (g[0][:2], order.index(g[0][2]))):
+        said = [came.labels[id] for id in ids if id in came.labels]
+        share = measure("unanswerable", said.count("unanswerable"), len(said))
+        rows.append((NAMES[subset], kind, category, len(ids), len(said), share))  # type: ignore[index]
+    columns = (
+        Column("Subset", align="left"), Column("Kind", align="left"), Column("Category", align="left"),
+        Column("drawn"), Column("labelled"), Column("unanswerable (%)", interval=True),
+    )  # fmt: skip
+    notes = (
+        f"What the majority of those who labelled says. {len(came.open)} are open disagreements, {len(came.cannot)} "
+        f"nobody could tell, {came.unlabelled} have no label yet.",
+    )
+    return Table("mm-aqa-people", "What people say of a blind sample.", columns, tuple(rows), notes=notes)
