@@ -37,8 +37,7 @@ def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = F
     """
     found: dict[str, dict[str, Response]] = {}
     problems = Problems()
-    several = [paths] if isinstance(paths, str | Path) else paths
-    for path in map(Path, several):
+    for path in _given(paths):
         if path.is_dir():
             folders = _runs(path)
             if not folders and (begun := [*path.glob("journal.jsonl"), *path.glob("*/journal.jsonl")]):
@@ -80,6 +79,12 @@ def read_outputs(paths: str | Path | Sequence[str | Path], *, skip_bad: bool = F
     return found
 
 
+def _given(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Paths, without what ``runs/*`` also matches: the calls and timings beside the runs."""
+    several = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
+    return [p for p in several if not p.name.startswith("calls.sqlite") and not p.name.endswith(".timings.jsonl")]
+
+
 def _share(given: Any) -> float | None:
     """A confidence as a number: None where none is given, NaN where it is none."""
     if given in (None, ""):
@@ -97,7 +102,7 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
         UsageError: the runs are of different items.
     """
     named: dict[str, str] = {}
-    for path in map(Path, paths):
+    for path in _given(paths):
         folders = _runs(path, "manifest.json")
         if not folders:
             return None
