@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -11,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from demur.suites import suite, suites
 
 ROOT = Path(__file__).resolve().parents[2]
 # Its commands start a server in the background; they are run by a test of their own.
@@ -90,3 +93,25 @@ def test_every_command_of_a_page_works(page: Path, workshop: Path):
             continue
         done = subprocess.run(["bash", "-c", line], cwd=workshop, env=env, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, f"$ {line}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
+
+
+OTHERS = {"--epochs", "--no-deps", "--force-reinstall", "--index-url", "--head", "--mmproj"}
+"""Flags of pip, inspect, Ray and llama.cpp."""
+
+
+@pytest.mark.heavy
+def test_no_cure_names_a_flag_that_is_none():
+    """Errors once told people to give flags that no verb has."""
+    options = [o for name in suites() for s in [suite(name)] for o in (*s.options, *s.build_options, *s.export_options)]
+    known = set(re.findall(r"--[a-z][a-z0-9-]+", (ROOT / "docs/cli.md").read_text())) | OTHERS
+    known |= {f"--{option.name.replace('_', '-')}" for option in options} | {"--outputs", "--prompt"}
+    named = set()
+    for path in sorted((ROOT / "demur").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for given in call.keywords if isinstance(call, ast.Call) else ():
+                if given.arg == "cure":
+                    texts = [n.value for n in ast.walk(given.value) if isinstance(n, ast.Constant)]
+                    flags = re.findall(r"(?<![\w-])--[a-z][a-z_0-9-]+", " ".join(map(str, texts)))
+                    named |= {(path.name, flag) for flag in flags}
+    assert len(named) > 50
+    assert {(name, flag) for name, flag in named if flag not in known} == set()

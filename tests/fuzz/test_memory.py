@@ -14,7 +14,7 @@ ROWS = 1_000_000
 READERS = {
     "answers": ("from demur.scenarios.systems import SystemContext\n"
                 "from demur.scenarios.systems.answers import AnswersFile\n"
-                "AnswersFile(path, SystemContext(read_image=lambda ref: b''))", 1_500),
+                "AnswersFile(path, SystemContext(read_image=lambda ref: b''))", 700),
     "documents": ("from demur.core.records import Document\nfrom demur.core.store import Problems, read_records\n"
                   "n = sum(1 for _ in read_records(Path(path), Document, Problems())); assert n == 1_000_000, n", 60),
     "docstore": ("from demur.core.docstore import DocumentsWriter\nfrom demur.core.records import Document\n"
