@@ -15,7 +15,7 @@ from demur.cli._arguments import budget_of, in_flight, job, positive
 def configure(parser: argparse.ArgumentParser) -> None:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     file = job(jobs, "file", "grade rows of a JSONL file: id, question, answers, response")
-    file.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="also: answer_type, choices (letter -> text)")
+    file.add_argument("rows", type=Path, metavar="ROWS.jsonl", help="also: answer_type, choices, finish_reason")
     file.add_argument(
         "-o", "--out", type=Path, metavar="VERDICTS.jsonl", help="write the verdicts there (default: print them only)"
     )

@@ -6,9 +6,10 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, NamedTuple
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from demur.core.errors import DataError, TransientError, UsageError
 from demur.core.parquet import whole_table
@@ -53,7 +54,16 @@ class GradeRow(Record):
     answer_type: str = "string"
     """string, number, date, choice."""
     choices: dict[str, str] = Field(default_factory=dict)
-    """Letter -> text of the options shown."""
+    """Letter -> text of the options shown; a list of texts is A, B, C ..."""
+    finish_reason: str = ""
+    """Why the response ended, as the endpoint said it: "length" of one that was cut off at its limit of tokens."""
+
+    @field_validator("choices", mode="before")
+    @classmethod
+    def _lettered(cls, value: object) -> object:
+        return (
+            dict(zip(ascii_uppercase, value, strict=False)) if isinstance(value, list) and len(value) <= 26 else value
+        )
 
 
 def grade_items(
@@ -125,7 +135,7 @@ def row_item(row: GradeRow) -> tuple[Ask, Response, AnswerSpec]:
     ask = Ask(
         id=row.id, sample=row.id, context="file", scenario=Scenario.ORACLE, question=row.question, choices=choices
     )
-    return ask, Response(text=row.response), spec
+    return ask, Response(text=row.response, finish_reason=row.finish_reason), spec
 
 
 def judge_file(

@@ -21,7 +21,7 @@ _MARKS = "#*_=>\"'`({[<|~ \t-"
 _GRADE = r"(?:grade|verdict|label|judge?ment|score|rating|result|evaluation)"
 _LABEL = r"(?:CORRECT|INCORRECT|NOT[ _-]?ATTEMPTED)"
 _ANY_CASE = (
-    rf"\b{_GRADE}[\"'*]{{0,3}}\s{{0,3}}(?:is|:|=|->)\s{{0,3}}[\"'*(\[]{{0,3}}(?:{_LABEL}|[ABC])\b",
+    rf"\b{_GRADE}[\"'*]{{0,3}}\s{{0,3}}(?:is|:|=|->|[-\u2013\u2014])\s{{0,3}}[\"'*(\[]{{0,3}}(?:{_LABEL}|[ABC])\b",
     # orders to whoever grades
     r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instruction|prompt|rule|above|previous|guideline|system)",
     r"\b(?:as|dear|note to|attention|hey) (?:the |a )?(?:grader|judge|evaluator|examiner)\b",

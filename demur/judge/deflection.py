@@ -289,6 +289,8 @@ def _read_in(lang: Language, text: str) -> Reading:
                 if declines == "blames" and "declines" in cues:
                     declines = "declines"
                 more = sections["more"].search(clause)
+                if answered and declines == "declines" and "doubts" in cues:
+                    continue  # "Probably Lake Garda, but I can't swear to it."
                 if answered and not (turned and not more) and (more or declines == "blames"):
                     continue
                 standing, answered = Reading(True, cues[declines].group().strip(), _KIND_OF[declines]), False

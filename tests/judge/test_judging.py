@@ -9,7 +9,9 @@ from strategies import tiny_release
 
 import demur
 from demur.cli import main
+from demur.evaluation.rejudge import judge_file
 from demur.judge.attacks import FAMILIES, attacks
+from demur.judge.rules import RuleJudge
 from demur.testing import running
 
 
@@ -50,6 +52,17 @@ def test_rows_of_a_file_are_graded_by_rules_and_by_a_model(tmp_path, capsys):
         assert main(words) == 0
         assert main(words) == 0
         assert server.requests == 3  # the empty answer is not sent, nothing is sent twice
+
+
+def test_rows_may_say_why_they_ended_and_list_their_choices(tmp_path):
+    rows = [
+        {"id": "1", "question": "Which?", "answers": ["b"], "choices": ["Rhine", "Danube"], "response": "(b)"},
+        {"id": "2", "question": "Who?", "answers": ["Ann"], "response": "", "finish_reason": "length"},
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    verdicts = judge_file(path, RuleJudge())
+    assert [(v.status.value, v.kind) for v in verdicts] == [("graded", "stated"), ("failed", "starved")]
 
 
 def test_bad_rows_are_named_before_anybody_is_asked(tmp_path, capsys):
