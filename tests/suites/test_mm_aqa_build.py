@@ -489,6 +489,21 @@ def test_a_note_claims_nothing_that_holds_the_right_answer():
     )  # mildly blurred, when tried again
 
 
+@pytest.mark.parametrize(
+    ("note", "passes"),
+    [("The prefix of Peru is OB.", False), ("the prefix became o-b in 2030", True), ("The prefix is ZZ.", True)],
+)
+def test_a_note_of_a_model_does_not_state_the_right_answer(note, passes):
+    """What a real small model wrote three times of three."""
+    given = Given("What is the aircraft prefix of Peru?", (), AnswerSpec(accepted=(("OB",),)))
+    given.rewrite = lambda prompt, words: note
+    if passes:
+        assert note in transform("contradictory-caption").apply(given).question
+        return
+    with pytest.raises(Infeasible, match="states the right answer"):
+        transform("contradictory-caption").apply(given)
+
+
 def test_words_that_are_written_are_as_large_as_those_that_stood_there():
     for size in (12, 14, 20, 31):
         page = Page()

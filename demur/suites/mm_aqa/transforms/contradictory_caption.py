@@ -23,6 +23,16 @@ MILD = 2.0
 """Radius of the blur at strength 2."""
 
 
+def _words(text: str) -> str:
+    return re.sub(r"\W+", " ", text.casefold()).strip()
+
+
+def _states(note: str, given: Given) -> bool:
+    """Whether a note states what is right: a small model repeats it as often as it contradicts it."""
+    forms = (_words(form) for form in given.accepted)
+    return any(f" {form} " in f" {_words(note)} " for form in forms if form and not (len(form) == 1 and form.isalpha()))
+
+
 def _rival(given: Given) -> str:
     for form in given.accepted:
         if number := other_value(form, given.random):
@@ -33,7 +43,7 @@ def _rival(given: Given) -> str:
         return not any(form in answer.casefold() or answer.casefold() in form for form in right)
 
     def kind(question: str) -> list[str]:
-        return re.sub(r"\W+", " ", question.lower()).split()[:4]
+        return _words(question).split()[:4]
 
     alike = [answer for question, answer in given.others if other(answer) and kind(question) == kind(given.question)]
     if not alike:
@@ -48,6 +58,8 @@ def apply(given: Given) -> Made:
         note = " ".join(given.rewrite("rewrite-contradictory-caption.v1.md", told).split()).strip('"')
         note = note.removeprefix("Note:").strip()
         note += "" if not note or note.endswith((".", "!", "?")) else "."
+        if _states(note, given):
+            raise Infeasible("the note did not pass: it states the right answer")
     else:
         note = f"a later edition of this document gives {_rival(given)} here and withdraws the value above."
     if not note or len(note) > LONGEST:
