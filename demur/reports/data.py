@@ -277,12 +277,13 @@ def read_run(
     usage["cached"] = sum(t.cached for t in timings)
     if (path / "responses.jsonl").is_file():
         for _, line in read_jsonl(path / "responses.jsonl", problems):
-            response = line.get("response") or {}
-            tokens = response.get("usage") or {}
+            response = line.get("response")
+            tokens = response.get("usage") if isinstance(response, dict) else None
+            counted = {k: v for k, v in tokens.items() if isinstance(v, int)} if isinstance(tokens, dict) else {}
             usage["responses"] += 1
-            usage["told"] += any(int(tokens.get(key) or 0) for key in ("prompt", "completion"))
+            usage["told"] += any(counted.get(key) for key in ("prompt", "completion"))
             for key in ("prompt", "completion"):
-                usage[key] += int(tokens.get(key) or 0)
+                usage[key] += counted.get(key, 0)
     labels = _human_labels(path / HUMAN, problems)
     problems.settle()
     if not judges and manifest.get("judge"):

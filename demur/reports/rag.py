@@ -18,9 +18,9 @@ import numpy as np
 
 from demur.core.errors import UsageError
 from demur.core.records import Evidence, Outcome, Response, Sample, Scenario, Status, Verdict
-from demur.core.store import Problems, read_jsonl
+from demur.core.store import Problems, read_records
 from demur.corpora.near import same_text
-from demur.evaluation.run_folder import Timing, timings_in, versions_of
+from demur.evaluation.run_folder import Answer, Timing, timings_in, versions_of
 from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.rates import share_of
 from demur.judge.model import CALL_FAILED
@@ -110,13 +110,17 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
 
     Raises:
         UsageError: the folder holds no responses.
+        BadInput: responses and verdicts that cannot be read, or are missing.
     """
     problems = Problems()
     path = run.path / "responses.jsonl"
     if not path.is_file():
         raise UsageError("the run holds no responses.jsonl", item=str(run.path), cure="run the system again")
-    responses = {str(line["ask"]): Response.model_validate(line["response"]) for _, line in read_jsonl(path, problems)}
-    verdicts = {v["id"]: Verdict.model_validate(v) for _, v in read_jsonl(run.path / "verdicts.jsonl", problems)}
+    responses = {a.ask: a.response for a in read_records(path, Answer, problems)}
+    verdicts = {v.id: v for v in read_records(run.path / "verdicts.jsonl", Verdict, problems)}
+    for ask in run.rows.coded("ask").labels:
+        if not (ask in responses and ask in verdicts):
+            problems.add(f"rows.parquet ({ask})", "the run holds no response or no verdict for it")
     problems.settle()
     told = any(r.retrieved for r in responses.values())
     timings = timings_in(run.path)

@@ -56,6 +56,7 @@ from demur.reports.annotate import draw_items, open_task, take, take_labels, wri
 from demur.reports.data import load
 from demur.reports.gate import decided, limits
 from demur.reports.html import page
+from demur.reports.rag import asked_of
 from demur.retrieval.search import Query, Searcher
 from demur.scenarios.conditions import Prompts
 
@@ -171,6 +172,7 @@ def _regrade(folder: Path) -> None:
     judge_beside(run, Release.open(folder / "release"), open_judge("rules"), "again")
     data = load([run], folder / "release", verdicts="again")
     shutil.rmtree(run / "verdicts")
+    asked_of(data.runs[0], data.samples)
     decided(data.runs[0], limits(["oracle=0.9"], "min", "accuracy"))
 
 

@@ -140,6 +140,9 @@ def test_what_no_reply_told_is_not_a_zero(run: Path, tmp_path: Path) -> None:
     for line in lines:
         line["response"].pop("usage", None)
     (silent / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for line, odd in zip(lines, ("x", 7, {"usage": "x"}, {"usage": {"prompt": "x", "completion": []}}), strict=False):
+        line["response"] = odd  # of a stranger's run
+    (silent / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     asks = [line["ask"] for line in lines[:4]]
     with timings_of(silent).open("w") as handle:
         for n, ask in enumerate(asks):
