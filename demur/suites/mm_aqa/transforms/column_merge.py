@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Given, Made, Need
 from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, size_in, written
-from demur.suites.mm_aqa.transforms.tables import Grid, read_tables, told_elsewhere_erased
+from demur.suites.mm_aqa.transforms.tables import Grid, named_in, read_tables, told_elsewhere_erased
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,7 +24,7 @@ def _pair(grid: Grid, given: Given) -> int:
     width = len(grid.rows[0])
     answers = [form.casefold() for form in given.accepted]
     rows = grid.rows[1:]  # what the question names comes first: another row may hold the same in another column
-    rows = tuple(sorted(rows, key=lambda row: row[0].text.casefold() not in given.question.casefold()))
+    rows = tuple(sorted(rows, key=lambda row: not named_in(row, given.question)))
     columns = [c for row in rows for c, cell in enumerate(row) if _tells(cell.text.casefold(), answers)]
     first = 1 if width > 2 else 0
     place = columns[0] if columns else given.random.randrange(first, width)
@@ -42,7 +42,7 @@ def _merged(page: Image, grid: Grid, left: int, given: Given) -> Image:
         one, other = row[left], row[left + 1]
         box: Box = (one.box[0], min(one.box[1], other.box[1]), other.box[2], max(one.box[3], other.box[3]))
         page = covered(page, [padded(b, 2, page.size) for b in (one.box, other.box)], background(page, one.box))
-        texts = [one.text, other.text]
+        texts = [t for t in (one.text, other.text) if t]
         if number and given.random.random() < 0.5:
             texts.reverse()
         page = written(page, box, "/".join(texts) if number == 0 else "  ".join(texts), size)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from demur.suites.mm_aqa.transforms import Given, Infeasible, Made, Need
 from demur.suites.mm_aqa.transforms.drawing import Box, background, covered, padded, size_in, written
-from demur.suites.mm_aqa.transforms.tables import Cell, Grid, read_tables, told_elsewhere_erased
+from demur.suites.mm_aqa.transforms.tables import Cell, Grid, named_in, read_tables, told_elsewhere_erased
 from demur.suites.mm_aqa.transforms.tokens import other_value
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _rows(grid: Grid, given: Given) -> list[int]:
     """Rows that hold the answer; one at random without."""
     answers = [form.casefold() for form in given.accepted]
     held = [n for n, row in enumerate(grid.rows) if n and any(c.text.casefold() in answers for c in row)]
-    asked = [n for n, row in enumerate(grid.rows) if n and row[0].text.casefold() in given.question.casefold()]
+    asked = [n for n, row in enumerate(grid.rows) if n and named_in(row, given.question)]
     return [n for n in held if n in asked] or asked or held or [given.random.randrange(1, len(grid.rows))]
 
 

@@ -11,7 +11,8 @@ from demur.suites.mm_aqa.transforms.drawing import Box, erased
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-LEAST_ROWS = 3
+LEAST_ROWS, LEAST_FULL = 3, 0.6
+"""Rows of a table, and the share of its cells that are read."""
 
 
 class Cell(NamedTuple):
@@ -64,29 +65,56 @@ def cells(line: Sequence[Word]) -> tuple[Cell, ...]:
 
 
 def grids(words: Sequence[Word]) -> list[Grid]:
-    """Tables of at least three rows and two columns: runs of lines with as many cells that begin below one another."""
+    """Tables of at least three rows and two columns: runs of lines whose cells stand below one another.
+
+    The row with most cells tells the columns; where another has none (a dash is seldom read), an empty one is put.
+    """
     found: list[Grid] = []
     run: list[tuple[Cell, ...]] = []
 
     def close() -> None:
         if len(run) >= LEAST_ROWS:
-            found.append(Grid(tuple(run)))
+            widest = max(run, key=len)
+            rows = tuple(_filled(row, widest) for row in run)
+            if sum(map(len, run)) >= LEAST_FULL * len(rows) * len(widest):
+                found.append(Grid(rows))
         run.clear()
 
     for row in map(cells, lines(words)):
         height = row[0].box[3] - row[0].box[1]
-        same = bool(run) and len(run[-1]) == len(row)
-        aligned = same and all(
-            abs(a.box[0] - b.box[0]) < 2.5 * height or abs(a.box[2] - b.box[2]) < 2.5 * height
-            for a, b in zip(run[-1], row, strict=True)
-        )
-        near = aligned and row[0].box[1] - run[-1][0].box[3] < 3 * height
-        if not near:
+        wide = max([*run, row], key=len)
+        near = bool(run) and all(_places(one, wide) is not None for one in (*run, row))
+        if not (near and row[0].box[1] - max(c.box[3] for c in run[-1]) < 3 * height):
             close()
         if len(row) >= 2:
             run.append(row)
     close()
     return found
+
+
+def _places(row: Sequence[Cell], widest: Sequence[Cell]) -> list[int] | None:
+    """Which column of the widest row each cell of another stands in; None where one stands in none of them."""
+    room = 2.5 * (widest[0].box[3] - widest[0].box[1])
+    found: list[int] = []
+    for cell in row:
+        off = [min(abs(cell.box[0] - c.box[0]), abs(cell.box[2] - c.box[2])) for c in widest]
+        free = [n for n in range(found[-1] + 1 if found else 0, len(widest)) if off[n] < room]
+        if not free:
+            return None
+        found.append(min(free, key=lambda n: off[n]))
+    return found if len(row) >= 2 else None
+
+
+def _filled(row: Sequence[Cell], widest: Sequence[Cell]) -> tuple[Cell, ...]:
+    """A row with an empty cell in each column where it has none."""
+    there = dict(zip(_places(row, widest) or [], row, strict=True))
+    top, bottom = row[0].box[1], row[0].box[3]
+    return tuple(there.get(n) or Cell("", (c.box[0], top, c.box[2], bottom)) for n, c in enumerate(widest))
+
+
+def named_in(row: Sequence[Cell], question: str) -> bool:
+    """Whether a question speaks of a row by its first cell."""
+    return bool(row[0].text) and row[0].text.casefold() in question.casefold()
 
 
 def read_tables(given: Given) -> list[list[Grid]]:
