@@ -410,10 +410,12 @@ def open_beside(run: Path, release: Path | None = None) -> Release:
         release: of the release; the one beside the run when None.
 
     Raises:
-        UsageError: none lies beside it.
+        UsageError: there is no such run, or no release beside it.
     """
     from demur.release import Release
 
+    if not run.is_dir():
+        raise UsageError("no such run folder", item=run)
     folder = release or release_beside(run)
     if folder is None:
         raise UsageError("there is no release beside the run", item=run, cure="give --release DIR")

@@ -298,7 +298,8 @@ def test_a_model_that_sees_both_photos_writes_the_question(photos, tmp_path):
         return json.dumps(said[re.search(r"without this: (\w+)", text["text"])[1]])
 
     lines = [json.loads(line) for line in (photos / "scenes.jsonl").read_text().splitlines()]
-    bare = [lines[0] | {"questions": []}, {"id": "e", "image": "a.png"}]
+    bad = {"id": "f", "image": "a.png", "objects": [{"label": "x", "box": [1, 1, 0, 0]}]}
+    bare = [lines[0] | {"questions": []}, {"id": "e", "image": "a.png"}, bad]
     (photos / "bare.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bare))
     out = tmp_path / "set"
     with running(reply=seeing) as server:
@@ -312,10 +313,9 @@ def test_a_model_that_sees_both_photos_writes_the_question(photos, tmp_path):
             assert (pair.idk_question, pair.idk_answer) == (pair.question, "I don't see any ball.")
             assert pair.provenance["asked by"] == "seer"
     dropped = [json.loads(line) for line in (out / "bare.jsonl" / "dropped.jsonl").read_text().splitlines()]
-    assert [d["reason"] for d in dropped] == [
-        "nothing is asked about it",
-        "the question tells that there are two photos",
-    ]
+    why = {"e-0": "nothing is asked about it", "a-2": "the question tells that there are two photos"}
+    assert {d["sample"]: d["reason"] for d in dropped[1:]} == why
+    assert "box (1.0, 1.0, 0.0, 0.0) has no area" in dropped[0]["detail"]  # one bad line ends nothing
 
 
 @pytest.mark.parametrize(

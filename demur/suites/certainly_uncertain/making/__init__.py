@@ -35,7 +35,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def make(out: Path, *, seed: int = 0, skip_bad: bool = False, **given: Any) -> Path:
+def make(out: Path, *, seed: int = 0, **given: Any) -> Path:
     """Make a set; see `OPTIONS`.
 
     Returns:
@@ -43,16 +43,15 @@ def make(out: Path, *, seed: int = 0, skip_bad: bool = False, **given: Any) -> P
 
     Raises:
         UsageError: an input is missing, or nothing became a pair.
-        BadInput: lines of the input that cannot be read.
         MissingExtra: OpenCV, torch or transformers is not installed.
     """
     options = {o.name: given.get(o.name, o.default) for o in OPTIONS}
     if options["source"] == "captions":
         from demur.suites.certainly_uncertain.making.captions import from_captions
 
-        made: Iterable[Pair | Drop] = from_captions(out, options, seed=seed, skip_bad=skip_bad)
+        made: Iterable[Pair | Drop] = from_captions(out, options, seed=seed)
     else:
-        made = _from_images(out, options, seed, skip_bad)
+        made = _from_images(out, options, seed)
     pairs: list[Pair] = []
     drops: list[Drop] = []
     for one in made:
@@ -70,11 +69,11 @@ def make(out: Path, *, seed: int = 0, skip_bad: bool = False, **given: Any) -> P
     return out
 
 
-def _from_images(out: Path, options: dict[str, Any], seed: int, skip_bad: bool) -> Iterable[Pair | Drop]:
+def _from_images(out: Path, options: dict[str, Any], seed: int) -> Iterable[Pair | Drop]:
     from demur.suites.certainly_uncertain.making import asking, removing
     from demur.suites.certainly_uncertain.making.images import Maker
     from demur.suites.certainly_uncertain.making.salient import named
-    from demur.suites.certainly_uncertain.making.scenes import read_gqa, read_scenes, sample
+    from demur.suites.certainly_uncertain.making.scenes import read_gqa, read_scenes, sample, unread
 
     problems = Problems()
     if options["source"] == "sample":
@@ -92,7 +91,7 @@ def _from_images(out: Path, options: dict[str, Any], seed: int, skip_bad: bool) 
                     scenes.append(one)
         else:
             scenes = list(read_scenes(file, problems))
-    problems.settle(skip_bad=skip_bad)
+    yield from unread(problems)
     removing.cv()
     fill = removing.filled
     if options["fill"] != "opencv":

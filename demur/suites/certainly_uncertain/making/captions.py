@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.errors import BadInput, DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import Drop, ImageRef, Record, Response
 from demur.core.store import Problems, write_atomic
@@ -183,7 +183,7 @@ def prompt(category: Uncertainty, caption: str) -> tuple[str, ...]:
     return tuple(turn.strip() for turn in turns)
 
 
-def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0, skip_bad: bool = False) -> list[Pair | Drop]:
+def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> list[Pair | Drop]:
     """Pairs of a captions file, and why its other replies make none, by caption and category.
 
     Raises:
@@ -200,7 +200,8 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0, skip_
         raise UsageError("no such file of captions", item=str(path), cure="give --input captions.jsonl")
     problems = Problems()
     held = list(read_captions(path, problems))[: options["limit"] or None]
-    problems.settle(skip_bad=skip_bad)
+    if len(problems):  # told before anything is paid
+        raise BadInput(problems.lines, more=problems.more, cure="mend these lines, or take them out")
     held = [one.model_copy(update={"licence": one.licence or licences.get(one.image, "")}) for one in held]
     photos = _photos(held, Path(options["photos"]) if options["photos"] else root, out)
     asked = [  # what a category's prompts begin with, a server reads once

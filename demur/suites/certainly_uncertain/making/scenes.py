@@ -75,6 +75,12 @@ def read_scenes(path: Path, problems: Problems) -> Iterator[Scene]:
             problems.add(f"{place} ({row.get('id', 'no id')})", why_invalid(error))
 
 
+def unread(problems: Problems) -> Iterator[Drop]:
+    """What could not be read of an input, as what makes no pair."""
+    for line in problems.summary():
+        yield Drop(sample=line.partition(": ")[0], stage="input", reason="line cannot be read", detail=line[:300])
+
+
 def read_gqa(graphs: Path, questions: Path, suffix: str = ".jpg") -> Iterator[Scene | Drop]:
     """Scenes of GQA: its scene graphs (boxes of every object) and its questions, which name the objects they are about.
 
