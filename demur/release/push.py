@@ -364,13 +364,19 @@ def _clean(text: str) -> str:
     return " ".join(re.sub(r"(https?://[^\s?'\"]{1,500}+)\?[^\s'\"]*+", r"\1", text).split())[:300]
 
 
+def _off() -> bool:
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
 @contextmanager
 def _told(repository: str, *, reading: bool = False) -> Iterator[None]:
     """Turn what the hub's client raises into one line that says what to do.
 
     The original is not chained: its text is the server's, and a server may repeat the token that it was sent.
     """
-    from huggingface_hub.errors import OfflineModeIsEnabled
+    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
 
     item, owner = f"hf:{repository}", repository.partition("/")[0]
     again, elsewhere, may = (
@@ -391,6 +397,12 @@ def _told(repository: str, *, reading: bool = False) -> Iterator[None]:
     except Exception as error:  # which one depends on the client's version and on its HTTP library's
         status = _status(error)
         said = _clean(str(error)) or type(error).__name__
+        if isinstance(error, LocalEntryNotFoundError) and not status:  # switched off, or out of reach
+            why = "is switched off (HF_HUB_OFFLINE)" if _off() else f"cannot be asked: {said}"
+            raise StorageError(
+                f"it is not in the cache, and the hub {why}", item=item,
+                cure=f"check the name, the version and the network, or {elsewhere}",
+            ) from None  # fmt: skip
         if status in (401, 403):
             what = "does not accept the token" if _token() else "wants a token, and there is none"
             raise StorageError(
