@@ -389,12 +389,11 @@ def _told(repository: str, *, reading: bool = False) -> Iterator[None]:
         yield
     except DemurError:
         raise
-    except OfflineModeIsEnabled:
-        raise StorageError(
-            "the hub is switched off (HF_HUB_OFFLINE)", item=item,
-            cure=f"unset it, or {elsewhere}",
-        ) from None  # fmt: skip
     except Exception as error:  # which one depends on the client's version and on its HTTP library's
+        if any(isinstance(e, OfflineModeIsEnabled) for e in _chain(error)):
+            raise StorageError(
+                "the hub is switched off (HF_HUB_OFFLINE)", item=item, cure=f"unset it, or {elsewhere}"
+            ) from None
         status = _status(error)
         said = _clean(str(error)) or type(error).__name__
         if isinstance(error, LocalEntryNotFoundError) and not status:  # switched off, or out of reach
