@@ -146,12 +146,14 @@ class Lookup:
 
 def searches(folder: Path) -> None:
     """What `demur mine` searches, and nothing else: lists tuned, dense twice, by words once, to the depths it needs."""
+    from mining import LookedUp as Named  # vectors are kept by the module of their encoder, and here that is __main__
+
     from demur.curation.mining.modes import tune_probes
     from demur.curation.mining.options import MiningOptions
     from demur.curation.mining.queries import hits_for
     from demur.retrieval.search import Query, Searcher
 
-    searcher = Searcher(folder / "index", LookedUp(folder))
+    searcher = Searcher(folder / "index", Named(folder))
     options = MiningOptions(text=WANTED, visual=0, range_max=RANGE, relative_margin=MARGIN)
     lines = (folder / "samples.jsonl").read_text(encoding="utf-8").splitlines()
     samples = [Sample.model_validate_json(line) for line in lines]

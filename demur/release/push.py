@@ -364,12 +364,6 @@ def _clean(text: str) -> str:
     return " ".join(re.sub(r"(https?://[^\s?'\"]{1,500}+)\?[^\s'\"]*+", r"\1", text).split())[:300]
 
 
-def _off() -> bool:
-    from huggingface_hub import constants
-
-    return bool(constants.HF_HUB_OFFLINE)
-
-
 @contextmanager
 def _told(repository: str, *, reading: bool = False) -> Iterator[None]:
     """Turn what the hub's client raises into one line that says what to do.
@@ -396,10 +390,9 @@ def _told(repository: str, *, reading: bool = False) -> Iterator[None]:
             ) from None
         status = _status(error)
         said = _clean(str(error)) or type(error).__name__
-        if isinstance(error, LocalEntryNotFoundError) and not status:  # switched off, or out of reach
-            why = "is switched off (HF_HUB_OFFLINE)" if _off() else f"cannot be asked: {said}"
+        if isinstance(error, LocalEntryNotFoundError) and not status:
             raise StorageError(
-                f"it is not in the cache, and the hub {why}", item=item,
+                f"it is not in the cache, and the hub cannot be asked: {said}", item=item,
                 cure=f"check the name, the version and the network, or {elsewhere}",
             ) from None  # fmt: skip
         if status in (401, 403):
