@@ -12,6 +12,7 @@ import ast
 import inspect
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -77,6 +78,10 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
 
 def _told(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+_PARSING = threading.Lock()
+"""Two threads that parse at once may fail with `SystemError`: Python 3.11 counts the depth of both trees together."""
 
 
 def code_digest(thing: object, revision: str = "") -> str:
@@ -163,7 +168,12 @@ def _imports(path: Path, package: str) -> Iterator[str]:
     if path.suffix != ".py":
         return
     try:
-        tree = ast.parse(path.read_bytes())
+        data = path.read_bytes()
+        with _PARSING:
+            try:
+                tree = ast.parse(data)
+            except SystemError:  # somebody else's thread
+                tree = ast.parse(data)
     except (OSError, SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

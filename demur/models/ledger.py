@@ -547,7 +547,7 @@ def _readable(source: Path) -> Iterator[Entry | None]:
     with closing(opened) as db:
         try:
             last = db.execute("SELECT max(rowid) FROM reply").fetchone()[0] or 0
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its message may quote what is no text
             raise StorageError(
                 f"too damaged to read: {error}",
                 item=str(source),

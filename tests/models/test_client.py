@@ -61,7 +61,7 @@ async def test_a_stall_is_given_up_after_the_time_out(ask):
 async def test_a_drip_slower_than_the_time_out_is_given_up(ask):
     async with (
         FakeEndpoint("drip*99") as server,
-        open_model(server.model(), timeout_s=0.02, tries=3, backoff_s=0.001) as model,
+        open_model(server.model(), timeout_s=0.004, tries=3, backoff_s=0.001) as model,  # the third has four times that
     ):
         with pytest.raises(TransientError, match=r"no reply after 3 attempts"):
             await model.complete(ask("q"))
