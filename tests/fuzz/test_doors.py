@@ -169,6 +169,12 @@ def test_what_once_got_through(name: str, seed: int, tmp_path: Path) -> None:
         read(tmp_path / file)
 
 
+def test_a_table_whose_statistics_do_not_fit_does_not_end_the_process(tmp_path: Path) -> None:
+    data = damaged(_parquet(), random.Random("parquet 101675"))  # pyarrow 26 dies of the sizes of its columns
+    (tmp_path / "rows.parquet").write_bytes(data)
+    assert len(list(parquet_rows(tmp_path / "rows.parquet", Problems()))) <= 2
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", DOORS)
 def test_a_damaged_file_is_a_result_or_one_of_our_errors(name: str, tmp_path: Path) -> None:
