@@ -26,7 +26,7 @@ class Verb(NamedTuple):
 
 
 _TABLE = """
-the whole job on the built-in sample, in two minutes | demo --out demo-out
+the whole job on the built-in sample, in two to three minutes | demo --out demo-out
 datasets in their native formats: list, show, check a folder | sources check webqa /data/webqa
 join sources into one pool of samples | pool build webqa=/data/webqa mrag=/data/mrag --out pool
 documents to an index: build, info, search | index build kb.jsonl --out index
