@@ -14,11 +14,9 @@ from string import Template
 from typing import Any, NamedTuple
 
 from demur.core.records import Drop, Response
-from demur.core.strict_json import parsed_json
 from demur.judge.refusal import declines
-from demur.judge.rules import visible
 from demur.suites.certainly_uncertain.items import Pair
-from demur.suites.certainly_uncertain.making.calls import replies
+from demur.suites.certainly_uncertain.making.calls import labelled, replies
 from demur.suites.certainly_uncertain.making.images import YES_NO
 from demur.suites.certainly_uncertain.making.salient import PRESENCE, stems
 from demur.suites.certainly_uncertain.making.scenes import Asked, Scene
@@ -54,20 +52,8 @@ def parse(reply: str) -> Asks | None:
     >>> parse("Q: What colour is the kite?\nA1: red\nA2: I don't see any kite.").answer
     'red'
     """
-    text = visible(reply).strip()
-    if text.startswith("{"):
-        try:
-            given = parsed_json(text)
-        except ValueError:
-            return None
-        said = [given.get(name) for name in _NAMES]
-        texts = [" ".join(t.split()) for t in said if isinstance(t, str)]
-        return Asks(*texts) if len(given) == len(texts) == len(_NAMES) and all(texts) else None
-    lines = [_LINE.match(line) for line in text.splitlines() if line.strip()]
-    found = [(m[1].upper(), m[2].strip().strip("*").strip()) for m in lines if m]
-    if len(found) < len(lines) or tuple(name for name, _ in found) != _NAMES or not all(text for _, text in found):
-        return None
-    return Asks(*(text for _, text in found))
+    said = labelled(reply, _LINE, _NAMES, _NAMES)
+    return None if said is None else Asks(*said)
 
 
 def fault(asks: Asks) -> str:

@@ -1,4 +1,4 @@
-"""Every request of a build, by its item: paid for once, kept in the set's ledger."""
+"""Every request of a build, by its item: paid for once, kept in the set's ledger; and how its reply is read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 from demur.core.errors import PermanentError, TransientError
 from demur.core.records import ImagePart, ImageRef, Message, Request, Response, TextPart
+from demur.core.strict_json import parsed_json
+from demur.judge.rules import visible
 from demur.models import model_id, open_model
 from demur.models.run import complete_all, run_sync
 
@@ -53,3 +55,29 @@ def replies(
             return {q.item: reply async for q, reply in complete_all(opened, requests)}
 
     return run_sync(all_of())
+
+
+def labelled(
+    reply: str, line: re.Pattern[str], labels: tuple[str, ...], fields: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """What a reply says under its labels, each once and in order, or as an object of just these fields; else None.
+
+    Args:
+        reply: of a model, its thinking included.
+        line: a line's (label, text), in its two groups.
+        labels: of the lines, in capitals.
+        fields: of the object, in the order of the labels.
+    """
+    text = visible(reply).strip()
+    if text.startswith("{"):
+        try:
+            given = parsed_json(text)
+        except ValueError:
+            return None
+        texts = tuple(" ".join(t.split()) for name in fields if isinstance(t := given.get(name), str))
+        return texts if len(given) == len(texts) == len(fields) and all(texts) else None
+    lines = [line.match(one) for one in text.splitlines() if one.strip()]
+    found = [(m[1].upper(), m[2].strip().strip("*").strip()) for m in lines if m]
+    if len(found) < len(lines) or tuple(name for name, _ in found) != labels or not all(said for _, said in found):
+        return None
+    return tuple(said for _, said in found)

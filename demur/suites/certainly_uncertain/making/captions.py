@@ -25,9 +25,8 @@ from demur.core.taxonomy import Uncertainty
 from demur.core.uris import read_uri
 from demur.corpora.formats import inside, json_lines
 from demur.judge.refusal import declines
-from demur.judge.rules import visible
 from demur.suites.certainly_uncertain.items import IDK, Pair, folded
-from demur.suites.certainly_uncertain.making.calls import replies
+from demur.suites.certainly_uncertain.making.calls import labelled, replies
 from demur.suites.certainly_uncertain.making.salient import stems
 from demur.suites.certainly_uncertain.making.scenes import sample
 
@@ -98,25 +97,8 @@ def parse(reply: str) -> Written | None:
     >>> parse("Q1: Who is she?\nA1: I don't know\nQ2: What does she hold?\nA2: a cup").answer
     'a cup'
     """
-    text = visible(reply).strip()
-    if text.startswith("{"):
-        try:
-            given = parsed_json(text)
-        except ValueError:
-            return None
-        said = [given.get(name) for name in _FIELDS]
-        texts = [" ".join(t.split()) for t in said if isinstance(t, str)]
-        return Written(*texts) if len(given) == len(texts) == len(_NAMES) and all(texts) else None
-    found: list[tuple[str, str]] = []
-    for line in text.splitlines():
-        match = _LINE.match(line)
-        if match:
-            found.append((match[1].upper(), match[2].strip().strip("*").strip()))
-        elif line.strip():
-            return None
-    if tuple(name for name, _ in found) != _NAMES or not all(text for _, text in found):
-        return None
-    return Written(*(text for _, text in found))
+    said = labelled(reply, _LINE, _NAMES, _FIELDS)
+    return None if said is None else Written(*said)
 
 
 def likeness(one: str, other: str) -> float:
