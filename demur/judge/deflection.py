@@ -7,7 +7,8 @@ nothing. Two rules follow from published mistakes (a phrase list fires inside re
 answer is an answer, and a phrase counts only where the speaker, the question or the evidence is its subject.
 
 English has rules of its own here (``phrases.txt``); the others share one reader over a file of patterns each. A reply
-in none of them is read as no deflection, and ``known`` says so.
+in none of them is read as no deflection, and ``known`` says so. What no rule knows, the wording as a whole may tell
+(`demur.judge.wording`).
 
 How often this is right is measured, not claimed: ``python -m demur.judge.rules --score FILE``.
 """
@@ -22,6 +23,7 @@ from typing import NamedTuple
 from demur.answers import normalise
 from demur.answers.text import both_ends
 from demur.judge.languages import Language, bare, fold, language, spoken, wholes
+from demur.judge.wording import DECLINES, DOUBTS, SHORT, likelihood
 
 REFUSAL, LACK, ASKS_BACK = "refusal", "lack", "asks back"
 """Kinds of deflection: will not, cannot tell, wants to be told more."""
@@ -36,6 +38,8 @@ class Reading(NamedTuple):
     """Of a deflection: `REFUSAL`, `LACK` or `ASKS_BACK`."""
     known: bool = True
     """False where the reply is in no language that is read."""
+    proven: bool = True
+    """False where no rule but the wording as a whole says that it declines (`demur.judge.wording`)."""
 
 
 _WORDS = {
@@ -222,6 +226,25 @@ def read(text: str) -> Reading:
     >>> read('The display reads "no data".').deflects
     False
     """
+    found = by_rules(text)
+    said = (_marked(text) or text).strip()
+    if not found.known or len(said.encode(errors="replace")) < SHORT:
+        return found
+    likely = likelihood(said)
+    if found.deflects and likely <= DOUBTS and len(found.cue) * 3 < len(said):
+        return Reading(False, "")  # what says little else than words that a rule knows is what the rule says
+    if not found.deflects and not found.cue and likely > DECLINES:
+        return Reading(True, said[:_CUE], ASKS_BACK if said.endswith(_ASKING) else LACK, proven=False)
+    return found
+
+
+_CUE = 80
+"""Characters of a reply that stand for the words that show it, where no single words do."""
+_ASKING = ("?", "\uff1f", "\u061f")
+
+
+def by_rules(text: str) -> Reading:
+    """What the rules alone say of a reply."""
     text = both_ends(text).replace("\u2019", "'").replace("\u02bc", "'").strip()
     if bare(fold(text[:_LONGEST])) in wholes():
         return Reading(True, text[:_LONGEST], LACK)

@@ -59,7 +59,7 @@ class RuleJudge:
     ('correct', 'stated', "states '5,730 m'")
     """
 
-    version = "5"
+    version = "6"
     """Of the rules: what an earlier version decided is not taken for a decision of this one."""
 
     def __init__(self, argument: str = "") -> None:
@@ -107,7 +107,7 @@ class RuleJudge:
         found = matches(answers, text, ask.question)
         reading = self.phrases.read(text)
         sided = polarity(answers) and side_of(text, ask.question)  # "There is no mug." answers a yes-or-no question
-        if reading.deflects and not sided:
+        if reading.deflects and not sided and (reading.proven or not found.correct):
             if found.correct and _is_itself(found, text):
                 return Status.GRADED, Outcome.CORRECT, "stated", found.why
             if found.correct:

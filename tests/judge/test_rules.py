@@ -218,19 +218,19 @@ def test_bad_labels_are_named(tmp_path: Path) -> None:
 def test_deflections_in_every_language() -> None:
     parts, wrong = score(LABELLED.with_name("deflections_by_language.jsonl"))
     (every,) = [s for s in parts if s.part == "all"]
-    assert every.n > 6_700
-    assert (every.precision or 0) >= 0.99, wrong
-    assert (every.recall or 0) >= 0.99, wrong
+    assert every.n > 17_000
+    assert (every.precision or 0) >= 0.98, wrong
+    assert (every.recall or 0) >= 0.98, wrong
 
 
 def test_deflections_that_nobody_tuned_on() -> None:
-    """Holds what was measured once, on 23 November 2026. Whoever tunes on these rows writes others and measures again."""
+    """Holds what was measured on 23 November 2026. Whoever tunes on these rows writes others and measures again."""
     path = LABELLED.with_name("languages_untouched.jsonl")
     parts, _ = score(path)
     (every,) = [s for s in parts if s.part == "all"]
-    assert (every.n, len(parts)) == (360, 19)
+    assert (every.n, len(parts)) == (683, 19)
     assert (every.precision or 0) >= 0.93
-    assert (every.recall or 0) >= 0.69
+    assert (every.recall or 0) >= 0.9
     tuned = LABELLED.with_name("deflections_by_language.jsonl")
     assert not {row["text"] for _, row in read_jsonl(path, Problems())} & {
         row["text"] for _, row in read_jsonl(tuned, Problems())

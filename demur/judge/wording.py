@@ -1,0 +1,80 @@
+"""How likely a reply declines to answer, by its letters alone: a linear model beside the rules of `deflection`.
+
+Rules know the words that somebody wrote down; of sentences in rarer words they missed three in ten. This model has
+seen the same labelled sentences and takes what it learnt from runs of two to five letters to words that no rule has;
+runs of the first and of the last sentence count once more as such, since what a reply ends in outweighs what it tells
+before. It reads no clauses: what a rule says goes before it, save where it is sure of the opposite (`DOUBTS`).
+
+Weights: ``data/wording.npz`` (``weights`` int8, one per bucket of hashes, times ``scale``; ``bias``), made by
+``tools/train_wording.py`` from ``tests/judge/*deflections*.jsonl``.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from functools import cache
+from importlib.resources import as_file, files
+
+import numpy as np
+import numpy.typing as npt
+
+from demur.judge.languages import fold
+
+BUCKETS = 1 << 18
+"""Hashes of runs fall into so many buckets."""
+RUNS = (2, 3, 4, 5)
+"""Lengths of the runs of letters, in characters of folded text, spaces included."""
+DECLINES = 0.7
+"""From this probability on a reply declines though no rule says so."""
+DOUBTS = 0.2
+"""Up to this probability a reply answers though a rule reads a part of it as declining."""
+SHORT = 20
+"""Bytes of UTF-8 (20 Latin letters, 10 Cyrillic, 7 Chinese) below which a reply has too few runs to go by."""
+_STOP = re.compile(r"(?<=[.!?\u061f\u3002\uff01\uff1f\u0964])\s*|\n")
+_LONGEST = 1_200
+"""Characters that are read: untrusted text must not cost more than a little."""
+
+
+def buckets(text: str) -> npt.NDArray[np.int64]:
+    """The buckets of a text's runs of letters, each once, in order.
+
+    Args:
+        text: any text; its first `_LONGEST` characters are read, folded as the rules fold them.
+
+    Returns:
+        shape (n,), 0 <= bucket < `BUCKETS`.
+    """
+    read = fold(text[:_LONGEST])
+    sentences = [part for part in _STOP.split(read) if part.strip()]
+    runs = _runs(read, RUNS)
+    if sentences:
+        runs |= {f"first {run}" for run in _runs(sentences[0], RUNS[1:])}
+        runs |= {f"last {run}" for run in _runs(sentences[-1], RUNS[1:])}
+    return np.unique(
+        np.fromiter((zlib.crc32(run.encode(errors="replace")) % BUCKETS for run in runs), np.int64, len(runs))
+    )
+
+
+def _runs(text: str, lengths: tuple[int, ...]) -> set[str]:
+    padded = f" {' '.join(text.split())} "
+    return {padded[i : i + n] for n in lengths for i in range(len(padded) - n + 1)}
+
+
+def likelihood(text: str) -> float:
+    """Probability that a reply declines, in [0, 1]; 0.0 where it has no letters.
+
+    >>> likelihood("The leaflet keeps silent about ticket prices.") > likelihood("Tickets cost 12 francs.")
+    True
+    """
+    found = buckets(text)
+    if not len(found):
+        return 0.0
+    weights, bias = _weights()
+    return float(1 / (1 + np.exp(-(weights[found].sum() / np.sqrt(len(found)) + bias))))
+
+
+@cache
+def _weights() -> tuple[npt.NDArray[np.float64], float]:
+    with as_file(files(__package__) / "data" / "wording.npz") as path, np.load(path, allow_pickle=False) as stored:
+        return stored["weights"] * float(stored["scale"]), float(stored["bias"])

@@ -1,0 +1,74 @@
+"""The linear model beside the rules of deflection: what it adds, where it is silent, and whose weights these are."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario
+from demur.judge import wording
+from demur.judge.deflection import by_rules, read
+from demur.judge.rules import RuleJudge
+
+ROOT = Path(__file__).resolve().parents[2]
+RARE = "Wem das Gut nach dem Brand zufiel, dar\u00fcber geben die Akten keinen Aufschluss."
+
+
+def test_a_deflection_in_words_that_no_rule_has() -> None:
+    assert not by_rules(RARE).deflects
+    found = read(RARE)
+    assert (found.deflects, found.proven, found.kind) == (True, False, "lack")
+    assert found.cue in RARE
+
+
+def test_a_rule_that_fires_on_a_statement_about_the_world_is_overruled() -> None:
+    text = "The question on the form was left unanswered. The applicant had simply put a dash there."
+    assert by_rules(text).deflects
+    assert not read(text).deflects
+
+
+def test_short_replies_and_marked_answers_are_left_to_the_rules() -> None:
+    for text in ("no", "Atlantis", "Nothing in sight.\nAnswer: Atlantis", "Isabela Moner"):
+        assert not read(text).deflects, text
+    assert read("No comment.").deflects
+    assert read("I don't know (nobody can count them)").deflects
+
+
+def test_the_right_answer_stated_is_correct_whatever_the_wording() -> None:
+    ask = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Wer hat gestiftet?")
+    verdict = RuleJudge().grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Brand",),)))
+    assert verdict.outcome is Outcome.CORRECT
+    assert RuleJudge().grade(ask, Response(text=RARE), AnswerSpec(accepted=(("Ada",),))).outcome is Outcome.DEFLECTED
+
+
+@given(st.text(max_size=3_000) | st.text(alphabet=st.characters(categories=["Cs", "Lo", "Zs"]), max_size=60))
+def test_any_text_has_a_likelihood(text: str) -> None:
+    assert 0.0 <= wording.likelihood(text) <= 1.0
+    found = wording.buckets(text)
+    assert len(found) == len(set(found.tolist()))
+    assert not len(found) or (found.min() >= 0 and found.max() < wording.BUCKETS)
+
+
+def test_long_text_costs_no_more_than_a_little() -> None:
+    text = "The leaflet is silent about it. " * 100_000
+    assert len(wording.buckets(text)) <= 3 * len(wording.RUNS) * 1_300
+
+
+@pytest.mark.slow
+def test_the_weights_are_those_of_the_sentences() -> None:
+    """Trained again, on this machine: the same likelihoods, but for the rounding of the stored weights."""
+    tool = runpy.run_path(str(ROOT / "tools" / "train_wording.py"))
+    rows = tool["rows"]()
+    matrix = tool["matrix"]([row["text"] for row in rows])
+    model = tool["fitted"](matrix, np.array([row["deflects"] for row in rows]))
+    path = ROOT / "tests" / "judge" / "languages_untouched.jsonl"
+    texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
+    again = model.predict_proba(tool["matrix"](texts))[:, 1]
+    stored = np.array([wording.likelihood(text) for text in texts])
+    assert np.abs(again - stored).max() < 0.15, "run tools/train_wording.py: the sentences have changed"

@@ -1,0 +1,131 @@
+"""Train the linear model of `demur.judge.wording` on the labelled sentences and write its weights.
+
+    python tools/train_wording.py            writes demur/judge/data/wording.npz
+    python tools/train_wording.py --cross    five folds: precision and recall of rules, model, and both, by language
+
+The sentences are those that the rules were tuned on (tests/judge/deflections*.jsonl); the untouched set is never read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+from demur.judge import deflection, wording
+from demur.judge.rules import visible
+
+ROOT = Path(__file__).resolve().parent.parent
+LABELLED = [
+    ROOT / "tests/judge" / name
+    for name in ("deflections_by_language.jsonl", "deflections.jsonl", "deflections_evouna.jsonl")
+]
+SHIPPED = ROOT / "demur/judge/data/labelled.jsonl"
+QUESTIONS = ROOT / "demur/sample/atlas/questions.jsonl"
+PLAIN = {
+    "en": ("It is {}.", "The answer is {}.", "Based on the provided context, it is {}.", "I think it's {}.",
+           "{}, probably."),
+    "es": ("Es {}.", "La respuesta es {}.", "Según el texto, es {}.", "Creo que es {}."),
+    "ca": ("És {}.", "La resposta és {}.", "Segons el text, és {}.", "Crec que és {}."),
+    "gl": ("É {}.", "A resposta é {}.", "Segundo o texto, é {}.", "Creo que é {}."),
+    "eu": ("{} da.", "Erantzuna {} da.", "Testuaren arabera, {} da.", "Uste dut {} dela."),
+    "fr": ("C'est {}.", "La réponse est {}.", "D'après le texte, c'est {}.", "Je pense que c'est {}."),
+    "de": ("Es ist {}.", "Die Antwort lautet {}.", "Laut dem Text ist es {}.", "Ich glaube, es ist {}."),
+    "it": ("È {}.", "La risposta è {}.", "Secondo il testo è {}.", "Credo che sia {}."),
+    "pt": ("É {}.", "A resposta é {}.", "Segundo o texto, é {}.", "Acho que é {}."),
+    "nl": ("Het is {}.", "Het antwoord is {}.", "Volgens de tekst is het {}.", "Ik denk dat het {} is."),
+    "pl": ("To {}.", "Odpowiedź to {}.", "Według tekstu jest to {}.", "Myślę, że to {}."),
+    "ru": ("Это {}.", "Ответ: {}.", "Согласно тексту, это {}.", "Думаю, это {}."),
+    "tr": ("{}.", "Cevap {}.", "Metne göre {}.", "Sanırım {}."),
+    "ar": ("إنه {}.", "الجواب هو {}.", "وفقًا للنص، إنه {}.", "أظن أنه {}."),
+    "hi": ("यह {} है।", "उत्तर {} है।", "पाठ के अनुसार, यह {} है।", "मुझे लगता है कि यह {} है।"),
+    "zh": ("是{}。", "答案是{}。", "根据文中内容，是{}。", "我想是{}。"),
+    "ja": ("{}です。", "答えは{}です。", "資料によると{}です。", "{}だと思います。"),
+    "ko": ("{}입니다.", "정답은 {}입니다.", "본문에 따르면 {}입니다.", "{}인 것 같습니다."),
+}  # fmt: skip
+"""How a plain answer is put; the names and numbers of Atlas's answers go in. Of such replies people write down few."""
+EACH = 40
+"""Plain answers by each of these, and ten times as many that are a name or number and nothing else."""
+WEIGHTS = ROOT / "demur/judge/data/wording.npz"
+
+
+def rows() -> list[dict[str, Any]]:
+    """The labelled sentences, the tuning part of the shipped answers, and plain answers."""
+    found = [row for file in LABELLED for row in lines(file)]
+    for row in lines(SHIPPED):
+        if row["part"] == "tuning" and (text := visible(row["response"])):
+            found.append({"language": row["language"], "deflects": row["label"] == "deflected", "text": text})
+    said = sorted({answer for row in lines(QUESTIONS) for answer in row["answers"]})
+    draw = np.random.default_rng(0)
+    alone = ("{}",) * 10
+    for language, forms in [("en", alone), *PLAIN.items()]:
+        for form in forms:
+            for answer in draw.choice(said, EACH, replace=False):
+                found.append({"language": language, "deflects": False, "text": form.format(answer)})
+    return found
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """The rows of a JSONL file."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def matrix(texts: list[str]) -> sp.csr_matrix:
+    """One row a text, of unit length: buckets that occur, each the same weight."""
+    found = [wording.buckets(text) for text in texts]
+    sizes = [len(f) for f in found]
+    values = np.repeat([1 / np.sqrt(max(1, n)) for n in sizes], sizes)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    return sp.csr_matrix((values, np.concatenate(found), ends), shape=(len(texts), wording.BUCKETS))
+
+
+def fitted(x: sp.csr_matrix, y: npt.NDArray[np.bool_]) -> LogisticRegression:
+    """The model; the penalty was chosen by `--cross`."""
+    return LogisticRegression(C=100, max_iter=2_000).fit(x, y)
+
+
+def cross(labelled: list[dict[str, Any]]) -> None:
+    """Precision and recall by language, each sentence by a model that has not seen it."""
+    y = np.array([row["deflects"] for row in labelled])
+    x = matrix([row["text"] for row in labelled])
+    p = np.zeros(len(y))
+    for seen, unseen in StratifiedKFold(5, shuffle=True, random_state=0).split(x, y):
+        p[unseen] = fitted(x[seen], y[seen]).predict_proba(x[unseen])[:, 1]
+    rules = np.array([deflection.by_rules(row["text"]).deflects for row in labelled])
+    both = (p > wording.DECLINES) | (rules & (p > wording.DOUBTS))
+    languages = np.array([row.get("language", "en") for row in labelled])
+    for code in ["all", *sorted(set(languages))]:
+        part = np.ones(len(y), bool) if code == "all" else languages == code
+        told = [f"{code:4} {part.sum():6}"]
+        for said in (rules, p > wording.DECLINES, both):
+            right = (said & y & part).sum()
+            told.append(f"{right / max(1, (said & part).sum()):.3f} {right / max(1, (y & part).sum()):.3f}")
+        sys.stdout.write("   ".join(told) + "\n")
+
+
+def main() -> None:
+    """Train on everything and write, or cross-validate and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cross", action="store_true", help="cross-validate; write nothing")
+    args = parser.parse_args()
+    labelled = rows()
+    if args.cross:
+        return cross(labelled)
+    model = fitted(matrix([row["text"] for row in labelled]), np.array([row["deflects"] for row in labelled]))
+    scale = float(np.abs(model.coef_[0]).max() / 127)
+    weights = np.round(model.coef_[0] / scale).astype(np.int8)
+    np.savez_compressed(WEIGHTS, weights=weights, scale=np.float64(scale), bias=np.float64(model.intercept_[0]))
+    sys.stdout.write(f"{WEIGHTS.relative_to(ROOT)}: {len(labelled):,} sentences, {WEIGHTS.stat().st_size:,} bytes\n")
+    return None
+
+
+if __name__ == "__main__":
+    main()
