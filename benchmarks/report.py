@@ -34,6 +34,7 @@ def make_run(folder: Path, n: int) -> None:
     recipes = [str(r) for r in dict.fromkeys([*standard(2), *sweep(0, 20)])]
     kinds = {"k_used": pa.int32(), "repeat": pa.int32(), "confidence": pa.float64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
+    empty = {name: "" for name in Row.model_fields if name not in kinds}
     each = len(recipes) * len(CONDITIONS)
     rng = np.random.default_rng(0)
     with (
@@ -52,7 +53,7 @@ def make_run(folder: Path, n: int) -> None:
                 context = f"{sample:08x}{at:08x}"
                 expected = "answer" if scenario in ("oracle", "realistic") else "deflect"
                 outcome = str(said[i - start])
-                block.append({
+                block.append(empty | {
                     "ask": f"{i:016x}", "context": context, "sample": f"question-{sample:07d}",
                     "source": f"source-{sample % 6}", "topic": f"topic-{sample % 30}",
                     "cluster": f"entity-{sample // 3}",

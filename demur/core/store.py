@@ -49,21 +49,28 @@ def unstorable(record: BaseModel) -> str:
     Half a character (a lone surrogate) is no text, NaN and infinity are not JSON, and a whole number beyond 64 bits
     fits no column of a table.
     """
-    left: list[Any] = [record.model_dump()]
-    while left:
+    left: list[Any] = [record]
+    while left:  # every reply passes here: the plain cases first
         value = left.pop()
         if isinstance(value, str):
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                return "it holds half a character (a lone surrogate)"
-        elif isinstance(value, float) and not math.isfinite(value):
-            return f"it holds the number {value}"
-        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
-            return "it holds a whole number beyond 64 bits"
+            if not value.isascii():
+                try:
+                    value.encode()
+                except UnicodeEncodeError:
+                    return "it holds half a character (a lone surrogate)"
+        elif value is None:
+            continue
+        elif isinstance(value, BaseModel):
+            left += value.__dict__.values()
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                return f"it holds the number {value}"
+        elif isinstance(value, int):
+            if not -(2**63) <= value < 2**63:
+                return "it holds a whole number beyond 64 bits"
         elif isinstance(value, dict):
             left += [*value, *value.values()]
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple | set | frozenset):
             left += value
     return ""
 

@@ -24,13 +24,15 @@ class Worker:
         self.name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and await its end; cancelled here, it is cancelled there."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=_serve, args=(self._loop,), name=self.name, daemon=True)
-            self._thread.start()
+        """Run a coroutine there and await its end, from any thread; cancelled here, it is cancelled there."""
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=_serve, args=(self._loop,), name=self.name, daemon=True)
+                self._thread.start()
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def close(self) -> None:

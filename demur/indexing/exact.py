@@ -29,6 +29,8 @@ CANDIDATES = 1 << 22
 """Most candidates, of all queries together, that are held at once."""
 RESCORE_BYTES = 1 << 20
 """Working memory of the exact scoring, in bytes: what stays in a cache is scored twice as fast."""
+SINGLY = 256
+"""Candidates, of all queries together, up to which scoring is not cut into blocks."""
 GPU_MOST = 2048
 """Most neighbours that faiss-gpu gives."""
 GPU_BLOCK = 1 << 30
@@ -69,6 +71,10 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
         rows: (Q, c) int64; -1 scores -inf.
     """
     vectors, width = np.asarray(vectors), rows.shape[1]  # a memmap makes a memmap of every block
+    if rows.size <= SINGLY:  # a few queries at once: no blocks to cut
+        products = vectors[rows].astype(np.float64)
+        products *= queries[:, None]
+        return np.where(rows >= 0, np.add.reduce(products, axis=-1).astype(np.float32), np.float32(-np.inf))
     scores = np.empty(rows.size, np.float32)
     flat, step = rows.ravel(), max(1, RESCORE_BYTES // (16 * vectors.shape[1]))
     for start in range(0, len(flat), step):
@@ -82,7 +88,8 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
 def best(scores: Floats, rows: Rows, k: int) -> Found:
     """The first k of each line by (score descending, row ascending); pads (row -1) come last."""
     order = np.lexsort((rows.view(np.uint64), -scores), axis=-1)[:, :k]  # as unsigned numbers, pads are the largest
-    return Found(np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1))
+    lines = np.arange(len(order))[:, None]
+    return Found(scores[lines, order], rows[lines, order])
 
 
 def padded(found: Found, k: int) -> Found:
@@ -156,7 +163,7 @@ def slack_of(norms: NDArray[np.float64], dims: int, largest_norm: float) -> Floa
 
 
 def settled(
-    queries: Floats, vectors: Floats, k: int, slack: Floats, propose: Callable[[Floats, Rows, int], Found]
+    queries: Floats, vectors: Floats, k: int, slack: Floats, propose: Callable[[Floats, Rows | slice, int], Found]
 ) -> Found:
     """The exact first k of what is proposed, asked until nothing that was left out can belong to them.
 
@@ -165,18 +172,21 @@ def settled(
         vectors: (n, d) float32 that the proposed rows are rows of.
         k: at least 1; at most n come back.
         slack: (Q,) of the queries and vectors, see `slack_of`.
-        propose: called with some of the queries, their places in ``queries`` and how many candidates to give; answers
-            with float32 scores, whose error is that of a float32 sum, best first, and row -1 where there are no more.
+        propose: called with some of the queries, their places in ``queries`` (a slice for all of them) and how many
+            candidates to give; answers with float32 scores, whose error is that of a float32 sum, best first, and row
+            -1 where there are no more.
     """
     k = min(k, len(vectors))
     found, take, asked = Found.nothing(len(queries), k), min(k + MARGIN, len(vectors)), np.arange(len(queries))
     while k and len(asked):
         left, step = [], min(BLOCK, max(1, CANDIDATES // take))
-        for some in np.array_split(asked, -(-len(asked) // step)):  # equal blocks: the product of a small one is slow
+        # equal blocks: the product of a small one is slow
+        for block in [asked] if len(asked) <= step else np.array_split(asked, -(-len(asked) // step)):
+            some = slice(None) if len(block) == len(queries) else block  # all of them are asked about without a copy
             near = propose(queries[some], some, take)
             useful = near.scores >= near.scores[:, k - 1 : k] - slack[some, None]
             rows = np.ascontiguousarray(near.rows[:, : useful.sum(axis=1).max()])  # those that can be among the first k
             found.scores[some], found.rows[some] = best(rescore(queries[some], vectors, rows), rows, k)
-            left.append(some[useful[:, -1] & (near.rows[:, -1] >= 0) & (take < len(vectors))])
+            left.append(block[useful[:, -1] & (near.rows[:, -1] >= 0) & (take < len(vectors))])
         asked, take = np.concatenate(left), min(4 * take, len(vectors))
     return found

@@ -123,7 +123,7 @@ class Dense:
         """The first k of the vectors in that many lists of each query, as far as codes let them be found."""
         coarse = exact_top(queries, self._centroids, nprobe, largest_norm=self._coarse_norm)
 
-        def scan(some: Floats, places: Rows, take: int) -> Found:
+        def scan(some: Floats, places: Rows | slice, take: int) -> Found:
             return self._scan(some, Found(coarse.scores[places], coarse.rows[places]), take)
 
         if self.kind == "ivf-flat":

@@ -28,29 +28,29 @@ class Claims:
 
     Args:
         db: the ledger's connection, in autocommit.
+        hasty: another one, which waits for nobody who writes.
     """
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, hasty: sqlite3.Connection) -> None:
         self.held: set[bytes] = set()
-        self._db, self._id = db, ""
+        self._db, self._hasty, self._id = db, hasty, ""
 
     def take(self, key: bytes) -> bool:
         """Whether the key is claimed now; False while somebody else has it, or is writing just now."""
-        self._db.execute("PRAGMA busy_timeout=0")
         try:
-            found = self._db.execute(
-                "SELECT owner, host, process, pid, seen FROM claim LEFT JOIN owner ON owner.id = owner WHERE key = ?",
-                (key,),
-            ).fetchone()
-            if found is not None and _alive(*found[1:]):
-                return False
             if not self._id:
                 self._register()
-            done = self._db.execute(
-                "INSERT INTO claim VALUES (?, ?)"
-                " ON CONFLICT (key) DO UPDATE SET owner = excluded.owner WHERE owner = ?",
-                (key, self._id, "" if found is None else found[0]),
-            )
+            new = "INSERT INTO claim VALUES (?, ?) ON CONFLICT (key) DO "
+            done = self._hasty.execute(new + "NOTHING", (key, self._id))
+            if done.rowcount != 1:
+                about = "SELECT owner, host, process, pid, seen FROM claim LEFT JOIN owner ON owner.id = owner"
+                found = self._hasty.execute(f"{about} WHERE key = ?", (key,)).fetchone()
+                if found is not None and _alive(*found[1:]):
+                    return False
+                done = self._hasty.execute(
+                    new + "UPDATE SET owner = excluded.owner WHERE owner = ?",
+                    (key, self._id, "" if found is None else found[0]),
+                )
             if done.rowcount == 1:
                 self.held.add(key)
             return done.rowcount == 1
@@ -58,25 +58,23 @@ class Claims:
             if "locked" in str(error):
                 return False
             raise
-        finally:
-            self._db.execute("PRAGMA busy_timeout=60000")
 
     def give_back(self, key: bytes) -> None:
         """Give up a claim."""
-        self.forget(key)
+        self.forget(key, self._db)
         self.held.discard(key)
 
-    def forget(self, key: bytes) -> None:
-        """Delete the row of a claim, as a part of what is being written."""
-        self._db.execute("DELETE FROM claim WHERE key = ? AND owner = ?", (key, self._id))
+    def forget(self, key: bytes, db: sqlite3.Connection) -> None:
+        """Delete the row of a claim, as a part of what is being written through a connection."""
+        db.execute("DELETE FROM claim WHERE key = ? AND owner = ?", (key, self._id))
 
     def _register(self) -> None:
-        for owner, *about in self._db.execute("SELECT id, host, process, pid, seen FROM owner").fetchall():
+        for owner, *about in self._hasty.execute("SELECT id, host, process, pid, seen FROM owner").fetchall():
             if not _alive(*about):
-                self._db.execute("DELETE FROM claim WHERE owner = ?", (owner,))
-                self._db.execute("DELETE FROM owner WHERE id = ?", (owner,))
+                self._hasty.execute("DELETE FROM claim WHERE owner = ?", (owner,))
+                self._hasty.execute("DELETE FROM owner WHERE id = ?", (owner,))
         name = uuid.uuid4().hex
-        self._db.execute(
+        self._hasty.execute(
             "INSERT INTO owner VALUES (?, ?, ?, ?, ?)", (name, platform.node(), _PROCESS, os.getpid(), time())
         )
         self._id = name

@@ -149,8 +149,12 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     return db
 
 
-def open_database(path: Path) -> sqlite3.Connection:
+def open_database(path: Path, *, wait_s: float = WAIT_S) -> sqlite3.Connection:
     """A ledger's file, made with its folder when missing.
+
+    Args:
+        path: the file.
+        wait_s: how long a statement waits for another one who writes.
 
     Raises:
         StorageError: it cannot be made or written, is no ledger, or is of a newer demur.
@@ -165,6 +169,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             _prepare(db, path)
+            db.execute(f"PRAGMA busy_timeout={wait_s * 1000:.0f}")
         except BaseException:
             db.close()
             raise
@@ -229,7 +234,9 @@ class Ledger:
             self._db = _open_read_only(path)
             return
         self._db = open_database(path)
-        self._claims = Claims(self._db)
+        # on an event loop nobody may wait for another process: what is written there goes through this one
+        self._hasty = open_database(path, wait_s=0)
+        self._claims = Claims(self._db, self._hasty)
 
     # --- replies
 
@@ -280,7 +287,7 @@ class Ledger:
             StorageError: it cannot be written; the reply waits in ``unsaved``.
         """
         self.unsaved.append(entry)
-        self._save()
+        self._save(self._db)
 
     def offer(self, entry: Entry) -> bool:
         """Keep a reply if nobody else is writing just now: whoever asks on an event loop must not wait in it.
@@ -296,29 +303,26 @@ class Ledger:
 
     def saved(self, *, last: bool = False) -> bool:
         """Whether nothing is ``unsaved`` any more, after another try that does not wait; the last one raises."""
-        self._db.execute("PRAGMA busy_timeout=0")
         try:
-            self._save()
+            self._save(self._hasty)
         except StorageError as error:
             if not last and isinstance(error.__cause__, sqlite3.OperationalError) and "locked" in str(error.__cause__):
                 return False
             raise
-        finally:
-            self._db.execute(f"PRAGMA busy_timeout={WAIT_S * 1000:.0f}")
         return True
 
-    def _save(self) -> None:
+    def _save(self, db: sqlite3.Connection) -> None:
         marks = ",".join("?" * 16)
         with sqlite_errors(self.path):
             while self.unsaved:
                 e = self.unsaved[0]
                 values = (*e[:4], _crc(e.key, e.raw), *e[4:])
                 if self._claims is None or e.key not in self._claims.held:
-                    self._db.execute(f"INSERT OR IGNORE INTO reply VALUES ({marks})", values)
+                    db.execute(f"INSERT OR IGNORE INTO reply VALUES ({marks})", values)
                 else:  # the reply takes the place of the claim, in one commit
-                    with transaction(self._db):
-                        self._db.execute(f"INSERT OR IGNORE INTO reply VALUES ({marks})", values)
-                        self._claims.forget(e.key)
+                    with transaction(db):
+                        db.execute(f"INSERT OR IGNORE INTO reply VALUES ({marks})", values)
+                        self._claims.forget(e.key, db)
                     self._claims.held.discard(e.key)
                 self.unsaved.pop(0)
 
@@ -431,7 +435,7 @@ class Ledger:
         """
         try:
             if self.unsaved:
-                self._save()
+                self._save(self._db)
         except StorageError as error:
             spill = _spill(self.unsaved)
             raise StorageError(
@@ -442,6 +446,7 @@ class Ledger:
         finally:
             if self._claims is not None:
                 self._claims.close()
+                self._hasty.close()
             self._db.close()
 
     def __enter__(self) -> Ledger:

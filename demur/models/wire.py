@@ -268,13 +268,21 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
             cached=cached,
             cuts=tuple(map(str, message.get("cuts") or ())),
         )
-        if why := unstorable(found):
+        if _may_be_unstorable(raw) and (why := unstorable(found)):
             raise _Malformed(why)
     except _Malformed as error:
         raise _broken(f"the reply is malformed, {error}: {_excerpt(raw)!r}") from error
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise _broken(f"the reply is not a chat completion: {_excerpt(raw)!r}") from error
     return found
+
+
+_ODD = re.compile(r"\\u[dD]|NaN|Infinity|\d{18}|\d[eE]")
+
+
+def _may_be_unstorable(raw: str | bytes) -> bool:
+    """Whether a reply has anything of which `unstorable` could complain: few have, and a walk takes long."""
+    return not raw.isascii() or _ODD.search(raw if isinstance(raw, str) else raw.decode()) is not None
 
 
 def reply_of(answer: Response, model: str) -> str:
