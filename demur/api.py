@@ -90,11 +90,12 @@ def evaluate(
     Args:
         release: folder, ``hf:...`` or opened.
         system: a name (``reader``, ``model:openai/gpt-4o``, ``http:rag.yaml``, ``answers:FILE``,
-            ``python:module:function``; ``NAME=`` before it says what to call it), a function, or an object with the
-            methods of `demur.scenarios.systems.System`. A function takes ``question``, ``images`` (list of bytes),
-            ``evidence`` (list of dicts: id, title, text, image), ``choices``, ``id`` and ``strictness``, and, of a
-            system with its own retriever, ``corpus`` and ``exclude``, whichever of them it names, or one dict of all;
-            it returns a string, or a dict with ``answer``, ``confidence``, ``contexts``, ``citations`` ... It may be
+            ``python:module:function``; ``NAME=`` before it says what to call it), a function, an object whose method
+            ``answer`` is such a function, or one with the methods of `demur.scenarios.systems.System`. A function
+            takes ``question``, ``images`` (list of bytes), ``evidence`` (list of dicts: id, title, text, image),
+            ``choices``, ``id`` and ``strictness``, and, of a system with its own retriever, ``corpus`` and ``exclude``,
+            whichever of them it names, or one dict of all; it returns a string, or a dict with ``answer``,
+            ``confidence``, ``contexts``, ``citations`` ... It may be
             async. A plain one is called by one thread unless ``concurrency`` says otherwise.
         scenarios: names or recipes: ``oracle``, ``adversarial(k=3)``; all four by default. Of a system with its own
             retriever ``whole``: full, gold-removed and empty.

@@ -254,6 +254,17 @@ def test_the_ten_lines_of_the_readme_run_as_printed(small_demo, tmp_path):
 
 
 @pytest.mark.integration
+def test_the_library_without_the_command_scores_a_release(release):
+    """examples/score_a_release.py, as its first lines say."""
+    command = [sys.executable, "examples/score_a_release.py", str(release)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, *rates = done.stdout.splitlines()
+    assert first.endswith(" 6 samples")
+    assert [line.split()[0] for line in rates] == ["accuracy", "deflection", "hallucination"]
+
+
+@pytest.mark.integration
 def test_the_notebook_runs_in_a_real_kernel(small_demo, tmp_path):
     import nbformat
     from nbclient import NotebookClient

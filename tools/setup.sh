@@ -18,7 +18,7 @@ stamp="$venv/.made-$level-$(cat pyproject.toml tools/setup.sh | cksum | tr ' ' -
 if [ ! -x "$venv/bin/python" ]; then
   if command -v uv >/dev/null; then
     say "making $venv with uv"
-    uv venv --quiet --python '>=3.11' "$venv" || die "uv could not make $venv" "install Python 3.11 or newer"
+    uv venv --quiet --seed --python '>=3.11' "$venv" || die "uv could not make $venv" "install Python 3.11 or newer"
   else
     command -v "$python" >/dev/null || die "there is no $python" "install Python 3.11 or newer, or set PYTHON=/path/to/python3.11"
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||

@@ -13,7 +13,8 @@ from demur.cli._shown import harmless
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  $ demur gate runs/mine --max-hallucination gold-removed=0.15 --min-accuracy full=0.6 --strict\n\n"
-        "exit code: 0 pass (or advisory), 1 fail, 2 usage, 4 cannot tell with so few questions, 5 the system is down"
+        "exit code: 0 pass (or advisory), 1 fail, 2 usage, 4 cannot tell with so few questions or grades, "
+        "5 the system is down"
     )
     parser.add_argument("run", type=Path, help="run folder")
     for side, rate in (("max", "hallucination"), ("min", "accuracy"), ("min", "deflection"), ("max", "deflection")):

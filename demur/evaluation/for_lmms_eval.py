@@ -17,8 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from demur.core.records import AnswerSpec, Ask, Outcome, Record
+from demur.core.records import AnswerSpec, Ask, Outcome, Record, Verdict
 from demur.core.store import write_atomic, write_records
+from demur.core.worker import Worker
 from demur.evaluation.elsewhere import Exported, Judging, Part, Turn, read_questions, slug, write_questions
 from demur.models.run import run_sync
 from demur.release import Release
@@ -73,6 +74,8 @@ def export_lmms_eval(release: Release, out: Path, *, judge: str = "rules", **ask
             "test_split: test\noutput_type: generate_until\ndoc_to_visual: !function utils.doc_to_visual\n"
             "doc_to_text: !function utils.doc_to_text\ndoc_to_messages: !function utils.doc_to_messages\n"
             "doc_to_target: target\ngeneration_kwargs:\n  max_new_tokens: 1024\n  temperature: 0\n  do_sample: false\n"
+            # without a list of its own lmms-eval stops a model at the first empty line, and with it its answer
+            "  until: []\n"
             f"process_results: !function utils.process_results\nmetric_list:\n{metrics}metadata:\n  - version: "
             f"{json.dumps(release.version)}\n",
         )
@@ -100,6 +103,14 @@ class Functions:
     def __init__(self, folder: Path, judge: str) -> None:
         self.folder = folder
         self._judging = cache(lambda: Judging(judge))
+        self._worker = Worker("demur judge of lmms-eval")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Functions:
+        """Itself: lmms-eval copies the configuration of a task, and these functions with it."""
+        return self
+
+    async def _verdict(self, ask: Ask, answers: AnswerSpec, text: str) -> Verdict:
+        return await self._judging().verdict(ask, answers, text, error="" if text.strip() else "the reply is empty")
 
     def _turns(self, doc: dict[str, Any]) -> list[Turn]:
         return [Turn.model_validate(turn) for turn in doc["messages"]]
@@ -137,11 +148,13 @@ class Functions:
         ]
 
     def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
-        """The verdict on one answer, under the name of every rate."""
+        """The verdict on one answer, under the name of every rate.
+
+        lmms-eval calls this from several threads at once; a judge has one event loop, and every call waits for it.
+        """
         text = str(results[0]) if results else ""
         ask, answers = Ask.model_validate_json(doc["ask"]), AnswerSpec.model_validate_json(doc["answers"])
-        error = "" if text.strip() else "the reply is empty"
-        verdict = run_sync(self._judging().verdict(ask, answers, text, error=error))
+        verdict = run_sync(self._worker.run(self._verdict(ask, answers, text)))
         said = {
             "id": doc["id"],
             "status": verdict.status.value,

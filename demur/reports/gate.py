@@ -1,7 +1,8 @@
 """A gate for CI: is a run good enough, and not worse than a baseline? Decided on intervals, so that it does not flake.
 
 A limit is met where the whole interval lies on its right side, broken where it lies on the wrong one, and undecided
-between: more questions are needed, and it is told how many. The whole gate is red by chance in at most `BY_CHANCE` of
+between: more questions are needed, and it is told how many. It is undecided too where answers that the judge could not
+grade would turn it. The whole gate is red by chance in at most `BY_CHANCE` of
 its runs, however much is asked of it: each of m limits is decided on the interval of level 1 - 0.05/m (of which one
 side is red), the comparison with a baseline at 5 % over all its scenarios, of which again one side is red. So a system
 whose true rates all equal their limits, and which is its own baseline, is red in at most one run of twenty.
@@ -21,7 +22,7 @@ from demur.core.stats import wilson
 from demur.core.store import write_atomic
 from demur.judge.measures.intervals import Auto
 from demur.judge.measures.rates import rates_where
-from demur.judge.measures.table import FAILED
+from demur.judge.measures.table import FAILED, UNGRADED
 from demur.reports.compare import compare
 from demur.reports.data import Run, load
 from demur.reports.tables import Column, Table, to_markdown
@@ -145,13 +146,14 @@ def limits(texts: Sequence[str], side: Literal["max", "min"], rate: str) -> list
     return found
 
 
-def decide(limit: Limit, measure: Measure | None, level: float = 0.95) -> Check:
+def decide(limit: Limit, measure: Measure | None, level: float = 0.95, *, unknown: int = 0) -> Check:
     """Whether a limit is met, by the interval of a rate.
 
     Args:
         limit: the limit.
         measure: of the run; None or without a value where nothing was graded.
         level: of its interval.
+        unknown: ungraded answers to questions whose answer nobody wrote down: no judge can grade them.
     """
     if measure is None or measure.value is None or measure.low is None or measure.high is None:
         return Check(str(limit), "cannot tell", "nothing of it was graded")
@@ -162,11 +164,23 @@ def decide(limit: Limit, measure: Measure | None, level: float = 0.95) -> Check:
     good, bad = (
         (high <= limit.value, low > limit.value) if limit.side == "max" else (low >= limit.value, high < limit.value)
     )
+    if (good or bad) and _could_turn(limit, measure, unknown, good=good):
+        why = "the ungraded could turn it: a judge that grades more would tell (--judge cascade:MODEL)"
+        return Check(str(limit), "cannot tell", f"{seen}; {why}")
     if good or bad:
         return Check(str(limit), "pass" if good else "fail", seen)
     needed = _needed(p, limit.value, level)
     more = f"about {needed:,} questions would tell" if needed and needed > measure.n else "the rate lies at the limit"
     return Check(str(limit), "cannot tell", f"{seen}; {more}")
+
+
+def _could_turn(limit: Limit, measure: Measure, unknown: int, *, good: bool) -> bool:
+    """Whether a limit that is met (or broken) would not be, if all that is ungraded were the other way."""
+    gradable = measure.model_copy(update={"ungraded": max(0, measure.ungraded - unknown)})
+    least, most = gradable.bounds or (0.0, 1.0)
+    return (most > limit.value if good else least <= limit.value) if limit.side == "max" else (
+        least < limit.value if good else most >= limit.value
+    )  # fmt: skip
 
 
 def _needed(rate: float, limit: float, level: float) -> int | None:
@@ -235,10 +249,14 @@ def decided(
     if failed > most_failed * len(mine.rows):
         return Gate((), advisory, f"{failed:,} of {len(mine.rows):,} answers failed: {_commonest(mine)}")
     checks = []
+    untold = [s.id for s in (samples or {}).values() if s.answers.kind == "unknown"]
     level = Auto(1 - BY_CHANCE / max(1, len(asked)))
     for limit in asked:
-        rates = rates_where(mine.rows, mine.rows.is_in("scenario", [limit.scenario.value]), level)
-        checks.append(decide(limit, rates[RATES[limit.rate]], level.level))
+        there = mine.rows.is_in("scenario", [limit.scenario.value])
+        unknown = int((there & mine.rows.is_in("sample", untold) & (mine.rows.result == UNGRADED)).sum())
+        checks.append(
+            decide(limit, rates_where(mine.rows, there, level)[RATES[limit.rate]], level.level, unknown=unknown)
+        )
     if baseline is not None:
         found = compare(baseline, mine, samples)
         state: State = "fail" if found.worse else "pass" if found.differences else "cannot tell"

@@ -185,6 +185,11 @@ def what_to_mend(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -> T
     )  # fmt: skip
 
 
+def _gold_was_there(one: Asked) -> bool:
+    """Whether a retriever could find gold, and said what it found: what a judge can grade has no part in that."""
+    return one.found != "not told" and one.scenario not in WHOLE[1:] and one.result != Status.FAILED.value
+
+
 def telling(asked: Sequence[Asked]) -> Table:
     """Per run, the faults by name: deflected although retrieved, answered without, what is cited."""
     columns = (
@@ -196,19 +201,25 @@ def telling(asked: Sequence[Asked]) -> Table:
     for run in dict.fromkeys(one.run for one in asked):
         mine = [one for one in asked if one.run == run and one.result in OUTCOMES]
         told = [one for one in mine if one.found != "not told"]
-        there = [one for one in told if one.scenario not in WHOLE[1:]]  # gold could be found
+        there = [one for one in asked if one.run == run and _gold_was_there(one)]
+        brought = sum(one.found == "gold retrieved" for one in there)
         had = [one for one in told if one.found == "gold retrieved"]
         without = [one for one in told if one.found != "gold retrieved"]
         citing = [one for one in mine if one.cited and one.result != "deflected"]
         cites = Counter(one.cited for one in citing)
         rows.append((
-            run, share_of("gold retrieved", len(had), len(there)),
+            run, share_of("gold retrieved", brought, len(there)),
             share_of("deflected although retrieved", sum(o.result == "deflected" for o in had), len(had)),
             share_of("answered without gold", sum(o.result != "deflected" for o in without), len(without)),
             *(share_of(c, cites[c], len(citing)) for c in ("gold", "distractor", "unknown")), len(citing),
             share_of("asks back", sum(o.kind == ASKS_BACK for o in mine), len(mine)),
         ))  # fmt: skip
-    return Table("rag-faults", "A system's own retriever and generator, in per cent", columns, tuple(rows))
+    note = (
+        "Gold found: of every reply where the gold was there to be found, graded or not. The rest: of what was graded."
+    )
+    return Table(
+        "rag-faults", "A system's own retriever and generator, in per cent", columns, tuple(rows), notes=(note,)
+    )
 
 
 def whole(asked: Sequence[Asked]) -> Table | None:
@@ -329,7 +340,7 @@ def in_words(asked: Sequence[Asked]) -> list[str]:
         failed = sum(one.result == Status.FAILED.value for one in mine)
         judged = [one for one in mine if not one.response.abstained and one.result != Status.FAILED.value]
         silent = sum(CALL_FAILED in one.why for one in judged)
-        told = [one for one in graded if one.found != "not told" and one.scenario not in WHOLE[1:]]  # gold was there
+        told = [one for one in mine if _gold_was_there(one)]
         had = [one for one in told if one.found == "gold retrieved"]
         without = [  # its gold was taken away, or was not found
             one for one in graded
@@ -405,5 +416,5 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
             tables.append(what_to_mend(asked, title, dict(enumerate(values))))
     first = tables[0]
     told = tuple(in_words(asked))
-    tables[0] = Table(first.name, first.caption, first.columns, first.rows, notes=told)
+    tables[0] = Table(first.name, first.caption, first.columns, first.rows, notes=(*told, *first.notes))
     return [t for t in (whole(asked), *tables, injection(asked, data.samples), latency(asked)) if t is not None]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.parquet as pq
 import pytest
@@ -110,6 +112,9 @@ def test_inspect_asks_and_scores_what_demur_does(tmp_path, capsys):
         assert sum(s["images"] for s in told["scores"].values()) > len(samples) / 2
 
 
+ANSWERS = ("I cannot tell from what is shown.", "It is {}.", "It is Nowhereville.", "")
+
+
 class Loader(yaml.SafeLoader):
     """YAML as lmms-eval reads its task files: ``!function utils.name`` is a function of utils.py beside it."""
 
@@ -147,31 +152,25 @@ def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
             task["dataset_path"], **task["dataset_kwargs"], cache_dir=str(tmp_path / "cache"), split=task["test_split"]
         )
         assert len(docs) == len(samples)
+        task = copy.deepcopy(task)  # as lmms-eval does with it
         log, said = [], {}
-        for number, doc in enumerate(docs):
+        answers = [ANSWERS[number % 4].format(doc[task["doc_to_target"]]) for number, doc in enumerate(docs)]
+        with ThreadPoolExecutor(4) as threads:  # as lmms-eval calls it: from four threads at once
+            every = list(threads.map(task["process_results"], docs, [[answer] for answer in answers]))
+        for number, (doc, answer, found) in enumerate(zip(docs, answers, every, strict=True)):
             text, images = task["doc_to_text"](doc), task["doc_to_visual"](doc)
             content = [c for m in task["doc_to_messages"](doc) for c in m["content"]]
             assert len(images) == len([c for c in content if c["type"] == "image"]) == text.count("(image ")
             sample = known[json.loads(doc["ask"])["sample"]]
             assert sample.question in text
             assert len(images) >= len(sample.images)
-            answer = [
-                "I cannot tell from what is shown.",
-                f"It is {doc[task['doc_to_target']]}.",
-                "It is Nowhereville.",
-                "",
-            ][number % 4]
-            found = task["process_results"](doc, [answer])
             assert set(found) == {m["metric"] for m in task["metric_list"]}
             said[doc["id"]] = found["accuracy"]
-            log.append(
-                {
-                    "doc_id": number,
-                    "doc": {k: v for k, v in doc.items() if k != "messages"},
-                    "resps": [[answer]],
-                    "filtered_resps": [answer],
-                }
-            )
+            if name == "oracle":  # as lmms-eval 0.7 logs it
+                log.append({"doc_id": number, "target": doc["target"], "filtered_resps": answer, **found})
+            else:  # as those before did
+                kept = {k: v for k, v in doc.items() if k != "messages"}
+                log.append({"doc_id": number, "doc": kept, "resps": [[answer]], "filtered_resps": [answer]})
         path = tmp_path / f"samples_{name}.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in log))
         command = [
@@ -193,6 +192,73 @@ def test_lmms_eval_asks_and_scores_what_demur_does(tmp_path, capsys):
         assert rates["accuracy"] == graded.count("correct") / len(graded) > 0.3
         assert rates["accuracy"] + rates["deflection"] + rates["hallucination"] == pytest.approx(1)
         assert rates["ungraded"] == outcomes.count(None) / len(outcomes) > 0
+
+
+LMMS_EVAL = """
+import argparse, json, sys
+from lmms_eval import evaluator
+from lmms_eval.api.model import lmms
+from lmms_eval.loggers import EvaluationTracker
+from lmms_eval.protocol import ChatMessages
+from lmms_eval.tasks import TaskManager
+
+ANSWERS, (_, tasks, group, out) = json.loads(sys.stdin.read()), sys.argv
+
+class Fake(lmms):
+    is_simple = False
+
+    def generate_until(self, requests):
+        said = []
+        for _, messages, options, number, task, split in (r.args for r in requests):
+            doc = self.task_dict[task][split][number]
+            images, *_ = ChatMessages(messages=messages(doc)).extract_media()
+            assert len(images) == sum(bool(p["image"]) for m in doc["messages"] for p in m["parts"])
+            assert options["until"] == [], options
+            said.append(ANSWERS[number % 4].format(doc["target"]))
+        return said
+
+    loglikelihood = generate_until_multi_round = None
+
+tracker = EvaluationTracker(output_path=out)
+tracker.general_config_tracker.log_experiment_args("Fake", "pretrained=fake", "", "", "")
+known = TaskManager(include_path=tasks, include_defaults=False)
+options = argparse.Namespace(output_path=out, process_with_media=False, log_samples=True, config=None)
+made = evaluator.simple_evaluate(
+    model=Fake(), tasks=[group], task_manager=known, bootstrap_iters=0, evaluation_tracker=tracker, cli_args=options
+)
+samples = made.pop("samples")
+tracker.save_results_aggregated(results=made, samples=samples, datetime_str="now")
+for name, every in samples.items():
+    tracker.save_results_samples(task_name=name, samples=every)
+print("TOLD" + json.dumps({name: {k: v for k, v in made["results"][name].items() if k.endswith(",none")} for name in samples}, default=str))
+"""
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_lmms_eval_itself_runs_the_tasks_and_its_log_comes_back(tmp_path, capsys):
+    pytest.importorskip(
+        "lmms_eval", reason="no lmms-eval, which pins too much to stand in our environment: pip install lmms-eval"
+    )
+    release, samples = make_release(tmp_path / "release")
+    what = ["--judge", "rules?guess=yes", "--scenarios", "oracle"]
+    assert main(["export", "lmms-eval", str(release), "--out", str(tmp_path / "tasks"), *what, "--json"]) == 0
+    package = json.loads(capsys.readouterr().out)["package"]
+    script = tmp_path / "ask.py"
+    script.write_text(LMMS_EVAL)
+    command = [sys.executable, str(script), str(tmp_path / "tasks"), package, str(tmp_path / "logs")]
+    done = subprocess.run(command, input=json.dumps(ANSWERS), capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(next(line[4:] for line in done.stdout.splitlines() if line.startswith("TOLD")))
+    [log] = (tmp_path / "logs").rglob("*_samples_*_oracle.jsonl")
+    assert main(["run", str(release), *what, "--system", f"mine=answers:{log}", "--out", str(tmp_path / "runs")]) == 0
+    outcomes = [outcome for _, outcome in verdicts(tmp_path / "runs/mine").values()]
+    graded = [o for o in outcomes if o]
+    rates = told[f"{package}_oracle"]
+    assert len(outcomes) == len(samples)
+    assert rates["accuracy,none"] == pytest.approx(graded.count("correct") / len(graded))
+    assert rates["deflection,none"] == pytest.approx(graded.count("deflected") / len(graded))
+    assert rates["ungraded,none"] == pytest.approx(outcomes.count(None) / len(outcomes))
 
 
 @pytest.mark.heavy

@@ -86,6 +86,24 @@ def test_every_thing_that_must_be_the_same_is_looked_at(key):
     assert differences(runs[0], runs[2]) == []
 
 
+@pytest.mark.parametrize(
+    ("side", "limit", "ungraded", "state"),
+    [
+        ("max", 0.15, 0, "fail"), ("max", 0.15, 300, "cannot tell"), ("max", 0.15, 20, "fail"),
+        ("max", 0.7, 0, "pass"), ("max", 0.7, 300, "cannot tell"), ("max", 0.7, 20, "pass"),
+        ("min", 0.3, 0, "pass"), ("min", 0.3, 300, "cannot tell"), ("min", 0.3, 20, "pass"),
+        ("min", 0.7, 0, "fail"), ("min", 0.7, 300, "cannot tell"), ("min", 0.7, 20, "fail"),
+    ],
+)  # fmt: skip
+def test_what_the_judge_could_not_grade_decides_nothing(side, limit, ungraded, state):
+    measure = Measure(name="r", value=0.5, n=100, low=0.4, high=0.6, ungraded=ungraded)
+    check = decide(Limit(side, "hallucination", Scenario.GOLD_REMOVED, limit), measure)
+    assert check.state == state
+    assert ("a judge that grades more" in check.why) == (state == "cannot tell")
+    told = decide(Limit(side, "hallucination", Scenario.GOLD_REMOVED, limit), measure, unknown=ungraded)
+    assert told.state != "cannot tell"  # of questions whose answer nobody knows
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.05, 0.1, 0.3])
 def test_as_many_questions_as_are_said_would_tell(rate):
     """The number that is told is enough, and four fifths of it are not."""

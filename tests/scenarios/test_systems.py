@@ -156,6 +156,24 @@ async def test_a_users_function_may_fail_without_ending_anything(tmp_path, monke
     assert "returned int" in (await open_system("python:mine_sys:odd", context).answer(asked(s))).error
 
 
+class Pipeline:
+    """A user's own object, which knows nothing of demur."""
+
+    def __init__(self, said):
+        self.said = said
+
+    async def answer(self, question, evidence):
+        return f"{self.said} {len(evidence)}"
+
+
+async def test_a_users_object_with_answer_is_asked_as_a_function_is():
+    s = atlas_like()
+    system = open_system(Pipeline("Fredville"), SystemContext(read_image=lambda r: b""))
+    assert (await system.answer(asked(s))).text == f"Fredville {len(s.gold)}"
+    with pytest.raises(UsageError, match="dict is no system"):
+        open_system({}, SystemContext(read_image=lambda r: b""))
+
+
 def test_replies_are_taken_apart_where_the_condition_asked_for_it():
     reply = Response(text="It is hot there.\nFinal answer: Niamey\nConfidence: 5")
     read = read_reply(reply, final=True, stated=True)

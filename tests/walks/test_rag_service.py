@@ -13,7 +13,10 @@ from rag_server import as_json, service
 from report_factory import make_release
 
 from demur.cli import main
+from demur.core.records import Response
 from demur.release import Release
+from demur.reports.rag import FOUND, Asked, in_words, telling
+from demur.reports.tables import to_records
 
 MAPPING = """
 url: {url}
@@ -106,7 +109,12 @@ def test_the_whole_system_over_its_corpora(tmp_path, capsys):
         assert ((tmp_path / "runs/mine/rows.parquet").read_bytes(), len(rag.log)) == (first, asked)
     capsys.readouterr()
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder), "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)["rag-whole"]
+    tables = json.loads(capsys.readouterr().out)
+    [row], [faults] = tables["rag-whole"], tables["rag-faults"]
+    lines = (tmp_path / "runs/mine/responses.jsonl").read_text().splitlines()
+    brought = {
+        row["ask"]: {r["id"].removesuffix("#0") for r in row["response"]["retrieved"]} for row in map(json.loads, lines)
+    }
     rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
     of = {name: {r["sample"]: r["outcome"] for r in rows if r["scenario"] == name} for name in corpora}
     assert set(of["full"]) == {s.id for s in samples.values() if s.gold}
@@ -116,6 +124,8 @@ def test_the_whole_system_over_its_corpora(tmp_path, capsys):
         assert row[title]["n"] == len(graded[name])
         assert abs(row[title]["value"] - sum(o == good for o in graded[name].values()) / len(graded[name])) < 1e-9
     assert row["deflects, empty"]["value"] == 1.0
+    hit = [bool(brought[r["ask"]] & {e.id for e in samples[r["sample"]].gold}) for r in rows if r["scenario"] == "full"]
+    assert (faults["gold found"]["value"], faults["gold found"]["n"]) == (pytest.approx(sum(hit) / len(hit)), len(hit))
     both = [s for s in graded["full"] if s in graded["gold-removed"]]
     right = sum(graded["full"][s] == "correct" and graded["gold-removed"][s] == "deflected" for s in both)
     assert row["samples of both"] == len(both)
@@ -284,3 +294,18 @@ def test_who_obeys_a_distractor_and_who_asks_back_is_counted(tmp_path, capsys):
         == 2
     )
     assert "inject=yes" in capsys.readouterr().err
+
+
+def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):
+    """Half of the replies are ungraded: how often gold was found is of all of them, without those that failed."""
+    _, samples = make_release(tmp_path / "release")
+    halves = [[s for s in samples if bool(s.images) is image][:8] for image in (False, True)]
+    results = ("correct", "ungraded", "ungraded", "failed") * 2
+    asked = [
+        Asked("mine", "full", s, found, result, "", Response(), "", "full", None)
+        for half, found in zip(halves, FOUND, strict=False) for s, result in zip(half, results, strict=True)
+    ]  # fmt: skip
+    [row] = to_records(telling(asked))
+    assert (row["gold found"]["n"], row["gold found"]["value"], row["deflects with it"]["n"]) == (12, 0.5, 2)
+    [said] = in_words(asked)
+    assert "found gold for 6 of 6 text questions and for 0 of 6 with an image" in said

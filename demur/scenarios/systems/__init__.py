@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from demur.core import plugins
 from demur.core.code import code_digest
@@ -187,8 +187,14 @@ def name_of(system: SystemLike) -> str:
     if hasattr(system, "skip_reason") and hasattr(system, "answer"):
         at_hand: Any = system
         return str(at_hand.id)
-    if callable(system):
-        return Function.name_of(system)
+    return Function.name_of(_function_of(system))
+
+
+def _function_of(system: Any) -> Callable[..., Any]:
+    """A function, or the method ``answer`` of a user's object that is no system otherwise."""
+    for one in (system, getattr(system, "answer", None)):
+        if callable(one):
+            return cast("Callable[..., Any]", one)
     raise UsageError(f"{type(system).__name__} is no system", cure="give a name, a function, or an object with answer")
 
 
@@ -210,7 +216,7 @@ def open_system(system: SystemLike, context: SystemContext) -> System:
     name_of(system)  # says what is no system
     if hasattr(system, "skip_reason") and hasattr(system, "answer"):
         return _as_asked(system, context)
-    return Function(system, context, name=str(context.options.get("name", "")))
+    return Function(_function_of(system), context, name=str(context.options.get("name", "")))
 
 
 def _as_asked(system: Any, context: SystemContext, code: str = "") -> System:

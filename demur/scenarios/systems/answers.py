@@ -190,13 +190,17 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
-    """A line of lmms-eval's log of samples as a row; any other row as it is."""
-    doc, said = row.get("doc"), row.get("filtered_resps") or row.get("resps")
-    if not isinstance(doc, dict) or "id" not in doc or said is None:
+    """A line of lmms-eval's log of samples as a row; any other row as it is.
+
+    Its log names a question by the ``id`` of what our functions returned; before 0.7 also by that of the document.
+    """
+    said = row.get("filtered_resps", row.get("resps"))
+    named = [one["id"] for one in (row.get("doc"), row.get("accuracy")) if isinstance(one, dict) and "id" in one]
+    if said is None or not named:
         return row
     while isinstance(said, list) and said:
         said = said[0]
-    return {"ask": doc["id"], "answer": said}
+    return {"ask": named[0], "answer": said}
 
 
 def _inspect_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
