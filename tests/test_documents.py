@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sqlite3
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import numpy as np
@@ -15,7 +18,7 @@ from strategies import examples
 
 from demur.core import docstore
 from demur.core.docstore import Documents, DocumentsWriter
-from demur.core.errors import DataError, IndexFileError
+from demur.core.errors import DataError, IndexFileError, StorageError
 from demur.core.records import Document
 from demur.indexing import tables
 
@@ -141,6 +144,18 @@ def test_a_document_that_cannot_be_written_is_named(tmp_path):
         assert writer.add(Document(id="a", title="", text="b")) == 0
         assert writer.close() == []
     assert list(Documents(writer.folder)) == ["a"]
+
+
+def test_a_writer_that_cannot_begin_leaves_nothing_open_for_another_thread_to_close(tmp_path, monkeypatch):
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    monkeypatch.setattr(docstore, "_NEW", "CREATE nothing")
+    with ThreadPoolExecutor(1) as elsewhere:
+        error = elsewhere.submit(DocumentsWriter, tmp_path / "shelf").exception()
+    assert isinstance(error, StorageError)
+    del error  # what its traceback held is freed here
+    gc.collect()
+    assert unraisable == []
 
 
 @pytest.mark.parametrize("wrong", [-1, 9])

@@ -12,7 +12,7 @@ import mmap
 import sqlite3
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -52,14 +52,14 @@ class DocumentsWriter:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._sha = hashlib.sha256()
-        with _storage_errors(folder):
+        with _storage_errors(folder), ExitStack() as opened:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lines: IO[bytes] = (folder / LINES).open("wb")
             (folder / TABLE).unlink(missing_ok=True)
-            self._table = sqlite3.connect(folder / TABLE, isolation_level=None)
-            weakref.finalize(self, self._table.close)
+            self._table = opened.enter_context(closing(sqlite3.connect(folder / TABLE, isolation_level=None)))
+            self._lines: IO[bytes] = opened.enter_context((folder / LINES).open("wb"))
             self._table.executescript(_NEW)
             self._table.execute("BEGIN")
+            self._opened = opened.pop_all()  # where any of this failed, both are closed at once
         self._at = self._count = 0
         self._waiting: list[tuple[int, int, int, str, str, bool, bool]] = []
 
@@ -121,9 +121,8 @@ class DocumentsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _storage_errors(self.folder), ExitStack() as ending:  # a full disk refuses what is still in a buffer
-            ending.callback(self._lines.close)
-            ending.callback(self._table.close)
+        with _storage_errors(self.folder):  # a full disk refuses what is still in a buffer
+            self._opened.close()
 
 
 _BY_ID = "CREATE INDEX by_id ON documents (id)"
