@@ -42,6 +42,7 @@ SMALL_NOTE = (
     "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
 )
 SMALL_SAMPLES = 5
+"""Questions it is asked; one more than are drawn of each topic where that is less."""
 BY_CONSTRUCTION = (
     "it also decided which samples are solvable and which distractors stay, so its accuracy is 100 % with gold alone "
     "and about 0 % with distractors alone by construction"
@@ -58,6 +59,10 @@ class Demo(NamedTuple):
     runs: list[Path]
     left_out: list[str]
     """What could not take part, with the command that brings it; empty when all did."""
+
+
+def _asked_of_it(plan: BuildRecipe) -> int:
+    return min(SMALL_SAMPLES, (plan.sources[0].per_topic or SMALL_SAMPLES) + 1)
 
 
 def recipe(seed: int = 0, per_topic: int | None = None) -> BuildRecipe:
@@ -119,8 +124,8 @@ def demo(
         def ask_small() -> list[Path]:
             return ask(
                 built.release, [small], out / "runs", recipes=standard(), conditions=[condition("moderate")], seed=seed,
-                limit=SMALL_SAMPLES, text_only=True, options={small: sampling}, ledger=out / "build" / "calls.sqlite",
-                steps=steps, alongside=2,
+                limit=_asked_of_it(plan), text_only=True, options={small: sampling}, steps=steps, alongside=2,
+                ledger=out / "build" / "calls.sqlite",
             )  # fmt: skip
 
         with ThreadPoolExecutor(1) as other:  # the model answers in its own process meanwhile
@@ -188,7 +193,7 @@ def plan_demo(
     if path.is_file():
         with Ledger(path, read_only=True) as ledger:
             had = sum(s.replies for s in ledger.stats())
-    asks = SMALL_SAMPLES * len(standard())
+    asks = _asked_of_it(plan) * len(standard())
     lines = []
     for stage, calls in (("gate", samples), ("run", asks)):
         cached = min(had, calls)

@@ -361,7 +361,7 @@ def serving():
     server.daemon_threads = True
     hub.url = f"http://127.0.0.1:{server.server_port}"
     hub.storage = f"http://localhost:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)  # the end of it comes soon
     thread.start()
     try:
         yield hub

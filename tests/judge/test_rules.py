@@ -215,6 +215,7 @@ def test_bad_labels_are_named(tmp_path: Path) -> None:
     assert (only.part, only.precision, only.recall, wrong) == ("all", None, None, [])
 
 
+@pytest.mark.slow
 def test_deflections_in_every_language() -> None:
     parts, wrong = score(LABELLED.with_name("deflections_by_language.jsonl"))
     (every,) = [s for s in parts if s.part == "all"]
