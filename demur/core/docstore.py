@@ -219,7 +219,9 @@ class Documents(Mapping[str, Document]):
         return found
 
     def _line(self, row: int) -> bytes:
-        start, stop = self._one("SELECT start, stop FROM documents WHERE row = ?", int(row))
+        return self._between(*self._one("SELECT start, stop FROM documents WHERE row = ?", int(row)))
+
+    def _between(self, start: int, stop: int) -> bytes:
         try:
             return self._lines[start:stop]
         except TypeError as error:
@@ -240,9 +242,9 @@ class Documents(Mapping[str, Document]):
         Raises:
             IndexFileError: there is none, or the table gives it another id.
         """
-        (id,) = self._one("SELECT id FROM documents WHERE row = ?", int(row))
+        id, start, stop = self._one("SELECT id, start, stop FROM documents WHERE row = ?", int(row))
         try:
-            document = Document.model_validate_json(self._line(row))
+            document = Document.model_validate_json(self._between(start, stop))
         except ValueError as error:
             raise self._broken(LINES) from error
         if document.id != id:
