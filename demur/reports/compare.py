@@ -17,7 +17,7 @@ import numpy as np
 
 from demur.core.records import Outcome, Row, Sample, Scenario
 from demur.core.stats import Codes, Floats
-from demur.judge.measures.paired import Paired, holm, of_means
+from demur.judge.measures.paired import Paired, holm, mcnemar, of_means
 from demur.judge.measures.repeats import gather
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
 from demur.judge.measures.table import Table as Columns
@@ -137,6 +137,9 @@ class Comparison(NamedTuple):
     only_first: int
     only_second: int
     ungraded: int
+    """Shared asks that are not graded in one or both."""
+    graded_alone: tuple[int, int]
+    """Of those, how many are graded in the first alone, and in the second alone."""
     differences: tuple[Difference, ...]
     lost: tuple[Changed, ...]
     """Right with the first, not with the second; hallucinations first, and those before gold evidence first of all."""
@@ -160,6 +163,14 @@ class Comparison(NamedTuple):
     def worse(self) -> bool:
         """Whether the second run is significantly worse in right behaviour somewhere."""
         return any(d.better < 0 for d in self.differences if d.measure == PRIMARY)
+
+    @property
+    def lost_sight(self) -> bool:
+        """Whether significantly more asks are graded in the first run alone than in the second: what got worse may be
+        among those that no rate counts.
+        """
+        before, now = self.graded_alone
+        return before > now and (mcnemar(before, now) or 1.0) < ALPHA
 
     @property
     def sentence(self) -> str:
@@ -276,6 +287,7 @@ def compare(
         only_first=len(asked[0]) - len(shared),
         only_second=len(asked[1]) - len(shared),
         ungraded=len(shared) - len(a),
+        graded_alone=(len(one.key) - len(a), len(other.key) - len(a)),
         differences=differences,
         lost=_changed(left, right, pairs[0][gone], pairs[1][gone], samples or {}, most, wrong=1),
         gained=_changed(left, right, pairs[0][come], pairs[1][come], samples or {}, most, wrong=0),

@@ -2,10 +2,11 @@
 
 A limit is met where the whole interval lies on its right side, broken where it lies on the wrong one, and undecided
 between: more questions are needed, and it is told how many. It is undecided too where answers that the judge could not
-grade would turn it. The whole gate is red by chance in at most `BY_CHANCE` of
-its runs, however much is asked of it: each of m limits is decided on the interval of level 1 - 0.05/m (of which one
-side is red), the comparison with a baseline at 5 % over all its scenarios, of which again one side is red. So a system
-whose true rates all equal their limits, and which is its own baseline, is red in at most one run of twenty.
+grade would turn it, and where the judge could grade significantly less than it could of the baseline. The whole gate is
+red by chance in at most `BY_CHANCE` of its runs, however much is asked of it: each of m limits is decided on the
+interval of level 1 - 0.05/m (of which one side is red), the comparison with a baseline at 5 % over all its scenarios,
+of which again one side is red. So a system whose true rates all equal their limits, and which is its own baseline, is
+red in at most one run of twenty.
 """
 
 from __future__ import annotations
@@ -261,6 +262,13 @@ def decided(
         found = compare(baseline, mine, samples)
         state: State = "fail" if found.worse else "pass" if found.differences else "cannot tell"
         why = found.sentence if found.differences else "no question was asked of both"
+        if found.ungraded:
+            why += f" {found.ungraded:,} more are not graded in one or both."
+        if state == "pass" and found.lost_sight:
+            state = "cannot tell"
+            before, now = found.graded_alone
+            why += f" Of them {before:,} are graded in {baseline.name} alone, {now:,} in {mine.name} alone: what got "
+            why += "worse may be among them; a judge that grades more would tell (--judge cascade:MODEL)."
         checks.append(Check(f"not worse than {baseline.name}", state, why))
     return Gate(tuple(checks), advisory)
 

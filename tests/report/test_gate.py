@@ -152,3 +152,24 @@ def test_a_gate_on_an_unchanged_system_is_red_no_more_often_than_it_says():
     assert {c.state for g in gates for c in g.checks[:2]} >= {"cannot tell"}
     worse = [decided(sampled(seed, rates=(0.35, 0.6)), asked, sampled(1000), strict=True) for seed in range(5)]
     assert [g.exit_code for g in worse] == [1] * 5  # and it is no gate that is never red
+
+
+@pytest.mark.parametrize(("mine", "theirs", "state"), [(24, 4, "cannot tell"), (12, 12, "pass"), (4, 24, "pass")])
+def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_through(mine, theirs, state):
+    """The wrong answers of a worse system could all be among those that its judge cannot grade."""
+
+    def less(run: Run, first: int, many: int) -> Run:
+        hidden = {f"full-{q}" for q in range(first, first + many)}
+        rows = [
+            row.model_copy(update={"status": "ungraded", "outcome": None, "reason": "?"})
+            if row.context in hidden
+            else row
+            for row in run.rows
+        ]
+        return Run(run.name, Path(run.name), {}, rows)
+
+    gate = decided(less(sampled(3), 0, mine), (), less(sampled(3, name="main"), 30, theirs), strict=True)
+    (check,) = gate.checks
+    assert check.state == state
+    assert f"{mine + theirs} more are not graded in one or both" in check.why
+    assert (f"{mine} are graded in main alone, {theirs} in run alone" in check.why) == (state == "cannot tell")
