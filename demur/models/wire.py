@@ -268,7 +268,7 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
             cached=cached,
             cuts=tuple(map(str, message.get("cuts") or ())),
         )
-        if _may_be_unstorable(raw) and (why := unstorable(found)):
+        if _may_be_unstorable(raw, found) and (why := unstorable(found)):
             raise _Malformed(why)
     except _Malformed as error:
         raise _broken(f"the reply is malformed, {error}: {_excerpt(raw)!r}") from error
@@ -277,12 +277,15 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
     return found
 
 
-_ODD = re.compile(r"\\u[dD]|NaN|Infinity|\d{18}|\d[eE]")
+def _may_be_unstorable(raw: str | bytes, found: Response) -> bool:
+    """Whether a reply has anything of which `unstorable` could complain: few have, and a walk takes long.
 
-
-def _may_be_unstorable(raw: str | bytes) -> bool:
-    """Whether a reply has anything of which `unstorable` could complain: few have, and a walk takes long."""
-    return not raw.isascii() or _ODD.search(raw if isinstance(raw, str) else raw.decode()) is not None
+    Counts and confidence were bounded when they were read. What is left is half a character, which a text without other
+    letters than ASCII's can only have as an escape, and the numbers of log-probabilities.
+    """
+    if found.logprobs or not raw.isascii():
+        return True
+    return b"\\ud" in raw or b"\\uD" in raw if isinstance(raw, bytes) else "\\ud" in raw or "\\uD" in raw
 
 
 def reply_of(answer: Response, model: str) -> str:
