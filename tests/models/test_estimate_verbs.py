@@ -112,7 +112,7 @@ def test_the_demo_says_how_often_it_asks_its_model(tmp_path, run):
     out = tmp_path / "demo"
     lines = json.loads(run("demo", "--out", out, "--per-topic", "1", "--plan", "--per-second", "4", "--json"))["lines"]
     assert [line["stage"] for line in lines] == ["gate", "run"]
-    assert lines[1]["calls"] == 20
-    assert lines[1]["seconds"] == 5
+    assert lines[1]["calls"] == 8
+    assert lines[1]["seconds"] == 2
     assert not out.exists()
     assert "no model is called" in run("demo", "--out", out, "--no-model", "--plan")
