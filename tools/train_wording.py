@@ -87,9 +87,14 @@ def matrix(texts: list[str]) -> sp.csr_matrix:
     return sp.csr_matrix((values, np.concatenate(found), ends), shape=(len(texts), wording.BUCKETS))
 
 
-def fitted(x: sp.csr_matrix, y: npt.NDArray[np.bool_]) -> LogisticRegression:
-    """The model; the penalty was chosen by `--cross`."""
-    return LogisticRegression(C=100, max_iter=2_000).fit(x, y)
+def fitted(x: sp.csr_matrix, y: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.float64], float]:
+    """Weights and bias. What few sentences have is penalised less (it is scaled by its inverse document frequency).
+
+    The penalty, the scale and the words beside the runs were chosen by `--cross`.
+    """
+    rarity = np.log((1 + x.shape[0]) / (1 + np.bincount(x.indices, minlength=x.shape[1])))
+    model = LogisticRegression(C=5, max_iter=2_000).fit(x @ sp.diags(rarity), y)
+    return model.coef_[0] * rarity, float(model.intercept_[0])
 
 
 def cross(labelled: list[dict[str, Any]]) -> None:
@@ -98,14 +103,17 @@ def cross(labelled: list[dict[str, Any]]) -> None:
     x = matrix([row["text"] for row in labelled])
     p = np.zeros(len(y))
     for seen, unseen in StratifiedKFold(5, shuffle=True, random_state=0).split(x, y):
-        p[unseen] = fitted(x[seen], y[seen]).predict_proba(x[unseen])[:, 1]
+        weights, bias = fitted(x[seen], y[seen])
+        p[unseen] = 1 / (1 + np.exp(-(x[unseen] @ weights + bias)))
     rules = np.array([deflection.by_rules(row["text"]).deflects for row in labelled])
-    both = (p > wording.DECLINES) | (rules & (p > wording.DOUBTS))
+    long = np.array([wording.is_long(row["text"]) for row in labelled])
+    declines = np.where(long, wording.DECLINES_LONG, wording.DECLINES)
+    both = (p > declines) | (rules & (p > np.where(long, wording.DOUBTS_LONG, wording.DOUBTS)))
     languages = np.array([row.get("language", "en") for row in labelled])
     for code in ["all", *sorted(set(languages))]:
         part = np.ones(len(y), bool) if code == "all" else languages == code
         told = [f"{code:4} {part.sum():6}"]
-        for said in (rules, p > wording.DECLINES, both):
+        for said in (rules, p > declines, both):
             right = (said & y & part).sum()
             told.append(f"{right / max(1, (said & part).sum()):.3f} {right / max(1, (y & part).sum()):.3f}")
         sys.stdout.write("   ".join(told) + "\n")
@@ -119,10 +127,10 @@ def main() -> None:
     labelled = rows()
     if args.cross:
         return cross(labelled)
-    model = fitted(matrix([row["text"] for row in labelled]), np.array([row["deflects"] for row in labelled]))
-    scale = float(np.abs(model.coef_[0]).max() / 127)
-    weights = np.round(model.coef_[0] / scale).astype(np.int8)
-    np.savez_compressed(WEIGHTS, weights=weights, scale=np.float64(scale), bias=np.float64(model.intercept_[0]))
+    found, bias = fitted(matrix([row["text"] for row in labelled]), np.array([row["deflects"] for row in labelled]))
+    scale = float(np.quantile(np.abs(found[found != 0]), 0.9999) / 127)  # the few beyond are cut to it
+    weights = np.clip(np.round(found / scale), -127, 127).astype(np.int8)
+    np.savez_compressed(WEIGHTS, weights=weights, scale=np.float64(scale), bias=np.float64(bias))
     sys.stdout.write(f"{WEIGHTS.relative_to(ROOT)}: {len(labelled):,} sentences, {WEIGHTS.stat().st_size:,} bytes\n")
     return None
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from demur.answers import normalise
 from demur.answers.text import both_ends
 from demur.judge.languages import Language, bare, fold, language, spoken, wholes
-from demur.judge.wording import DECLINES, DOUBTS, SHORT, likelihood
+from demur.judge.wording import DECLINES, DECLINES_LONG, DOUBTS, DOUBTS_LONG, OFFERS, SHORT, is_long, likelihood
 
 REFUSAL, LACK, ASKS_BACK = "refusal", "lack", "asks back"
 """Kinds of deflection: will not, cannot tell, wants to be told more."""
@@ -230,10 +230,10 @@ def read(text: str) -> Reading:
     said = (_marked(text) or text).strip()
     if not found.known or len(said.encode(errors="replace")) < SHORT:
         return found
-    likely = likelihood(said)
-    if found.deflects and likely <= DOUBTS and len(found.cue) * 3 < len(said):
+    likely, long = likelihood(said), is_long(said)
+    if found.deflects and likely <= (DOUBTS_LONG if long else DOUBTS) and len(found.cue) * 3 < len(said):
         return Reading(False, "")  # what says little else than words that a rule knows is what the rule says
-    if not found.deflects and not found.cue and likely > DECLINES:
+    if not found.deflects and likely > (DECLINES_LONG if long else OFFERS if found.cue else DECLINES):
         return Reading(True, said[:_CUE], ASKS_BACK if said.endswith(_ASKING) else LACK, proven=False)
     return found
 
