@@ -13,6 +13,7 @@ import unicodedata
 from typing import NamedTuple
 
 from demur.core.store import digest
+from demur.core.text import stream_safe
 
 LONGEST = 6_000
 """Characters of an answer that a judge is shown, half from its beginning and half from its end."""
@@ -89,7 +90,7 @@ def candidate(question: str, text: str) -> Candidate:
 def _unmasked(text: str) -> tuple[str, tuple[str, ...]]:
     """The text without what imitates a grader, which is looked for in Latin letters."""
     plain = text.translate(_LOOKALIKE)
-    wide = unicodedata.normalize("NFKC", plain)
+    wide = unicodedata.normalize("NFKC", stream_safe(plain))
     if len(wide) != len(plain):
         wide = plain  # places must agree; full-width letters are one character each and stay found
     spans = sorted((m.start(), m.end()) for pattern in _FORGED for m in pattern.finditer(wide))

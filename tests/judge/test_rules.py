@@ -229,9 +229,9 @@ def test_deflections_that_nobody_tuned_on() -> None:
     tuned = LABELLED.with_name("deflections_by_language.jsonl")
     known = {row["text"] for _, row in read_jsonl(tuned, Problems())}
     for name, n, precision, recall in (
-        ("languages_untouched", 683, 0.92, 0.95),
-        ("replies_untouched", 915, 0.94, 0.86),
-    ):
+        ("replies_untouched", 915, 0.95, 0.86), ("languages_untouched", 683, 0.93, 0.96),
+        ("situations_untouched", 1_363, 0.91, 0.75),
+    ):  # fmt: skip
         path = LABELLED.with_name(f"{name}.jsonl")
         parts, _ = score(path)
         (every,) = [s for s in parts if s.part == "all"]

@@ -22,6 +22,8 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from demur.core.text import stream_safe
+
 LATIN = ("en", "es", "ca", "gl", "pt", "it", "fr", "de", "nl", "pl", "tr", "eu")
 CODES = (*LATIN, "ru", "ar", "hi", "zh", "ja", "ko")
 """The languages that are read."""
@@ -99,8 +101,7 @@ def fold(text: str) -> str:
     >>> fold("No está CLARO."), fold("無法確定")
     ('no esta claro.', '无法确定')
     """
-    text = unicodedata.normalize("NFKC", text).casefold()
-    return _plain(text)
+    return _plain(unicodedata.normalize("NFKC", stream_safe(text)).casefold())
 
 
 def _plain(text: str) -> str:
