@@ -1,9 +1,9 @@
 """Train the linear model of `demur.judge.wording` on the labelled sentences and write its weights.
 
     python tools/train_wording.py            writes demur/judge/data/wording.npz
-    python tools/train_wording.py --cross    five folds: precision and recall of rules, model, and both, by language
+    python tools/train_wording.py --cross    five folds, by language: precision and recall of rules, model (at 0.5), and both
 
-The sentences are those that the rules were tuned on (tests/judge/deflections*.jsonl); the untouched set is never read.
+The sentences are tests/judge/deflections*.jsonl; the untouched sets are never read.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def matrix(texts: list[str]) -> sp.csr_matrix:
 def fitted(x: sp.csr_matrix, y: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.float64], float]:
     """Weights and bias. What few sentences have is penalised less (it is scaled by its inverse document frequency).
 
-    The penalty, the scale and the words beside the runs were chosen by `--cross`.
+    The penalty, the scale and the words beside the runs, and the thresholds of `demur.judge.wording`, were chosen on
+    five folds like those of `--cross`.
     """
     rarity = np.log((1 + x.shape[0]) / (1 + np.bincount(x.indices, minlength=x.shape[1])))
     model = LogisticRegression(C=5, max_iter=2_000).fit(x @ sp.diags(rarity), y)
@@ -105,15 +106,17 @@ def cross(labelled: list[dict[str, Any]]) -> None:
     for seen, unseen in StratifiedKFold(5, shuffle=True, random_state=0).split(x, y):
         weights, bias = fitted(x[seen], y[seen])
         p[unseen] = 1 / (1 + np.exp(-(x[unseen] @ weights + bias)))
-    rules = np.array([deflection.by_rules(row["text"]).deflects for row in labelled])
-    long = np.array([wording.is_long(row["text"]) for row in labelled])
-    declines = np.where(long, wording.DECLINES_LONG, wording.DECLINES)
-    both = (p > declines) | (rules & (p > np.where(long, wording.DOUBTS_LONG, wording.DOUBTS)))
+    found = [deflection.by_rules(row["text"]) for row in labelled]
+    rules = np.array([reading.deflects for reading in found])
+    both = np.array([
+        deflection.weighed(reading, row["text"], lambda _, one=one: one).deflects
+        for reading, row, one in zip(found, labelled, p.tolist(), strict=True)
+    ])  # fmt: skip
     languages = np.array([row.get("language", "en") for row in labelled])
     for code in ["all", *sorted(set(languages))]:
         part = np.ones(len(y), bool) if code == "all" else languages == code
         told = [f"{code:4} {part.sum():6}"]
-        for said in (rules, p > declines, both):
+        for said in (rules, p > 0.5, both):
             right = (said & y & part).sum()
             told.append(f"{right / max(1, (said & part).sum()):.3f} {right / max(1, (y & part).sum()):.3f}")
         sys.stdout.write("   ".join(told) + "\n")

@@ -16,6 +16,7 @@ How often this is right is measured, not claimed: ``python -m demur.judge.rules 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -226,7 +227,17 @@ def read(text: str) -> Reading:
     >>> read('The display reads "no data".').deflects
     False
     """
-    found = by_rules(text)
+    return weighed(by_rules(text), text, likelihood)
+
+
+def weighed(found: Reading, text: str, likelihood: Callable[[str], float]) -> Reading:
+    """What the rules found in a reply, weighed against how likely its wording as a whole declines.
+
+    Args:
+        found: of the rules.
+        text: the reply.
+        likelihood: of a text to decline, in [0, 1]; not asked of what is left to the rules.
+    """
     said = (_marked(text) or text).strip()
     if not found.known or len(said.encode(errors="replace")) < SHORT:
         return found

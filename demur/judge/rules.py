@@ -16,7 +16,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdi
 from demur.core.spec import Option, named
 from demur.core.store import Problems, read_jsonl
 from demur.judge.certainty import rival
-from demur.judge.deflection import read
+from demur.judge.deflection import Reading, by_rules, read
 from demur.judge.own_phrases import OwnPhrases
 
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning|scratchpad)>", re.IGNORECASE)
@@ -200,11 +201,13 @@ class Score(NamedTuple):
         return self.true_positive / there if there else None
 
 
-def score(path: Path) -> tuple[list[Score], list[str]]:
-    """Precision and recall of the deflection rules on a labelled JSONL file.
+def score(*paths: Path, reader: Callable[[str], Reading] = read) -> tuple[list[Score], list[str]]:
+    """Precision and recall of the reader of deflections on labelled JSONL files.
 
     Args:
-        path: rows ``{"text": answer, "deflects": true|false, "part": "tuning"|"held-out"}``; ``part`` may be left out.
+        paths: of rows ``{"text": answer, "deflects": true|false, "part": "tuning"|"held-out"}``; ``part`` may be left
+            out.
+        reader: `demur.judge.deflection.read`, or `by_rules`: the rules without the linear model.
 
     Returns:
         (one score per part and one named "all", the misread answers with what they were read as).
@@ -215,12 +218,12 @@ def score(path: Path) -> tuple[list[Score], list[str]]:
     problems = Problems()
     counts: dict[str, list[int]] = {}
     wrong: list[str] = []
-    for place, row in read_jsonl(path, problems):
+    for place, row in chain.from_iterable(read_jsonl(path, problems) for path in paths):
         text, label = row.get("text"), row.get("deflects")
         if not isinstance(text, str) or not isinstance(label, bool):
             problems.add(place, "expected 'text' (string) and 'deflects' (true or false)")
             continue
-        said = read(visible(text)).deflects
+        said = reader(visible(text)).deflects
         if said != label:
             wrong.append(f"{place}: read as {'deflection' if said else 'answer'}: {text[:160]}")
         for part in {str(row.get("part", "all")), "all"}:
@@ -236,11 +239,12 @@ def score(path: Path) -> tuple[list[Score], list[str]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table of `score`; exit 0."""
     parser = argparse.ArgumentParser(prog="python -m demur.judge.rules", description=score.__doc__)
-    parser.add_argument("--score", type=Path, required=True, metavar="FILE", help="labelled answers (JSONL)")
+    parser.add_argument("--score", type=Path, required=True, nargs="+", metavar="FILE", help="labelled answers (JSONL)")
+    parser.add_argument("--rules-alone", action="store_true", help="without the linear model")
     parser.add_argument("--wrong", action="store_true", help="list the misread answers")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args(argv)
-    scores, wrong = score(args.score)
+    scores, wrong = score(*args.score, reader=by_rules if args.rules_alone else read)
     rows = [{**s._asdict(), "precision": s.precision, "recall": s.recall} for s in scores]
     if args.json:
         sys.stdout.write(json.dumps({"scores": rows, "wrong": wrong}) + "\n")

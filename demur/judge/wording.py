@@ -1,6 +1,6 @@
 """How likely a reply declines to answer, by its letters alone: a linear model beside the rules of `deflection`.
 
-Rules know the words that somebody wrote down; of sentences in rarer words they missed three in ten. This model has
+Rules know the words that somebody wrote down; they miss four deflections in ten. This model has
 seen the same labelled sentences and takes what it learnt from runs of two to five letters to words that no rule has,
 and from words, pairs of neighbours and pairs with one word between; runs of the first and of the last sentence count
 once more as such, since what a reply ends in outweighs what it tells before. It reads no clauses: what a rule says

@@ -215,6 +215,18 @@ def test_bad_labels_are_named(tmp_path: Path) -> None:
     assert (only.part, only.precision, only.recall, wrong) == ("all", None, None, [])
 
 
+def test_several_files_are_scored_together_and_the_rules_without_the_model(tmp_path: Path, capsys) -> None:
+    rare = "Wem das Gut nach dem Brand zufiel, dar\u00fcber geben die Akten keinen Aufschluss."
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file, text, deflects in zip(files, (rare, "The Danube."), (True, False), strict=True):
+        file.write_text(json.dumps({"text": text, "deflects": deflects}) + "\n")
+    for alone, missed in ((), 0), (("--rules-alone",), 1):
+        assert main(["--score", *map(str, files), "--json", *alone]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert [(s["n"], s["recall"]) for s in told["scores"]] == [(2, 1.0 - missed)]
+        assert len(told["wrong"]) == missed
+
+
 @pytest.mark.slow
 def test_deflections_in_every_language() -> None:
     parts, wrong = score(LABELLED.with_name("deflections_by_language.jsonl"))
