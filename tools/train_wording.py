@@ -1,7 +1,7 @@
 """Train the linear model of `demur.judge.wording` on the labelled sentences and write its weights.
 
     python tools/train_wording.py            writes demur/judge/data/wording.npz
-    python tools/train_wording.py --cross    five folds, by language: precision and recall of rules, model (at 0.5), and both
+    python tools/train_wording.py --cross    five folds, by language: precision, recall of rules, model at 0.5, both
 
 The sentences are tests/judge/deflections*.jsonl; the untouched sets are never read.
 """
