@@ -128,7 +128,7 @@ def evaluate(
     from demur.release import Release
     from demur.scenarios.conditions import condition
     from demur.scenarios.contexts import WHOLE, recipe
-    from demur.scenarios.systems import name_of, taken_apart
+    from demur.scenarios.systems import name_of, split_name
 
     opened = release if isinstance(release, Release) else open_release(release, out=out)
     money = None
@@ -136,7 +136,7 @@ def evaluate(
         from demur.models import Budget
 
         money = Budget(budget)
-    called = name or taken_apart(system)[0]
+    called = name or split_name(system)[0]
     given = {**sampling, **({"name": called} if called else {})}
     texts = [one for text in _several(scenarios) for one in (WHOLE if text == "whole" else (text,))]
     with TerminalProgress() if progress else QUIET as steps:

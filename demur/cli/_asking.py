@@ -171,7 +171,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Sampling and layout of every system that is a model, by its name."""
     from demur.scenarios.render import Layout
-    from demur.scenarios.systems import name_of, taken_apart
+    from demur.scenarios.systems import name_of, split_name
 
     sampling = {
         "temperature": args.temperature, "top_p": args.top_p, "max_tokens": args.max_tokens,
@@ -179,7 +179,7 @@ def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
     options = {k: v for k, v in sampling.items() if v is not None}
     layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
-    parts = {name_of(s): str(taken_apart(s)[1]) for s in args.systems}
+    parts = {name_of(s): str(split_name(s)[1]) for s in args.systems}
     return {name: {**options, "layout": layout} for name, spec in parts.items() if spec.startswith("model:")}
 
 

@@ -1,4 +1,4 @@
-"""`demur rag`: a RAG service of one's own, tried, and told where it fails."""
+"""`demur rag`: try a RAG service, and see where it fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Jobs and their arguments."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     probe = job(
-        jobs, "probe", "ask a service one question, and print what was understood",
+        jobs, "probe", "ask a service one question, and print how demur reads the reply",
         epilog="example:\n  $ demur rag probe rag.yaml --question 'Which river flows through Vienna?'\n\n"
         "A mapping says how a question becomes your request and your reply an answer; the page docs/score-your-rag.md "
         "has one\nfor a start. An address alone is asked with {\"question\": ...}.",
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--question", default="Which river flows through Vienna?", help="what is asked (default: %(default)s)"
     )
     probe.add_argument("--image", type=Path, nargs="*", default=[], metavar="FILE", help="images that go with it")
-    probe.add_argument("--json", action="store_true", help="print what was understood as JSON")
+    probe.add_argument("--json", action="store_true", help="print it as JSON")
     table = job(jobs, "table", "was the gold retrieved, and was the answer right: what to mend")
     table.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders that hold runs")
     table.add_argument(

@@ -13,7 +13,7 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.store import file_digest, seed_of
 from demur.evaluation.caps import Caps
-from demur.evaluation.preflight import see_ready
+from demur.evaluation.preflight import require_ready
 from demur.evaluation.run_folder import Task, known_answers
 from demur.evaluation.runner import ALONGSIDE, plan, run
 from demur.indexing.encoders import open_encoder
@@ -24,7 +24,7 @@ from demur.release.corpora import Corpora
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.contexts import Recipe
 from demur.scenarios.recognise import Embedder, Recogniser
-from demur.scenarios.systems import System, SystemContext, SystemLike, name_of, open_system, taken_apart
+from demur.scenarios.systems import System, SystemContext, SystemLike, name_of, open_system, split_name
 from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def ask(
     }
     opened = []
     for name, system in zip(names, systems, strict=True):
-        called = taken_apart(system)[0]
+        called = split_name(system)[0]
         given = {**({"name": called} if called else {}), **(options or {}).get(name, {})}
         context = system_context(
             release, encoder, everything, prompts, ledger=kept, options=given, concurrency=concurrency, prices=prices,
@@ -225,7 +225,7 @@ def ask(
 
 
 def _kind(system: SystemLike) -> str:
-    spec = taken_apart(system)[1]
+    spec = split_name(system)[1]
     return spec.partition(":")[0] if isinstance(spec, str) else ""
 
 
@@ -309,7 +309,7 @@ def ask_opened(
         if any(t.ask.id not in had and not one.system.skip_reason(t.ask) for t in tasks):
             left[one.label] = one.system  # a finished run can be looked at when its server is gone
     others = {f"the judge {judge.id}": judge} if left else {}  # of a finished run the verdicts are kept
-    for line in see_ready(left, [t.ask for t in tasks], others):
+    for line in require_ready(left, [t.ask for t in tasks], others):
         steps.warn(line)
     folders = []
     try:
@@ -404,7 +404,7 @@ def planned(
     tasks = tasks_of(samples, recipes, conditions, prompts, seed, repeat, of)
     total = Estimate()
     for name, system_text in zip(_names(systems, repeat, options or {}), systems, strict=True):
-        called, spec = taken_apart(system_text)
+        called, spec = split_name(system_text)
         kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
             continue

@@ -17,7 +17,7 @@ from typing import Any
 from demur.core.records import Outcome, Status
 from demur.core.store import write_atomic
 from demur.core.version import __version__
-from demur.evaluation.elsewhere import Exported, Judging, Question, read_questions, slug, write_questions
+from demur.evaluation.export import Exported, Judging, Question, read_questions, slug, write_questions
 from demur.release import Release
 
 LETTERS = {Outcome.CORRECT: "C", Outcome.INCORRECT: "I", Outcome.DEFLECTED: "N"}
@@ -31,7 +31,7 @@ def export_inspect(release: Release, out: Path, *, judge: str = "rules", **asked
         release: opened.
         out: folder of the package.
         judge: who grades, unless ``-T judge=...`` says otherwise.
-        asked: as for `demur.evaluation.elsewhere.write_questions`.
+        asked: as for `demur.evaluation.export.write_questions`.
     """
     package = f"demur_{slug(release.name)}"
     tasks = write_questions(release, out / package, **asked)

@@ -20,7 +20,7 @@ from typing import Any
 from demur.core.records import AnswerSpec, Ask, Outcome, Record, Verdict
 from demur.core.store import write_atomic, write_records
 from demur.core.worker import Worker
-from demur.evaluation.elsewhere import Exported, Judging, Part, Turn, read_questions, slug, write_questions
+from demur.evaluation.export import Exported, Judging, Part, Turn, read_questions, slug, write_questions
 from demur.models.run import run_sync
 from demur.release import Release
 
@@ -48,7 +48,7 @@ def export_lmms_eval(release: Release, out: Path, *, judge: str = "rules", **ask
         release: opened.
         out: the folder, for ``--include_path``.
         judge: who grades.
-        asked: as for `demur.evaluation.elsewhere.write_questions`.
+        asked: as for `demur.evaluation.export.write_questions`.
     """
     package = f"demur_{slug(release.name)}"
     tasks = write_questions(release, out, **asked)

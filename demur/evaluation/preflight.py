@@ -53,7 +53,7 @@ async def preflight(
     return [line for lines in found if not isinstance(lines, DemurError) for line in lines]
 
 
-def see_ready(
+def require_ready(
     systems: Mapping[str, System], asks: Sequence[Ask], judges: Mapping[str, Judge] | None = None
 ) -> list[str]:
     """`preflight` from ordinary code, of those who grade too; where somebody cannot be asked, everybody is closed."""

@@ -54,13 +54,13 @@ class Answer(Record):
     response: Response
 
 
-def timings_of(folder: Path) -> Path:
+def timings_path(folder: Path) -> Path:
     """``NAME.timings.jsonl`` beside a run folder: what was measured when its answers came, never the same twice."""
     return folder.with_name(f"{folder.name}.timings.jsonl")
 
 
 class Timing(Record):
-    """One line of `timings_of`; an ask that was asked again has several, the last of them counts."""
+    """One line of `timings_path`; an ask that was asked again has several, the last of them counts."""
 
     ask: str
     latency_s: float
@@ -82,9 +82,9 @@ class Timing(Record):
         )
 
 
-def timings_in(folder: Path) -> dict[str, Timing]:
+def read_timings(folder: Path) -> dict[str, Timing]:
     """The timings of a run folder by ask; {} of one that has none. Damaged lines are passed over."""
-    path, found = timings_of(folder), {}
+    path, found = timings_path(folder), {}
     if path.is_file():
         for _, line in read_jsonl(path, Problems()):
             with suppress(ValidationError):
@@ -107,7 +107,7 @@ class Graded(NamedTuple):
     verdict: Verdict
 
 
-def take_up(
+def resume(
     out: Path, identity: dict[str, Any], fresh: bool, note: Callable[[str], None]
 ) -> tuple[dict[str, Response], str]:
     """Make ``out`` ready for a run: the answers that it has, and of when they are.
@@ -130,14 +130,14 @@ def take_up(
         why = "asked afresh" if fresh else next(said for name, said in _ASIDE.items() if name in other)
         note(f"{identity['system']}: {why}; the run of {since} is now {aside}")
         if not fresh and other == {"judge_code"}:
-            graded_otherwise = answers_in(aside / "journal.jsonl") | answers_in(aside / "responses.jsonl")
+            graded_otherwise = read_answers(aside / "journal.jsonl") | read_answers(aside / "responses.jsonl")
         earlier = _place_aside(out, identity)
         if not fresh and earlier.is_dir():
             with storage_errors(out):
                 earlier.rename(out)
             note(f"{identity['system']}: it was like this before; its earlier run is taken up again")
             since = _date(out)
-    return graded_otherwise | answers_in(out / "journal.jsonl") | answers_in(out / "responses.jsonl"), since
+    return graded_otherwise | read_answers(out / "journal.jsonl") | read_answers(out / "responses.jsonl"), since
 
 
 def known_answers(folder: Path, system: System) -> dict[str, Response]:
@@ -145,7 +145,7 @@ def known_answers(folder: Path, system: System) -> dict[str, Response]:
     old, settings = _identity_in(folder), getattr(system, "settings", None) or None
     if (old.get("system"), old.get("revision"), old.get("settings")) != (system.id, system.revision, settings):
         return {}
-    return answers_in(folder / "journal.jsonl") | answers_in(folder / "responses.jsonl")
+    return read_answers(folder / "journal.jsonl") | read_answers(folder / "responses.jsonl")
 
 
 def _identity_in(folder: Path) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _date(folder: Path) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(max(times))) if times else ""
 
 
-def answers_in(path: Path) -> dict[str, Response]:
+def read_answers(path: Path) -> dict[str, Response]:
     """Answers had before; a torn or damaged line is passed over, so that its question is asked again.
 
     An answer that was an error is not kept: another run may do better.

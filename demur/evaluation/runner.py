@@ -41,10 +41,10 @@ from demur.evaluation.run_folder import (
     Task,
     Timing,
     filed,
+    read_timings,
+    resume,
     row,
-    take_up,
-    timings_in,
-    timings_of,
+    timings_path,
     versions_of,
     write_rows,
 )
@@ -222,7 +222,7 @@ def run(
     """
     taken, skipped = _askable(tasks, system)
     identity = _identity(system, judge, taken, skipped, about)
-    known, since = take_up(out, identity, fresh, note)
+    known, since = resume(out, identity, fresh, note)
     old = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
     reused = sum(t.ask.id in known for t in taken)
     if "files" in old and reused == len(taken) and "unjudged" not in old:  # finished: nothing to ask or to write
@@ -239,7 +239,7 @@ def run(
             nonlocal done, timings
             journal.append({"ask": task.ask.id, "response": filed(response).model_dump(mode="json")})
             if response.latency_s:  # of those that compute their answers here nothing is measured
-                timings = timings or more.enter_context(JsonlLog(timings_of(out)))
+                timings = timings or more.enter_context(JsonlLog(timings_path(out)))
                 timings.append(Timing.of(task.ask.id, response))
             done += 1
             progress(done)
@@ -262,7 +262,7 @@ def run(
         (out / "journal.jsonl").unlink()
     if reused:
         note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
-    if len(versions := versions_of(system.id, timings_in(out).values())) > 1:
+    if len(versions := versions_of(system.id, read_timings(out).values())) > 1:
         told = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
         note(
             f"{system.id}: redeployed during the run, so its figures are of several versions ({told} answers) - "

@@ -16,8 +16,8 @@ Bytes are a function of the inputs: no clock, no path of a machine, no order of 
 """
 
 from demur.release.freeze import freeze
-from demur.release.layout import FunnelStep, counts, documents_of, number_of
-from demur.release.opened import Release
+from demur.release.layout import FunnelStep, counts, documents_of, version_number
+from demur.release.release import Release
 from demur.release.verify import verify
 
-__all__ = ["FunnelStep", "Release", "counts", "documents_of", "freeze", "number_of", "verify"]
+__all__ = ["FunnelStep", "Release", "counts", "documents_of", "freeze", "verify", "version_number"]

@@ -7,7 +7,7 @@ without the gold of every question. A system then answers the same questions ove
 
 Removing gold is not removing the answer. Gold evidence goes, and with it what it is cut from, what is cut from it, and
 near-duplicates. What else states an answer is listed per question; such questions are not asked under *gold removed*,
-since a system that answers them is right (`demur.release.stated`).
+since a system that answers them is right (`demur.release.answer_bearing`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from demur.core.records import Document, ImageRef, Sample
 from demur.core.store import digest, read_json, write_atomic, write_json
 from demur.corpora.lineage import Gold
 from demur.corpora.near import TEXT_NEAR, same_text, shingles
-from demur.release.stated import Statements
+from demur.release.answer_bearing import AnswerBearing
 
 Form = Literal["jsonl", "parquet", "markdown"]
 FORMS: tuple[Form, ...] = ("jsonl", "parquet", "markdown")
@@ -151,7 +151,7 @@ def export(
     """
     if folds < 1:
         raise UsageError(f"--folds {folds}", cure="give 1 or more")
-    relations, statements = _Relations(samples), Statements(samples)
+    relations, statements = _Relations(samples), AnswerBearing(samples)
     fold_of = {s.id: int(digest(s.id)[:8], 16) % folds for s in samples}
     names = [REMOVED] if folds == 1 else [f"{REMOVED}-{i + 1}" for i in range(folds)]
     excluded: dict[str, list[str]] = {s.id: [] for s in samples}

@@ -8,7 +8,7 @@ from typing import Any
 
 from demur.core.records import Record, Sample
 from demur.release import Release
-from demur.release.layout import ADDED
+from demur.release.layout import LINEAGE
 
 
 class Left(Record):
@@ -72,7 +72,7 @@ _FIELDS = ("question", "answers", "answerable", "topic", "cluster", "split", "li
 def difference(old: Release, new: Release) -> Difference:
     """Compare two releases sample by sample."""
     before, after = {s.id: s for s in old.samples()}, {s.id: s for s in new.samples()}
-    if not (old.states_lineage and new.states_lineage):  # one does not say: no sample is another for that
+    if not (old.has_lineage and new.has_lineage):  # one does not say: no sample is another for that
         before, after = ({i: _unplaced(s) for i, s in samples.items()} for samples in (before, after))
     why_old = {d.sample: d.reason for d in old.drops() if not d.evidence}
     why_new = {d.sample: d.reason for d in new.drops() if not d.evidence}
@@ -114,7 +114,7 @@ def difference(old: Release, new: Release) -> Difference:
 
 def _unplaced(sample: Sample) -> Sample:
     """The sample without what the first releases do not say of evidence."""
-    empty = dict.fromkeys(ADDED, "")
+    empty = dict.fromkeys(LINEAGE, "")
     both = {role: tuple(e.model_copy(update=empty) for e in getattr(sample, role)) for role in ("gold", "negatives")}
     return sample.model_copy(update=both)
 

@@ -12,9 +12,9 @@ from demur.core.records import Drop, Evidence, GateVerdict, ImageRef, Sample
 from demur.core.store import canonical, digest, file_digest, read_json, storage_errors, write_atomic, write_json
 from demur.core.store import write_records as write_lines
 from demur.release.layout import (
-    ADDED,
     DATA_FILES,
     FORMAT,
+    LINEAGE,
     LINK,
     NAME,
     VERSION,
@@ -143,7 +143,7 @@ def _evidence_rows(
     for e in documents.values():
         yield {
             "id": e.id,
-            **{name: getattr(e, name) for name in ADDED},
+            **{name: getattr(e, name) for name in LINEAGE},
             "modality": e.modality.value,
             "title": e.title,
             "text": e.text,

@@ -44,10 +44,10 @@ class FunnelStep(Record):
     dropped: dict[str, int] = Field(default_factory=dict)
 
 
-def number_of(version: str) -> tuple[int, ...]:
+def version_number(version: str) -> tuple[int, ...]:
     """A version as numbers, to compare.
 
-    >>> number_of("1.10.0") > number_of("1.9.3")
+    >>> version_number("1.10.0") > version_number("1.9.3")
     True
     """
     return tuple(map(int, version.split(".")))
@@ -136,18 +136,18 @@ def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
     return [{"sha256": r.sha256, "width": r.width, "height": r.height, "media_type": r.media_type} for r in refs]
 
 
-ADDED = ("document", "page", "licence")
+LINEAGE = ("document", "page", "licence")
 """Columns of ``evidence`` that the first releases lack; what lacks them is read as if they were empty."""
 
 
 def schema_of(table: str, *, first: bool = False) -> pa.Schema:
-    """The columns of a table, ``samples`` or ``evidence``; ``first``: without those that were `ADDED` later."""
+    """The columns of a table, ``samples`` or ``evidence``; ``first``: without those that were `LINEAGE` later."""
     import pyarrow as pa
 
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     meta = [("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32()), ("media_type", pa.string())]
     if table == "evidence":
-        named = ("id", *(() if first else ADDED), "modality", "title", "text")
+        named = ("id", *(() if first else LINEAGE), "modality", "title", "text")
         text = [(name, pa.string()) for name in named]
         return pa.schema([*text, ("image", image), *meta])
     link = pa.struct(
@@ -187,7 +187,7 @@ def features_of(table: str) -> dict[str, Any]:
     }
 
 
-def lines_of(manifest: Mapping[str, Any]) -> Iterator[str]:
+def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
     """What keeps a manifest from being read at all, one line each; the rest is for `verify`."""
     for key, form in (("name", NAME), ("version", VERSION), ("demur", re.compile(r"[0-9A-Za-z.+!-]{1,40}"))):
         value = manifest.get(key)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import DemurError, MissingExtra, ReleaseError, StorageError, UsageError
 from demur.core.store import file_digest, read_json, storage_errors
-from demur.release import Release, number_of, verify
-from demur.release.layout import CARRIERS, lines_of
+from demur.release import Release, verify, version_number
+from demur.release.layout import CARRIERS, manifest_faults
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -232,7 +232,7 @@ def look_up(api: HfApi, release: Release, repository: str, names: Sequence[str])
         raise UsageError(f"holds {old['name']} {old['version']}", item=target, cure="choose another repository")
     if old["version"] == release.version and old["sha256"] != release.sha256:
         raise _frozen(target, release, f"its sha256 is {old['sha256'][:16]}")
-    if number_of(old["version"]) > number_of(release.version):
+    if version_number(old["version"]) > version_number(release.version):
         raise UsageError(
             f"holds {old['version']}, which is newer than {release.version}",
             item=target, cure="push versions in their order, or choose another repository",
@@ -318,7 +318,7 @@ def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | No
             found = read_json(path)
         except DemurError:
             return None
-    return found if isinstance(found, dict) and not any(lines_of(found)) else None
+    return found if isinstance(found, dict) and not any(manifest_faults(found)) else None
 
 
 def _frozen(target: str, release: Release, why: str) -> UsageError:

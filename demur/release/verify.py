@@ -17,7 +17,7 @@ from demur.core.store import Problems, digest, file_digest, read_json, read_reco
 from demur.corpora.lineage import page_of
 from demur.release.evidence import separation
 from demur.release.layout import CARRIERS, counts, documents_of, evidence_licences, image_name, tally
-from demur.release.opened import Picture, Release
+from demur.release.release import Picture, Release
 
 if TYPE_CHECKING:
     from demur.corpora.near import ImageHash
@@ -277,7 +277,7 @@ def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[
     said = {n: s["evidence_licences"] for n, s in (manifest.get("sources") or {}).items() if "evidence_licences" in s}
     if said and sum(n for counts in said.values() for n in counts.values()) != derived["documents"]:
         yield "manifest.json: evidence_licences do not count every document once"
-    elif said and release.states_lineage and said != evidence_licences(samples, said):
+    elif said and release.has_lineage and said != evidence_licences(samples, said):
         yield "manifest.json: evidence_licences do not follow from the tables"
     if stated := manifest.get("separation"):
         again = [row.model_dump(mode="json") for row in separation(samples)]

@@ -19,7 +19,7 @@ from demur.core.errors import DataError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import ContextSet, Outcome, Row, Sample, Verdict
 from demur.core.store import Problems, read_json, read_jsonl, read_records, seed_of, storage_errors, why_invalid
-from demur.evaluation.run_folder import timings_in
+from demur.evaluation.run_folder import read_timings
 from demur.judge.measures.table import Table, table
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def read_run(
             prompts.add(str(verdict.get("prompt_sha256", "")))
             if isinstance(given := verdict.get("credit"), int | float) and 0 <= given <= 1:
                 credit[str(verdict.get("id", ""))] = float(given)
-    timings = timings_in(path).values()  # what is filed with an answer does not say where it came from
+    timings = read_timings(path).values()  # what is filed with an answer does not say where it came from
     usage = {"responses": 0, "told": 0, "prompt": 0, "completion": 0, "timed": len(timings)}
     usage["cached"] = sum(t.cached for t in timings)
     if (path / "responses.jsonl").is_file():

@@ -20,7 +20,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Evidence, Outcome, Response, Sample, Scenario, Status, Verdict
 from demur.core.store import Problems, read_records
 from demur.corpora.near import same_text
-from demur.evaluation.run_folder import Answer, Timing, timings_in, versions_of
+from demur.evaluation.run_folder import Answer, Timing, read_timings, versions_of
 from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.rates import share_of
 from demur.judge.model import CALL_FAILED
@@ -123,7 +123,7 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
             problems.add(f"rows.parquet ({ask})", "the run holds no response or no verdict for it")
     problems.settle()
     told = any(r.retrieved for r in responses.values())
-    timings = timings_in(run.path)
+    timings = read_timings(run.path)
     asks = tuple(run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe"))
     found = []
     for ask, sample_id, scenario, recipe in zip(*([c.labels[i] for i in c.codes] for c in asks), strict=True):

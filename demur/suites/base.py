@@ -50,7 +50,7 @@ from demur.evaluation.asking import Opened, ask_opened
 from demur.evaluation.run_folder import Task
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.render import ask as make_ask
-from demur.scenarios.systems import SystemContext, SystemLike, taken_apart
+from demur.scenarios.systems import SystemContext, SystemLike, split_name
 from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ class Suite(ABC, Generic[I, S]):
         ledger = out / "calls.sqlite"
         opened = []
         for one in several:
-            called, spec = taken_apart(one)
+            called, spec = split_name(one)
             context = SystemContext(
                 read_image=lambda ref: read_image(ref, loaded.root), prompts=prompts, ledger=ledger,
                 concurrency=concurrency, prices=prices,

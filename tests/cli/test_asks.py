@@ -76,15 +76,15 @@ def test_what_is_missing_and_what_nobody_asks_are_named(release, tmp_path, capsy
     assert main([*run, "--system", system]) == 0
     said = capsys.readouterr().err
     assert "1 of 4 questions have no answer: sample s3 in oracle (k=0, moderate)" in said
-    assert "1 of 4 rows answer nothing that is asked here: mine.jsonl:4 (0123456789abcdef)" in said
+    assert "1 of 4 rows answer no question of this run: mine.jsonl:4 (0123456789abcdef)" in said
     assert "1 of 4 failed" in said
     strange = write(
         tmp_path / "strange.jsonl", [{"sample": f"x{i}", "scenario": "oracle", "answer": "y"} for i in range(10)]
     )
     assert main([*run, "--system", strange]) == 2
-    assert "10 of 10 rows answer nothing that is asked here" in capsys.readouterr().err
+    assert "10 of 10 rows answer no question of this run" in capsys.readouterr().err
     assert main([*run, "parametric", "--strictness", "none", "soft", "--system", system]) == 2
-    assert "mine.jsonl:1 is for several questions" in capsys.readouterr().err
+    assert "mine.jsonl:1 fits several questions" in capsys.readouterr().err
 
 
 def test_an_overwritten_file_is_another_system(release, tmp_path, capsys):
@@ -108,7 +108,7 @@ def test_an_overwritten_file_is_another_system(release, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("row", "told"),
-    [({"answer": "x"}, "names no question"), ({"ask": "a"}, "has no answer"), ({"ask": 3, "answer": "x"}, "not the id"),
+    [({"answer": "x"}, "names no question"), ({"ask": "a"}, "has no answer"), ({"ask": 3, "answer": "x"}, "not a question's id"),
      ({"sample": "s0", "scenario": "orcale", "answer": "x"}, "parametric, oracle, realistic, adversarial"),
      ({"sample": "s0", "scenario": "oracle", "k": "two", "answer": "x"}, "k is 'two', not a whole number"),
      ({"ask": "a", "answer": "x", "confidence": float("nan")}, "NaN is not JSON"),
@@ -156,8 +156,7 @@ def test_questions_of_a_whole_system_say_its_corpus_and_what_to_leave_out(releas
     told = capsys.readouterr().err
     assert f"2 of {len(rows)} questions have no answer: sample" in told
     assert (
-        f"rows answer nothing that is asked here: mine.{ending}:{1 if ending == 'jsonl' else 2} (0123456789abcdef)"
-        in told
+        f"rows answer no question of this run: mine.{ending}:{1 if ending == 'jsonl' else 2} (0123456789abcdef)" in told
     )
     responses = [json.loads(line) for line in (tmp_path / "r/mine/responses.jsonl").read_text().splitlines()]
     good = [r["response"] for r in responses if not r["response"]["error"]]

@@ -144,7 +144,7 @@ def test_releases_of_before_are_read_and_compared(compounds, tmp_path):
     (read,) = old.samples()
     (written,) = new.samples()
     assert (read.gold[0].page, written.gold[0].page) == ("", "benzene")
-    assert not old.states_lineage
+    assert not old.has_lineage
     assert difference(old, new).same == 1
     pq.write_table(table.drop_columns(["page"]), path)
     with pytest.raises(Exception, match="not the columns of a release: page"):

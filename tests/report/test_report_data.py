@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from demur.core.errors import BadInput, DataError, UsageError
-from demur.evaluation.run_folder import Timing, timings_of
+from demur.evaluation.run_folder import Timing, timings_path
 from demur.reports import html
 from demur.reports.data import find_runs, load, read_rows, read_run
 
@@ -144,7 +144,7 @@ def test_what_no_reply_told_is_not_a_zero(run: Path, tmp_path: Path) -> None:
         line["response"] = odd  # of a stranger's run
     (silent / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     asks = [line["ask"] for line in lines[:4]]
-    with timings_of(silent).open("w") as handle:
+    with timings_path(silent).open("w") as handle:
         for n, ask in enumerate(asks):
             handle.write(Timing(ask=ask, latency_s=1.0, cached=n == 0).model_dump_json() + "\n")
     assert html._used(read_run(silent).usage) == (

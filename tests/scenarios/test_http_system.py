@@ -205,13 +205,13 @@ def test_nobody_there_is_told_before_the_run_and_ignored_evidence_too():
             await system.close()
 
     gone = HttpSystem("http://127.0.0.1:9/ask", SystemContext(read_image=lambda ref: b""))
-    with pytest.raises(PermanentError, match="no service"):
+    with pytest.raises(PermanentError, match="does not answer"):
         run_sync(ready(gone, []))
     shown = question(evidence=(Shown(id="e1", modality=Modality.TEXT, title="T", text="body"),))
     with service(lambda n, h, b: as_json(GOOD)) as (url, _):
         there = HttpSystem(url, SystemContext(read_image=lambda ref: b""))
         [warning] = run_sync(ready(there, [shown]))
-    assert "not given the evidence (no {evidence} in its body)" in warning
+    assert "does not receive the evidence (no {evidence} in its body)" in warning
 
 
 def test_a_probe_shows_what_was_understood_and_where_values_stand(tmp_path):

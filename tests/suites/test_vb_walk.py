@@ -364,7 +364,7 @@ def test_functions_at_hand_and_one_system_are_asked_from_python(visibility, tmp_
 
     folders += asyncio.run(cell_of_a_notebook())
     assert [len(cells) for folder in folders for cells in read_outputs(folder).values()] == [4, 4, 4]
-    with pytest.raises(UsageError, match="is no system"):
+    with pytest.raises(UsageError, match="is not a system"):
         suite.run(visibility, [7], tmp_path / "none", limit=1)
 
 

@@ -1,9 +1,9 @@
 """A file of answers as a system, for systems that demur does not run: ``answers:FILE`` (``docs/answers.md``).
 
 JSONL, CSV, TSV or Parquet, one row per question; or a log of inspect (``.eval``) or of lmms-eval (``--log_samples``).
-`demur asks` writes the questions; a row of its file with an ``answer`` added is a row of this one. A row names its
-question by ``ask``, or by ``sample`` and ``scenario`` with as many of ``k``, ``recipe``, ``condition`` and ``repeat``
-as tell the questions of that sample and scenario apart.
+`demur asks` writes the questions; add an ``answer`` to each row. A row names its question by ``ask``, or by ``sample``
+and ``scenario``, with as many of ``k``, ``recipe``, ``condition`` and ``repeat`` as are needed to tell the questions of
+that sample and scenario apart.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from demur.core.records import Ask, Response, Scenario
 from demur.core.store import Problems, file_digest
 from demur.core.strict_json import parsed_json
 from demur.scenarios.contexts import recipe
-from demur.scenarios.systems.said import NOTHING_FOUND, response_of
+from demur.scenarios.systems.replies import RETRIEVED_NOTHING, response_of
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
 
-APART = ("k", "recipe", "condition", "repeat")
-"""What tells the questions of a sample in a scenario apart; a file may call ``repeat`` by its former name ``draw``."""
-SAID = ("confidence", "contexts", "citations", "abstained", "prompt_tokens", "completion_tokens", "cost")
-"""What a row may say beside its answer (`demur.scenarios.systems.said.response_of`)."""
-NAMED = 3
-"""Rows and questions that a message names; the others it counts."""
+KEYS = ("k", "recipe", "condition", "repeat")
+"""What tells the questions of a sample and scenario apart; a file may use ``draw``, the former name of ``repeat``."""
+REPORTED = ("confidence", "contexts", "citations", "abstained", "prompt_tokens", "completion_tokens", "cost")
+"""Optional columns beside the answer (`demur.scenarios.systems.replies.response_of`)."""
+SHOWN = 3
+"""Rows or questions that a message lists; it counts the others."""
 
 
 class Row(NamedTuple):
@@ -37,48 +37,39 @@ class Row(NamedTuple):
     place: str
     """``file:line``."""
     ask: str
-    """Id of its question; "" where it is named by what follows."""
+    """Id of its question; "" if the fields below name it."""
     sample: str
     scenario: str
-    apart: tuple[tuple[str, str | int], ...]
-    """Those of `APART` that the row names, with their values."""
-    said: bytes
-    """The response as JSON: a million records of it would take gigabytes."""
-
-    @property
-    def response(self) -> Response:
-        """What is answered."""
-        return Response.model_validate_json(self.said)
+    keys: tuple[tuple[str, str | int], ...]
+    """Those of `KEYS` that the row has, with their values."""
+    response: bytes
+    """A `Response` as JSON: a million records would take gigabytes."""
 
     def answers(self, ask: Ask) -> bool:
-        """Whether it is for this question."""
+        """Whether the row is for this question."""
         if self.ask:
             return self.ask == ask.id
         same = (self.sample, self.scenario) == (ask.sample, ask.scenario.value)
-        return same and all(getattr(ask, name) == value for name, value in self.apart)
+        return same and all(getattr(ask, name) == value for name, value in self.keys)
 
 
 class AnswersFile:
-    """Answers read from a file, checked whole before anything is graded.
+    """Answers from a file, all checked before anything is graded.
 
     Raises:
-        BadInput: rows that are no answers, or answer the same thing twice; all of them, with their place.
+        BadInput: malformed rows, or two rows for one question; lists all, with their place.
         StorageError: the file cannot be read.
     """
 
     def __init__(self, argument: str, context: SystemContext) -> None:
         if not argument:
-            raise UsageError("no file named", item="answers:", cure="write answers:my-answers.jsonl")
+            raise UsageError("no file given", item="answers:", cure="write answers:my-answers.jsonl")
         path = Path(argument)
         self.path = path
         self.id = f"answers:{path.name}"
         self.note = "answers read from a file"
         if not path.is_file():
-            raise StorageError(
-                "there is no such file",
-                item=str(path),
-                cure="check the path; 'demur asks' writes what is to be answered",
-            )
+            raise StorageError("no such file", item=str(path), cure="check the path; 'demur asks' writes the questions")
         self.revision = file_digest(path)[:16]
         self._by_ask: dict[str, Row] = {}
         self._by_sample: dict[tuple[str, str], dict[tuple[tuple[str, str | int], ...], Row]] = defaultdict(dict)
@@ -90,26 +81,23 @@ class AnswersFile:
                 continue
             self.rows += 1
             others = {} if made.ask else self._by_sample[made.sample, made.scenario]
-            if made.ask in self._by_ask or made.apart in others:
-                problems.add(place, "answers the same thing a second time")
+            if made.ask in self._by_ask or made.keys in others:
+                problems.add(place, "a second answer to the same question")
             elif made.ask:
                 self._by_ask[made.ask] = made
             else:
-                others[made.apart] = made
+                others[made.keys] = made
         problems.settle()
 
     def skip_reason(self, ask: Ask) -> str:
-        """Anything: a question without a row is a failure of the system, not a skipped item."""
+        """Nothing is skipped: a question without a row is a failure of the system."""
         return ""
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
-        """Compare the file with the questions.
-
-        Returns:
-            Questions without a row, and rows without a question: how many, and the first few.
+        """Warn about questions without a row and rows without a question.
 
         Raises:
-            UsageError: a row is for several of the questions, or not one of them has a row.
+            UsageError: one row fits several questions, or no question has a row.
         """
         if not asks:
             return []
@@ -121,8 +109,8 @@ class AnswersFile:
                 missing.append(ask)
             elif row.place in used:
                 raise UsageError(
-                    f"{row.place} is for several questions: {_shown(used[row.place])} and {_shown(ask)}",
-                    item=str(self.path), cure=f"say which by {', '.join(APART)}, or by ask; 'demur asks' writes them",
+                    f"{row.place} fits several questions: {_shown(used[row.place])} and {_shown(ask)}",
+                    item=str(self.path), cure=f"add {', '.join(KEYS)} or ask to the row; 'demur asks' writes them",
                 )  # fmt: skip
             else:
                 used[row.place] = ask
@@ -132,11 +120,11 @@ class AnswersFile:
             notes.append(f"{len(missing):,} of {len(asks):,} questions have no answer: {_first(map(_shown, missing))}")
         if unused:
             names = _first(f"{r.place} ({r.ask or f'{r.sample} in {r.scenario}'})" for r in unused)
-            notes.append(f"{len(unused):,} of {self.rows:,} rows answer nothing that is asked here: {names}")
+            notes.append(f"{len(unused):,} of {self.rows:,} rows answer no question of this run: {names}")
         if not used:
             raise UsageError(
                 "; ".join(notes), item=str(self.path),
-                cure="'demur asks' with the same release and options writes the questions; are these answers to them?",
+                cure="use answers to this release: 'demur asks' with the same options writes its questions",
             )  # fmt: skip
         return notes
 
@@ -146,20 +134,24 @@ class AnswersFile:
             yield from rows.values()
 
     def _row_of(self, ask: Ask) -> Row | None:
-        """The row for a question, the one that says most of it where there are several."""
+        """The row for a question; the most specific of several."""
         if ask.id in self._by_ask:
             return self._by_ask[ask.id]
         same = self._by_sample.get((ask.sample, ask.scenario.value), {})
         rows = [row for row in same.values() if row.answers(ask)]
-        return max(rows, key=lambda row: len(row.apart), default=None)
+        return max(rows, key=lambda row: len(row.keys), default=None)
 
     async def answer(self, ask: Ask) -> Response:
         """The row for this question, else an error."""
         row = self._row_of(ask)
-        return Response(error=f"the file has no answer for {_shown(ask)}") if row is None else row.response
+        return (
+            Response(error=f"the file has no answer for {_shown(ask)}")
+            if row is None
+            else Response.model_validate_json(row.response)
+        )
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 def _shown(ask: Ask) -> str:
@@ -169,11 +161,11 @@ def _shown(ask: Ask) -> str:
 
 def _first(names: Any) -> str:
     names = list(names)
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
 
 
 def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of a table with their places; an empty cell is one that is not given."""
+    """Rows of a table with their places; drops empty cells."""
     from demur.corpora.formats import table_rows
     from demur.corpora.formats.tables import TABLES
 
@@ -182,33 +174,29 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]
         return
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     for place, _, row in table_rows(path, problems, ending if ending in TABLES else "jsonl"):
-        row = _lmms_eval(row)
-        yield (
-            place,
-            {key: value for key, value in row.items() if (value != "" and value is not None) or key == "answer"},
-        )
+        yield place, {k: v for k, v in _lmms_eval(row).items() if k == "answer" or v not in ("", None)}
 
 
 def _lmms_eval(row: dict[str, Any]) -> dict[str, Any]:
-    """A line of lmms-eval's log of samples as a row; any other row as it is.
+    """A line of lmms-eval's log of samples as a row; any other row unchanged.
 
-    Its log names a question by the ``id`` of what our functions returned; before 0.7 also by that of the document.
+    The log holds the question's id in what our task functions return, and before 0.7 in the document.
     """
-    said = row.get("filtered_resps", row.get("resps"))
-    named = [one["id"] for one in (row.get("doc"), row.get("accuracy")) if isinstance(one, dict) and "id" in one]
-    if said is None or not named:
+    answer = row.get("filtered_resps", row.get("resps"))
+    ids = [one["id"] for one in (row.get("doc"), row.get("accuracy")) if isinstance(one, dict) and "id" in one]
+    if answer is None or not ids:
         return row
-    while isinstance(said, list) and said:
-        said = said[0]
-    return {"ask": named[0], "answer": said}
+    while isinstance(answer, list) and answer:
+        answer = answer[0]
+    return {"ask": ids[0], "answer": answer}
 
 
 def _inspect_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of inspect's log; what ended in an error has none.
+    """Rows of an inspect log; a sample that ended in an error has none.
 
     Raises:
         MissingExtra: inspect-ai is not installed.
-        DataError: it is no such log, or holds several epochs.
+        DataError: the file is not such a log, or holds several epochs.
     """
     try:
         from inspect_ai.log import read_eval_log
@@ -216,15 +204,15 @@ def _inspect_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise MissingExtra("a log of inspect", extra="inspect", module="inspect-ai") from error
     try:
         log = read_eval_log(str(path))
-    except Exception as error:  # whatever its reader raises for a file that is none
+    except Exception as error:  # the reader may raise anything for a foreign file
         why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise DataError(
-            f"not a log of inspect ({why})", item=str(path), cure="give the .eval file as it was written"
+            f"not a log of inspect ({why})", item=str(path), cure="give the .eval file as inspect wrote it"
         ) from None
     for sample in log.samples or ():
         if sample.epoch > 1:
             raise DataError(
-                "the log holds several epochs, which all have one id", item=str(path),
+                "the log holds several epochs, whose samples share ids", item=str(path),
                 cure="run it with --epochs 1; 'demur export inspect --repeat N' exports repeats with ids of their own",
             )  # fmt: skip
         if sample.error is None and sample.output.completion:
@@ -232,9 +220,9 @@ def _inspect_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with its cells as values: a table has texts where lines of JSON have numbers, true and lists."""
-    said: dict[str, Any] = {"answer": row.get("answer")}
-    for name in SAID:
+    """Parse a row's cells: a CSV has texts where JSONL has numbers, true and lists."""
+    reply: dict[str, Any] = {"answer": row.get("answer")}
+    for name in REPORTED:
         value = row.get(name)
         if isinstance(value, str):
             try:
@@ -244,34 +232,34 @@ def _with_values(row: Mapping[str, Any]) -> dict[str, Any]:
         if name in ("contexts", "citations") and value is not None and not isinstance(value, list):
             value = [value]
         if value is not None:
-            said[name] = value
-    return said
+            reply[name] = value
+    return reply
 
 
 def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Row | None:
-    """A row, checked; None, and why is noted, where it is no answer."""
+    """A checked row; None if it is malformed, and ``problems`` says why."""
     ask, sample, scenario = row.get("ask"), row.get("sample"), row.get("scenario")
     answer = row.get("answer")
     before = len(problems)
     if ask is not None and not isinstance(ask, str):
-        problems.add(place, f"ask is {ask!r}, not the id of a question")
+        problems.add(place, f"ask is {ask!r}, not a question's id")
     if ask is None and (not isinstance(sample, str) or not isinstance(scenario, str) or scenario not in set(Scenario)):
         known = ", ".join(s.value for s in Scenario)
         problems.add(place, f"names no question: give ask, or sample and scenario ({known})")
     if not isinstance(answer, str):
-        problems.add(place, "has no answer (a string; empty for a missing one)")
+        problems.add(place, "has no answer (a string, empty if the system gave none)")
     elif answer.encode("utf-8", "replace").decode() != answer:
-        problems.add(place, "its answer holds half a character (a lone surrogate)")
+        problems.add(place, "its answer holds a lone surrogate")
     response = Response(served_by=system)
     try:
         response = response_of(_with_values(row), served_by=system)
     except ItemError as error:
-        if error.message == NOTHING_FOUND:
-            response = Response(error=NOTHING_FOUND, served_by=system)
+        if error.message == RETRIEVED_NOTHING:
+            response = Response(error=RETRIEVED_NOTHING, served_by=system)
         elif isinstance(answer, str):
             problems.add(place, error.message)
-    apart: list[tuple[str, str | int]] = []
-    for name in APART if ask is None else ():
+    keys: list[tuple[str, str | int]] = []
+    for name in KEYS if ask is None else ():
         value = row.get(name, row.get("draw") if name == "repeat" else None)
         if value is None:
             continue
@@ -285,8 +273,8 @@ def _row(place: str, row: dict[str, Any], problems: Problems, system: str) -> Ro
                 value = str(recipe(str(value)))
             except UsageError as error:
                 problems.add(place, str(error))
-        apart.append((name, value))
+        keys.append((name, value))
     if len(problems) > before:
         return None
-    said = response.model_dump_json(exclude_defaults=True).encode()
-    return Row(place, ask or "", str(sample), str(scenario), tuple(apart), said)
+    stored = response.model_dump_json(exclude_defaults=True).encode()
+    return Row(place, ask or "", str(sample), str(scenario), tuple(keys), stored)

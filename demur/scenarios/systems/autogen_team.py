@@ -1,7 +1,7 @@
-"""The Reasoner and the Verifier as a round-robin team of AutoGen's (extra: ``autogen``).
+"""The Reasoner and the Verifier as an AutoGen round-robin team (extra: ``autogen``).
 
-AutoGen hands the messages on and ends the talk; what the two say comes from the same calls as without it, so that
-ledger, budget and log stay one. Source: "MM-AQA", appendix H, which ran on AutoGen.
+AutoGen passes the messages and ends the conversation; the calls are the same as without it, so ledger, budget and log
+work as usual. Source: "MM-AQA", appendix H, which ran on AutoGen.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from demur.scenarios.systems.multi_agent import Talk
 
 
-def see_installed() -> None:
-    """Raise MissingExtra where AutoGen is not there."""
+def require_autogen() -> None:
+    """Raise MissingExtra if AutoGen is not installed."""
     if find_spec("autogen_agentchat") is None:
         raise MissingExtra("agents by AutoGen", extra="autogen", module="autogen-agentchat")
 
 
 async def run_team(talk: Talk, rounds: int) -> None:
-    """Let the two speak in turn until the Verifier approves or abstains; what was said is in ``talk``.
+    """Let the two speak in turn until the Verifier approves or abstains; ``talk`` records it.
 
     Raises:
-        DemurError: what a call of either raised.
+        DemurError: a call failed.
     """
     from autogen_agentchat.agents import BaseChatAgent
     from autogen_agentchat.base import Response
@@ -34,11 +34,11 @@ async def run_team(talk: Talk, rounds: int) -> None:
     from autogen_agentchat.messages import TextMessage
     from autogen_agentchat.teams import RoundRobinGroupChat
 
-    base: Any = BaseChatAgent  # of no known type where the library is not installed
-    failed: list[Exception] = []  # AutoGen would hand on its text alone
+    base: Any = BaseChatAgent  # untyped without the library
+    failed: list[Exception] = []  # AutoGen would pass on only its text
 
     class Agent(base):  # type: ignore[misc]
-        """Speaks when it is its turn."""
+        """One of the two."""
 
         @property
         def produced_message_types(self) -> Sequence[type[Any]]:
@@ -55,19 +55,19 @@ async def run_team(talk: Talk, rounds: int) -> None:
             except Exception as error:
                 failed.append(error)
                 decision = None
-            ended = self.name == "verifier" or failed
-            told = {"ends": str(bool(ended and decision != "REQUEST_REVISION"))}
-            return Response(chat_message=TextMessage(content=text or str(decision), source=self.name, metadata=told))
+            last = self.name == "verifier" or failed
+            ends = {"ends": str(bool(last and decision != "REQUEST_REVISION"))}
+            return Response(chat_message=TextMessage(content=text or str(decision), source=self.name, metadata=ends))
 
         async def on_reset(self, cancellation_token: Any) -> None:
             return None
 
-    def ends(messages: Sequence[Any]) -> bool:
+    def ended(messages: Sequence[Any]) -> bool:
         return any(getattr(m, "metadata", {}).get("ends") == "True" for m in messages)
 
     team = RoundRobinGroupChat(
         [Agent("reasoner", "answers"), Agent("verifier", "judges the answer")],
-        termination_condition=FunctionalTermination(ends),
+        termination_condition=FunctionalTermination(ended),
         max_turns=2 * rounds,
     )
     await team.run(task=talk.ask.question)

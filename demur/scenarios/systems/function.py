@@ -1,19 +1,19 @@
 """A Python function as a system: ``python:module:function``, or a function given to `demur.evaluate`.
 
-The function takes what it names of these, or one dict of them all: ``question``, ``turns`` (what was said before it, a
+The function takes any of these by name, or one dict of them all: ``question``, ``turns`` (the conversation before it, a
 list of dicts with ``role`` and ``content``), ``choices`` (list of (letter, text)), ``images`` (list of bytes),
 ``evidence`` (list of dicts with ``id``, ``title``, ``text`` and ``image`` bytes or None), ``id`` (of the question),
-``strictness`` (of the prompting condition). The scenario is *not* among them; but of a system with its own retriever
-(scenarios full, gold-removed, empty) ``corpus``, the name of the one to search, and ``exclude``, the ids to leave out.
-It returns the answer as a string, or a dict with ``answer`` and more (``confidence``, ``contexts``, ``citations``,
-``abstained`` ...: `demur.scenarios.systems.said.response_of`). It may be ``async``.
+``strictness`` (of the prompting condition). The scenario is *not* among them; but a system with its own retriever
+(scenarios full, gold-removed, empty) gets ``corpus``, the name of the one to search, and ``exclude``, the ids to leave
+out. It returns the answer as a string, or a dict with ``answer`` and more (``confidence``, ``contexts``,
+``citations``, ``abstained`` ...: `demur.scenarios.systems.replies.response_of`). It may be ``async``.
 
-A plain function is called from one thread, one question after another. One that may be called by several at once says
-so (``answer.concurrency = 8``), or the command does (``--concurrency 8``). An async one has 8 questions under way
-unless told otherwise, all on one thread.
+A plain function is called from one thread, one question after another. A thread-safe one says so
+(``answer.concurrency = 8``), or the command does (``--concurrency 8``). An async one has 8 questions in flight unless
+told otherwise, all on one thread.
 
-Its answers are kept for its code as it is: the files of its project, see `demur.core.code`. Where it depends on more
-than that (an index, a service), a revision after its name says so: ``python:module:function@index-of-may``.
+Answers are cached under the function's code: the files of its project, see `demur.core.code`. If it depends on more
+than that (an index, a service), add a revision to its name: ``python:module:function@index-of-may``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from demur.core.code import code_digest, named
@@ -29,65 +29,54 @@ from demur.core.errors import DemurError, UsageError
 from demur.core.records import Ask, Response
 from demur.core.turns import as_messages
 from demur.core.worker import Calls, is_async
-from demur.scenarios.systems.said import passed_over, plain, response_of, see_said
+from demur.scenarios.systems.replies import reject_empty, response_of, storable, unused_inputs
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
 
 
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """What a function says it takes; nothing of a built-in that does not say."""
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return {}
-
-
 GIVEN = ("question", "turns", "choices", "images", "evidence", "id", "strictness", "corpus", "exclude")
-"""What a function may name."""
+"""Parameters that a function may have."""
 
 
-def _check_parameters(function: Callable[..., Any], name: str) -> None:
-    """See that a function can be called, once, before the first question would fail, and every other after it.
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a function; None of a built-in without one."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _check_call(signature: inspect.Signature, wanted: Sequence[str] | None, name: str) -> None:
+    """Check once, before the first question, that a function can be called.
 
     Raises:
-        UsageError: it wants something that it is not given.
+        UsageError: it has a parameter that demur does not know.
     """
     try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return  # a built-in that does not say what it takes
-    parameters = signature.parameters
-    every = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    one_by_one = {n: None for n in GIVEN if every or n in parameters}
-    try:
-        if "question" in parameters:
-            signature.bind(**one_by_one)
-        else:
+        if wanted is None:
             signature.bind({})
+        else:
+            signature.bind(**dict.fromkeys(wanted))
     except TypeError as error:
+        names = ", ".join(signature.parameters) or "none"
         raise UsageError(
-            f"cannot be called with a question: {error}; its parameters are {', '.join(parameters) or 'none'}",
+            f"cannot be called with a question: {error}; its parameters are {names}",
             item=name,
             cure=f"let it take question and any of {', '.join(GIVEN[1:])} by name, or one dict of them all",
-        ) from None  # fmt: skip
+        ) from None
 
 
-def _taking_one(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
-    """The function as one of a single dict: one that names ``question`` is called with what it names."""
-    parameters = _parameters(function)
-    if "question" not in parameters:
+def _with_one_argument(function: Callable[..., Any], wanted: Sequence[str] | None) -> Callable[[dict[str, Any]], Any]:
+    """The function as one that takes a single dict; ``wanted``: what it takes by name, None if it takes a dict."""
+    if wanted is None:
         return function
-    every = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-    def chosen(given: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in given.items() if every or name in parameters}
 
     async def awaited(given: dict[str, Any]) -> Any:
-        return await function(**chosen(given))
+        return await function(**{name: given[name] for name in wanted})
 
     def called(given: dict[str, Any]) -> Any:
-        return function(**chosen(given))
+        return function(**{name: given[name] for name in wanted})
 
     one: Callable[[dict[str, Any]], Any] = awaited if is_async(function) else called
     if hasattr(function, "concurrency"):
@@ -99,7 +88,7 @@ class Function:
     """A user's own function, called once per ask; what it raises is that ask's error and never ends the run.
 
     Args:
-        argument: ``module:function``, with ``@REVISION`` where it has one; or the function itself.
+        argument: ``module:function``, optionally with ``@REVISION``; or the function itself.
         context: its surroundings.
         name: instead of the one made of module and function.
     """
@@ -111,33 +100,36 @@ class Function:
         else:
             function, revision = argument, ""
             self.id = name or self.name_of(argument)
-        _check_parameters(function, self.id)
+        signature = _signature(function)
+        parameters = signature.parameters if signature else {}
+        every = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        self._wanted = [n for n in GIVEN if every or n in parameters] if "question" in parameters else None
+        if signature:
+            _check_call(signature, self._wanted, self.id)
         self.note = ""
-        self.reads_prompt = "strictness" in _parameters(function)
-        """Of the prompt it is told the strictness at most, where it names it."""
+        self.reads_prompt = "strictness" in parameters
+        """Of the prompt a function gets at most the strictness."""
         self.revision = code_digest(function, revision)
-        parameters = _parameters(function).values()
-        self._names = frozenset("**" if p.kind is p.VAR_KEYWORD else p.name for p in parameters)
-        self._calls = Calls(_taking_one(function), context.concurrency, self.id)
+        self._calls = Calls(_with_one_argument(function, self._wanted), context.concurrency, self.id)
         self._read_image = context.read_image
 
     @staticmethod
     def name_of(function: Callable[..., Any]) -> str:
-        """``python:module:name`` of a function at hand; of one of a script or notebook its name alone."""
+        """``python:module:name`` of a function object; its name alone when a script or notebook defines it."""
         owner: Any = function if hasattr(function, "__qualname__") else type(function)
         module = getattr(owner, "__module__", None) or "__main__"
         return str(owner.__qualname__) if module == "__main__" else f"python:{module}:{owner.__qualname__}"
 
     def skip_reason(self, ask: Ask) -> str:
-        """Anything."""
+        """It is asked everything."""
         return ""
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
-        """It was imported; what it does not name it is not given, and that is told."""
-        if "question" not in self._names or "**" in self._names:
+        """Warn about parts of the questions that the function has no parameter for."""
+        if self._wanted is None:
             return []  # it takes everything
-        given = {name: name in self._names for name in ("evidence", "images", "turns")}
-        return passed_over(self.id, asks, **given, how="it names no {}")
+        taken = {name: name in self._wanted for name in ("evidence", "images", "turns")}
+        return unused_inputs(self.id, asks, **taken, how="it has no parameter {}")
 
     def _given(self, ask: Ask) -> dict[str, Any]:
         return {
@@ -156,7 +148,7 @@ class Function:
         }
 
     async def answer(self, ask: Ask) -> Response:
-        """Call the function, beside the loop that others' answers come by."""
+        """Call the function, outside the event loop of other systems."""
         try:
             given = await asyncio.to_thread(self._given, ask)
         except DemurError as error:
@@ -164,15 +156,15 @@ class Function:
         start = time.perf_counter()
         try:
             reply: Any = await self._calls.call(given)
-        except Exception as error:  # a stranger's code may raise anything; it is recorded on this ask
+        except Exception as error:  # user code may raise anything; it is recorded on this ask
             why = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
-            return Response(error=plain(why), served_by=self.id)
+            return Response(error=storable(why), served_by=self.id)
         latency = time.perf_counter() - start
         try:
-            return see_said(response_of(reply, served_by=self.id, latency_s=latency))
+            return reject_empty(response_of(reply, served_by=self.id, latency_s=latency))
         except DemurError as error:
-            return Response(error=plain(str(error))[:1000], served_by=self.id, latency_s=latency)
+            return Response(error=storable(str(error))[:1000], served_by=self.id, latency_s=latency)
 
     async def close(self) -> None:
-        """Let its threads end."""
+        """End its threads."""
         await self._calls.close()

@@ -1,21 +1,21 @@
-"""A RAG service as a system: ``http:rag.yaml``, a file that maps a question to its request and its reply to an answer.
+"""A RAG service as a system: ``http:rag.yaml``, which maps a question to a request and the reply to an answer.
 
-Nothing about the service has to change::
+The service needs no change::
 
     url: https://rag.example.com/ask
     headers: {Authorization: "Bearer ${RAG_TOKEN}"}      # from the environment, never written anywhere
     body: {query: "{question}", pictures: "{images}", top_k: 5}
     answer: $.answer                                      # JSONPath (RFC 9535)
-    contexts: $.sources[*]                                # what its retriever found, best first
-    context: {id: $.doc_id, text: $.text, score: $.score} # in each of them
+    contexts: $.sources[*]                                # the retrieved documents, best first
+    context: {id: $.doc_id, text: $.text, score: $.score} # within each of them
     citations: $.citations[*].doc_id
     confidence: $.confidence                              # 0 to 1
-    abstained: $.no_answer                                # true where the service itself says that it has no answer
+    abstained: $.no_answer                                # true when the service itself declines to answer
 
-``demur rag probe rag.yaml`` asks one question and prints what was understood. ``http:https://host/ask`` alone takes
-``{"question": ..., "images": [base64]}`` for the request, and looks for the answer under its usual names.
-Every key: `demur.scenarios.systems.http_mapping.KEYS`. Failures are told apart, tried again where that may help, and
-recorded on the item; the run goes on.
+``demur rag probe rag.yaml`` asks one question and prints how demur reads the reply. A bare address
+(``http:https://host/ask``) receives ``{"question": ..., "images": [base64]}``, and the answer is looked for under its
+usual names. Every key: `demur.scenarios.systems.http_mapping.KEYS`. A failure is retried where that may help and
+recorded on its item; the run goes on.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from demur.models.breaker import Breaker
 from demur.models.ping import unreachable
 from demur.models.wire import Fault, retry_after
 from demur.scenarios.systems.http_mapping import RagMapping, as_text, filled, from_environment
-from demur.scenarios.systems.http_reply import MOST, TOO_LONG, Reply, events_of, parsed, start_of, understood
-from demur.scenarios.systems.said import passed_over
+from demur.scenarios.systems.http_reply import MAX_BYTES, TOO_LONG, Reply, events_of, excerpt, parse_json, read_response
+from demur.scenarios.systems.replies import storable, unused_inputs
 
 if TYPE_CHECKING:
     import aiohttp
@@ -48,19 +48,19 @@ if TYPE_CHECKING:
 
 _PATIENCE = frozenset({"timeout", "retries", "concurrency"})
 """Keys that change no answer."""
-MOST_WAIT_S = 60.0
-"""Seconds to wait before another try, whatever the service asks for."""
+MAX_WAIT_S = 60.0
+"""Longest wait before a retry, in seconds, whatever the service asks for."""
 
 
 class HttpSystem:
-    """A service behind HTTP, asked by a mapping of requests and replies (module docstring).
+    """A service behind HTTP, asked through a mapping (see the module).
 
     Args:
-        argument: file of the mapping, or an address.
+        argument: the mapping's file, or an address.
         context: its surroundings.
 
     Raises:
-        UsageError: the mapping cannot be used; a variable of it is not in the environment.
+        UsageError: the mapping is malformed, or names a variable that is not in the environment.
         StorageError: the file cannot be read.
     """
 
@@ -86,17 +86,17 @@ class HttpSystem:
         self._retry = Retry(tries=int(given.get("retries", 3)) + 1, timeout_s=float(given.get("timeout", 120)))
 
     def _identity(self) -> list[Any]:
-        """The mapping, and where its address leads that the environment completes: host and path, which hold no key."""
-        told: list[Any] = [{k: v for k, v in self.mapping.given.items() if k not in _PATIENCE}]
+        """The mapping, with host and path (which hold no key) of the addresses that the environment completes."""
+        mapping: list[Any] = [{k: v for k, v in self.mapping.given.items() if k not in _PATIENCE}]
         urls = self.mapping.given["url"]
         written = urls if isinstance(urls, dict) else {"": urls}
-        meant = {c: urlsplit(u.reveal()) for c, u in self._urls.items() if u.reveal() != written[c]}
-        return [*told, {c: f"{u.hostname}:{u.port}{u.path}" for c, u in meant.items()}] if meant else told
+        filled_in = {c: urlsplit(u.reveal()) for c, u in self._urls.items() if u.reveal() != written[c]}
+        return [*mapping, {c: f"{u.hostname}:{u.port}{u.path}" for c, u in filled_in.items()}] if filled_in else mapping
 
     def skip_reason(self, ask: Ask) -> str:
-        """Why a question is not asked: the mapping has no address for its corpus."""
+        """A question is skipped when the mapping has no address for its corpus."""
         if "" not in self._urls and ask.corpus not in self._urls:
-            return f"its mapping has no url for {ask.corpus or ask.scenario.value}"
+            return f"the mapping has no url for {ask.corpus or ask.scenario.value}"
         return ""
 
     def _url_of(self, ask: Ask) -> str:
@@ -104,29 +104,32 @@ class HttpSystem:
         return url.reveal().replace("{corpus}", ask.corpus).replace("{id}", quote(ask.sample, safe=""))
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
-        """See that somebody listens.
+        """Connect to every address.
 
         Raises:
-            PermanentError: nobody does.
+            PermanentError: an address does not answer.
+            UsageError: the questions exclude gold documents, and the mapping does not send that to the service.
         """
         first = {ask.corpus: ask for ask in asks}
         addresses = [self._url_of(a) for a in first.values() if not self.skip_reason(a)]
         for address in addresses or [secret.reveal() for secret in self._urls.values()]:
             if why := await asyncio.to_thread(unreachable, address):
-                raise PermanentError(f"no service answers there ({why})", item=self.id, cure="start it, or check url")
+                raise PermanentError(
+                    f"the service does not answer ({why})", item=self.id, cure="start it, or check url"
+                )
         places = set(self.mapping.places())
         if any(a.exclude for a in asks) and "" in self._urls and not places & {"corpus", "exclude"}:
             raise UsageError(
-                "the service is not told to leave the gold out", item=self.id,
+                "the request does not tell the service to leave the gold out", item=self.id,
                 cure="put {exclude} or {corpus} into body, query or url, or give a url for each corpus",
             )  # fmt: skip
         images = "images" in places or self.mapping.given.get("images") == "multipart"
         how = "no {{{}}} in its body"
         turns = bool(places & {"turns", "messages"})
-        return passed_over(self.id, asks, evidence="evidence" in places, images=images, turns=turns, how=how)
+        return unused_inputs(self.id, asks, evidence="evidence" in places, images=images, turns=turns, how=how)
 
     async def answer(self, ask: Ask) -> Response:
-        """Ask the service; whatever goes wrong is this item's error."""
+        """Ask the service; a failure is this item's error."""
         async with self._slots:
             if not self._warm:
                 self._warm = True
@@ -141,9 +144,9 @@ class HttpSystem:
             if gone := self._breaker.refusal():
                 return self._failed(str(gone), time.perf_counter() - start)
             try:
-                reply = (await self.once(ask))[1]
+                response = self._understood(await self._reply(ask, start), time.perf_counter() - start)
                 self._breaker.heard()
-                return reply
+                return response
             except Fault as fault:
                 if fault.kind != "connect":
                     self._breaker.heard()
@@ -153,7 +156,7 @@ class HttpSystem:
                     tries = f" ({attempt} tries)" if attempt > 1 else ""
                     return self._failed(f"{fault}{tries}", time.perf_counter() - start)
                 wait = max(self._retry.wait_s(attempt, random.random()), fault.retry_after or 0.0)
-                await asyncio.sleep(min(wait, MOST_WAIT_S))
+                await asyncio.sleep(min(wait, MAX_WAIT_S))
             except DemurError as error:
                 return self._failed(str(error), time.perf_counter() - start)
         raise AssertionError("unreachable")
@@ -163,11 +166,11 @@ class HttpSystem:
             why = secret.scrub(why)
         for secret in self._urls.values() if "${" in str(self.mapping.given["url"]) else ():
             why = secret.scrub(why)
-        why = " ".join(why.encode("utf-8", "replace").decode().split())[:1000]
+        why = " ".join(storable(why).split())[:1000]
         return Response(error=why, served_by=self.id, latency_s=seconds)
 
     async def probe(self, ask: Ask) -> tuple[Reply | None, Response]:
-        """One attempt, without a second: the reply as it came, and what was understood of it (else its error)."""
+        """One attempt without retries: the reply (None without a usable one), and the response or its error."""
         start = time.perf_counter()
         reply = None
         try:
@@ -176,24 +179,12 @@ class HttpSystem:
         except DemurError as error:
             return reply, self._failed(str(error), time.perf_counter() - start)
 
-    async def once(self, ask: Ask) -> tuple[Reply, Response]:
-        """One attempt.
-
-        Raises:
-            Fault: it failed, and another may not.
-            DemurError: it failed.
-        """
-        start = time.perf_counter()
-        reply = await self._reply(ask, start)
-        return reply, self._understood(reply, time.perf_counter() - start)
-
     def _understood(self, reply: Reply, seconds: float) -> Response:
         served = f"{self.id}@{reply.version}" if reply.version else self.id
-        served = served.encode("utf-8", "replace").decode()[:200]
-        return understood(self.mapping, reply, served_by=served, latency_s=seconds)
+        return read_response(self.mapping, reply, served_by=storable(served)[:200], latency_s=seconds)
 
     async def request(self, ask: Ask) -> Any:
-        """The body that is sent for a question; secrets stand in headers and are not in it."""
+        """The body of a question's request; it holds no secrets, which are in the headers."""
         return filled(self.mapping.body, await self._values(ask))
 
     async def _values(self, ask: Ask) -> dict[str, Any]:
@@ -204,11 +195,11 @@ class HttpSystem:
             return f"data:{image.media_type};base64,{text}" if as_url else text
 
         def images() -> tuple[list[str], list[dict[str, Any]]]:
-            shown = [
+            evidence = [
                 {"id": e.id, "title": e.title, "text": e.text} | ({"image": encoded(e.image)} if e.image else {})
                 for e in ask.evidence
             ]
-            return [encoded(i) for i in ask.images], shown
+            return [encoded(i) for i in ask.images], evidence
 
         sent, evidence = await asyncio.to_thread(images)
         return {
@@ -219,7 +210,7 @@ class HttpSystem:
         }  # fmt: skip
 
     async def _sent(self, ask: Ask) -> dict[str, Any]:
-        """What goes out with a request: JSON, a form with files, or parameters of the address."""
+        """Keyword arguments of the request: JSON, a form with files, or query parameters."""
         import aiohttp
 
         given, values = self.mapping.given, await self._values(ask)
@@ -257,22 +248,24 @@ class HttpSystem:
                 allow_redirects=False, **sent,
             ) as response:  # fmt: skip
                 return await self._read(response, start)
-        except aiohttp.ServerTimeoutError as error:  # nobody took the connection
-            raise Fault(f"no service answers there ({error})", kind="connect") from None
+        except aiohttp.ServerTimeoutError as error:  # the connection was not accepted
+            raise Fault(f"the service does not answer ({error})", kind="connect") from None
         except TimeoutError:
             raise Fault(f"no reply within {self._retry.timeout_s:g} s", kind="timeout") from None
         except aiohttp.ClientConnectorError as error:
-            raise Fault(f"no service answers there ({error.os_error.strerror or 'refused'})", kind="connect") from None
+            raise Fault(
+                f"the service does not answer ({error.os_error.strerror or 'refused'})", kind="connect"
+            ) from None
         except (aiohttp.ClientError, ConnectionError) as error:
             raise Fault(f"the connection broke ({type(error).__name__})", kind="reset") from None
 
     async def _read(self, response: aiohttp.ClientResponse, start: float) -> Reply:
         status, headers = response.status, response.headers
         if status != 200:
-            said = start_of((await response.content.read(2000)).decode("utf-8", "replace"))
+            body = excerpt((await response.content.read(2000)).decode("utf-8", "replace"))
             if status in (408, 425, 429) or status >= 500:
-                raise Fault(f"HTTP {status}: {said}", kind=str(status), retry_after=retry_after(headers))
-            raise ItemError(f"HTTP {status}: {said}")
+                raise Fault(f"HTTP {status}: {body}", kind=str(status), retry_after=retry_after(headers))
+            raise ItemError(f"HTTP {status}: {body}")
         version = headers.get(str(self.mapping.given.get("version") or "-"), "")
         cached = headers.get("Age", "0") not in ("0", "") or "hit" in headers.get("X-Cache", "").lower()
         first = 0.0
@@ -288,12 +281,12 @@ class HttpSystem:
         async for piece in response.content.iter_chunked(65536):
             first = first or time.perf_counter() - start
             data += piece
-            if len(data) > MOST:
+            if len(data) > MAX_BYTES:
                 raise ItemError(TOO_LONG)
-        return Reply([parsed(bytes(data))], first, version, cached)
+        return Reply([parse_json(bytes(data))], first, version, cached)
 
     async def close(self) -> None:
-        """Let its connections go."""
+        """Close its connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()

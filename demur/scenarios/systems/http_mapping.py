@@ -1,4 +1,4 @@
-"""What a mapping file says of a RAG service (`demur.scenarios.systems.http`): its keys, and a request filled in."""
+"""The mapping file of a RAG service (`demur.scenarios.systems.http`): its keys, and requests filled in from it."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ from demur.models.keys import Secret
 from demur.scenarios.contexts import WHOLE
 
 KEYS = {
-    "url": "address that is asked; or one for each of full, gold-removed and empty",
+    "url": "the service's address; or one for each of full, gold-removed and empty",
     "method": "POST (default), PUT or GET",
     "headers": "name: value; ${NAME} is taken from the environment",
     "body": "JSON with {question}, {images}, {evidence}, {choices}, {id}, {strictness}, {corpus}, {exclude}, {turns} "
-    "(what was said before), {messages} (that and the question) in it; a field "
-    "that is only such a name becomes the thing itself",
-    "query": "parameters of the address, filled in like the body",
+    "(earlier turns of the conversation), {messages} (those and the question) in it; a field "
+    "that is only such a name becomes the value itself",
+    "query": "query parameters, filled in like the body",
     "images": "how {images} are sent: base64 (default), data-url, or multipart (as files)",
     "files": "multipart: name of the field that holds the images (default: images)",
-    "answer": "JSONPath of the answer; of each event where the reply is streamed",
-    "contexts": "JSONPath of what was retrieved, best first",
+    "answer": "JSONPath of the answer; within each event when the reply is streamed",
+    "contexts": "JSONPath of the retrieved documents, best first",
     "context": "JSONPaths within each of these: id, text, score",
     "citations": "JSONPath of the ids that the answer cites",
-    "confidence": "JSONPath of its confidence, 0 to 1",
-    "abstained": "JSONPath of a true or false: the service itself says that it gives no answer",
-    "prompt_tokens": "JSONPath of how many tokens its model read",
-    "completion_tokens": "JSONPath of how many it wrote",
-    "cost": "JSONPath of what the answer cost, in US dollars",
-    "stream": "sse or ndjson, where the reply comes in events",
+    "confidence": "JSONPath of the answer's confidence, 0 to 1",
+    "abstained": "JSONPath of true or false: whether the service itself declines to answer",
+    "prompt_tokens": "JSONPath of the number of tokens that its model read",
+    "completion_tokens": "JSONPath of the number of tokens that its model wrote",
+    "cost": "JSONPath of the answer's cost, in US dollars",
+    "stream": "sse or ndjson, when the reply comes in events",
     "timeout": "seconds for a whole reply (default: 120)",
-    "retries": "tries again after a refusal, a time-out, 429 or 5xx (default: 3)",
+    "retries": "retries after a refused connection, a time-out, 429 or 5xx (default: 3)",
     "warm_up": "requests before the first is measured (default: 0)",
-    "version": "name of a header that tells the service's version; a redeployment during a run is then told",
+    "version": "response header with the service's version; demur reports a redeployment during a run",
     "concurrency": "requests at once (default: 4)",
-    "revision": "raise it when the service has changed: what it said before is then not reused",
-    "name": "what it is called in tables (default: http:HOST)",
+    "revision": "raise it when the service changes: earlier answers are then not reused",
+    "name": "the system's name in tables (default: http:HOST)",
 }
-"""What a mapping may say."""
+"""The keys of a mapping."""
 
 PLACES = frozenset({
     "question", "images", "evidence", "choices", "id", "strictness", "corpus", "exclude", "turns", "messages",
 })  # fmt: skip
-"""What a request can be filled with."""
+"""Placeholders of a request."""
 PATHS = (
     "answer", "contexts", "citations", "confidence", "abstained", "prompt_tokens", "completion_tokens", "cost",
 )  # fmt: skip
-"""Keys that say where in a reply something stands."""
+"""Keys whose value is a JSONPath into the reply."""
 CONTEXT = {"id": "$.id", "text": "$.text", "score": "$.score"}
-"""Where a retrieved piece says what it is, unless the mapping says otherwise."""
+"""Paths within a retrieved document, unless the mapping has others."""
 _CORPUS = re.compile("|".join(WHOLE) + r"|gold-removed-\d{1,6}")
 _PLACE = re.compile(r"\{(\w{1,20})\}")
 _VARIABLE = re.compile(r"\$\{(\w{1,100})\}")
 
 
 def from_environment(text: str, item: str) -> Secret:
-    """A text with its ``${NAME}`` replaced by what the environment holds; it shows itself nowhere.
+    """Replace each ``${NAME}`` by the environment's value; the result never prints itself.
 
     Raises:
-        UsageError: a variable is not set, or holds what no header can.
+        UsageError: a variable is not set, or holds a control character.
     """
 
     def value(found: re.Match[str]) -> str:
@@ -79,15 +79,15 @@ def from_environment(text: str, item: str) -> Secret:
 
 
 class RagMapping(NamedTuple):
-    """A mapping, checked: see `KEYS`."""
+    """A checked mapping: see `KEYS`."""
 
     given: dict[str, Any]
     item: str
-    """What errors call it."""
+    """Its file or address, for errors."""
 
     @classmethod
     def read(cls, argument: str) -> RagMapping:
-        """Of a file, or of a bare address.
+        """Read a mapping from a file, or make one for a bare address.
 
         Raises:
             UsageError: an unknown key, a value of the wrong kind, a path that is no JSONPath.
@@ -97,17 +97,15 @@ class RagMapping(NamedTuple):
             return cls.of({"url": argument if ":" in argument.split("/")[0] else f"http:{argument}"}, argument)
         path = Path(argument)
         if not path.is_file():
-            raise StorageError(
-                "there is no such file", item=argument or "http:", cure="http:rag.yaml, or http:https://..."
-            )
+            raise StorageError("no such file", item=argument or "http:", cure="http:rag.yaml, or http:https://...")
         given = parsed_yaml(read_text(path), str(path))
         if not isinstance(given, dict):
-            raise UsageError("is no mapping", item=str(path), cure=f"keys: {', '.join(KEYS)}")
+            raise UsageError("not a mapping", item=str(path), cure=f"keys: {', '.join(KEYS)}")
         return cls.of(given, str(path))
 
     @classmethod
     def of(cls, given: Mapping[str, Any], item: str) -> RagMapping:
-        """Of values at hand."""
+        """Check values and make a mapping of them."""
         for key in given:
             if key not in KEYS:
                 near = did_you_mean(str(key), list(KEYS))
@@ -141,8 +139,8 @@ class RagMapping(NamedTuple):
         unknown = set(self.places())
         if unknown - PLACES:
             raise UsageError(
-                f"{{{min(unknown - PLACES)}}} stands for nothing", item=self.item,
-                cure=", ".join(f"{{{p}}}" for p in sorted(PLACES)),
+                f"unknown placeholder {{{min(unknown - PLACES)}}}", item=self.item,
+                cure=f"placeholders are {', '.join(f'{{{p}}}' for p in sorted(PLACES))}",
             )  # fmt: skip
 
     def _one_of(self, key: str, values: Sequence[str]) -> None:
@@ -151,7 +149,7 @@ class RagMapping(NamedTuple):
             raise UsageError(f"{key} is {value!r}", item=self.item, cure=f"one of {', '.join(values)}")
 
     def places(self) -> Iterator[str]:
-        """The names that its request is filled with."""
+        """The placeholders that the request uses."""
         for text in _texts((self.body, self.given.get("query", {}), self.given.get("url", ""))):
             yield from _PLACE.findall(_VARIABLE.sub("", text))
 
@@ -183,7 +181,7 @@ def json_path(text: Any, item: str) -> Any:
     """A compiled JSONPath (RFC 9535).
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is not a JSONPath.
     """
     from jsonpath_rfc9535 import JSONPathError
 
@@ -191,14 +189,14 @@ def json_path(text: Any, item: str) -> Any:
         return _compiled(text if isinstance(text, str) else "")
     except JSONPathError as error:
         raise UsageError(
-            f"{text!r} is no JSONPath: {str(error).splitlines()[0]}",
+            f"{text!r} is not a JSONPath: {str(error).splitlines()[0]}",
             item=item,
             cure="as in $.answer or $.sources[*].id",
         ) from None
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """The template with its places filled: a text that is only a place becomes the thing, others have text put in."""
+    """Fill in a template: a text that is only a placeholder becomes the value, in other texts the value is inserted."""
     if isinstance(template, str):
         whole = _PLACE.fullmatch(template)
         if whole:

@@ -1,4 +1,4 @@
-"""``demur rag probe``: a service is asked one question, and what was understood of its reply is shown."""
+"""``demur rag probe``: ask a service one question, and show how demur reads its reply."""
 
 from __future__ import annotations
 
@@ -15,56 +15,54 @@ from demur.models import run_sync
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.http import HttpSystem
 from demur.scenarios.systems.http_mapping import RagMapping, as_text
-from demur.scenarios.systems.http_reply import Reply, start_of
+from demur.scenarios.systems.http_reply import Reply, excerpt
 
 
 class Probe(NamedTuple):
-    """One question asked of a service, and what was understood of its reply."""
+    """One question to a service, and its reply as demur reads it."""
 
     body: Any
-    """What was sent."""
+    """The request's body."""
     reply: Reply | None
-    """What came; None where nothing usable did."""
+    """None without a usable reply."""
     response: Response
     mapping: RagMapping
 
     def text(self) -> str:
-        """For a terminal: request, reply, and each thing that was or was not found in it."""
+        """For a terminal: the request, the reply, and everything that the mapping found in it or missed."""
         r = self.response
-        lines = [f"sent      {start_of(json.dumps(_short(self.body), ensure_ascii=False))}"]
+        lines = [f"sent      {excerpt(json.dumps(_short(self.body), ensure_ascii=False))}"]
         if self.reply is not None:
-            lines.append(f"reply     {start_of(json.dumps(self.reply.events[-1], ensure_ascii=False))}")
+            lines.append(f"reply     {excerpt(json.dumps(self.reply.events[-1], ensure_ascii=False))}")
         if r.error:
             return "\n".join([*lines, f"no answer: {r.error}", *self._advice()]) + "\n"
         paths = self.mapping.given
-        first = "".join(f", first: {start_of(f'{c.id} {c.text}')!r}" for c in r.retrieved[:1])
+        first = "".join(f", first: {excerpt(f'{c.id} {c.text}')!r}" for c in r.retrieved[:1])
         lines += [
-            f"answer    {start_of(r.text)!r}",
+            f"answer    {excerpt(r.text)!r}",
             f"contexts  {len(r.retrieved)}{first}",
             f"citations {', '.join(r.citations) or '-'}",
-            f"says of itself: confidence {r.confidence}, abstained {r.abstained}",
+            f"reported  confidence {r.confidence}, abstained {r.abstained}",
             f"took      {r.latency_s:.2f} s, {r.first_s:.2f} s to its first byte",
         ]  # fmt: skip
         absent = [key for key in ("contexts", "citations", "confidence", "abstained") if key not in paths]
         if absent:
-            lines.append(
-                f"not mapped: {', '.join(absent)}; where the reply has them, a JSONPath in the mapping finds them"
-            )
+            lines.append(f"not mapped: {', '.join(absent)}; if the reply has them, add their JSONPaths to the mapping")
         return "\n".join([*lines, *self._advice()]) + "\n"
 
     def _advice(self) -> list[str]:
         if self.reply is None or self.response.text:
             return []
-        return ["", "what the reply holds, as JSONPaths:", *(f"  {p}" for p in _leaves(self.reply.events[-1]))]
+        return ["", "JSONPaths of the values in the reply:", *(f"  {p}" for p in _leaves(self.reply.events[-1]))]
 
     def as_json(self) -> dict[str, Any]:
-        """The same as values."""
+        """For ``--json``."""
         reply = None if self.reply is None else self.reply.events
         return {"sent": _short(self.body), "reply": reply, "understood": self.response.model_dump(mode="json")}
 
 
 def _short(value: Any) -> Any:
-    """A body with its images cut."""
+    """A body with long texts (images) shortened."""
     if isinstance(value, str):
         return value if len(value) <= 200 else value[:60] + f"... ({len(value):,} characters)"
     if isinstance(value, dict):
@@ -73,7 +71,7 @@ def _short(value: Any) -> Any:
 
 
 def _leaves(value: Any, at: str = "$", most: int = 30) -> list[str]:
-    """Where plain values stand in a reply."""
+    """JSONPaths of a reply's values."""
     found: list[str] = []
     waiting = [(value, at)]
     while waiting and len(found) < most:
@@ -86,7 +84,7 @@ def _leaves(value: Any, at: str = "$", most: int = 30) -> list[str]:
         elif isinstance(one, list):
             waiting += [(one[0], f"{path}[*]")] if one else []
         else:
-            found.append(f"{path}  = {start_of(as_text(one))}")
+            found.append(f"{path}  = {excerpt(as_text(one))}")
     return found
 
 
@@ -94,12 +92,13 @@ def probed(mapping: str, question: str, images: Sequence[Path] = ()) -> Probe:
     """Ask a service one question (``demur rag probe``).
 
     Args:
-        mapping: file of the mapping, or an address.
-        question: what is asked.
-        images: files that go with it.
+        mapping: the mapping's file, or an address.
+        question: its text.
+        images: image files that go with it.
 
     Raises:
-        UsageError: the mapping cannot be used, or an image is none.
+        UsageError: the mapping is malformed.
+        DataError: a file is not an image.
         StorageError: a file cannot be read.
     """
     refs = []

@@ -1,7 +1,7 @@
 """A model behind any of `demur.models`' model strings as a system under test: ``model:openai/gpt-4o``.
 
-The ask is rendered, sent, and the reply read: a "Final answer:" line and a "Confidence:" line are taken apart
-where the condition asked for them. What the renderer had to cut is kept with the response.
+It renders the ask, sends it, and reads the reply: "Final answer:" and "Confidence:" lines are split off where the
+condition asks for them. The response records what the renderer had to cut.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from demur.models import Counts, Model
     from demur.scenarios.systems import SystemContext
 
-_FINAL = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)final answer\W*?:\s*+(?P<said>.*)", re.IGNORECASE)
+_FINAL = re.compile(r"(?:^|(?<=\w))(?P<gap>\W*+)final answer\W*?:\s*+(?P<value>.*)", re.IGNORECASE)
 _CONFIDENCE = re.compile(
-    r"(?:^|(?<=\w))(?P<gap>\W*+)confidence(?=[^\w:]*+:)\W*+(?P<said>[1-5])(?:\s*+/\s*+5)?[^\w\n]*+(?=\n|\Z)",
+    r"(?:^|(?<=\w))(?P<gap>\W*+)confidence(?=[^\w:]*+:)\W*+(?P<value>[1-5])(?:\s*+/\s*+5)?[^\w\n]*+(?=\n|\Z)",
     re.IGNORECASE,
 )
 
 SAMPLING = {"temperature", "top_p", "max_tokens", "seed", "extra", "logprobs", "top_logprobs"}
-"""Options that go to the request as they are; the rest set the layout."""
+"""Options that go into the request unchanged; the rest set the layout."""
 
 
 class ModelSystem:
-    """An endpoint or local model asked through the ledger, so that no answer is paid for twice.
+    """An endpoint or local model, called through the ledger, so that no answer is paid for twice.
 
     Args:
         argument: a model string of `demur.models`, or several of one model joined by commas.
@@ -44,7 +44,7 @@ class ModelSystem:
     def __init__(self, argument: str, context: SystemContext) -> None:
         if not argument:
             raise UsageError(
-                "no model named", item="model:", cure="write model:openai/gpt-4o or model:http://host/v1#name"
+                "no model given", item="model:", cure="write model:openai/gpt-4o or model:http://host/v1#name"
             )
         options: dict[str, Any] = dict(context.options)
         self.layout: Layout = options.pop("layout", None) or Layout()
@@ -56,47 +56,47 @@ class ModelSystem:
                 f"unknown option(s) {', '.join(sorted(unknown))}", cure=f"known: {', '.join(sorted(SAMPLING))}"
             )
         self.sampling = options
-        # Several addresses of one model, joined by commas, are a fleet.
+        # Several addresses of one model, joined by commas, form a fleet.
         self.addresses = tuple(a.strip() for a in re.split(r",(?=[a-z-]+:|[a-z-]+/)", argument))
         self._context = context
         self._images = Scaler(context.read_image, self.layout.max_side)
         self._model: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
-        # The identity leaves the address out: the same model behind another port is the same system.
         from demur.models import parse_model
 
         for address in self.addresses:  # before anything is written: a mistyped one may hold a password
             parse_model(address)
         first = self.addresses[0]
+        # The id omits the address: the same model behind another port is the same system.
         self.id = name or f"model:{first.partition('#')[2] or first}"
 
     reads_prompt = True
 
     @cached_property
     def weights(self) -> str:
-        """Of weights in a folder, of a function its code; "" where nobody can tell (an endpoint)."""
+        """Hash of weights in a folder or of a function's code; "" if unknown (an endpoint)."""
         from demur.models.names import revision_of
 
         return revision_of(self.addresses[0])
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Whom it asks, by the names that replies are kept under."""
+        """Ids of its models, as the ledger has them."""
         from demur.models import model_id
 
         return (model_id(self.addresses[0]),)
 
     @property
     def revision(self) -> str:
-        """What its replies depend on beside its name; of a system that is made of models more than ``weights``."""
+        """What its replies depend on beside its name."""
         return self.weights
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What its answers depend on beside the model: sampling, and the layout where it is not the usual one.
+        """What its answers depend on beside the model: sampling, and what differs from the default layout.
 
-        More body fields are told by a digest: they are the user's, and may hold what should stand in no file.
+        ``extra`` body fields appear as a digest: they may hold secrets.
         """
         usual = Layout()._asdict()
         layout = {k: v for k, v in self.layout._asdict().items() if v != usual[k]}
@@ -104,7 +104,7 @@ class ModelSystem:
         return {**sampling, **({"layout": layout} if layout else {})}
 
     def skip_reason(self, ask: Ask) -> str:
-        """A text-only model is not asked about an image that it cannot see, nor shown visual evidence."""
+        """A text-only model is not asked about images, nor with image evidence alone."""
         if self.layout.images == "none":
             if ask.images:
                 return "text-only model"
@@ -113,7 +113,7 @@ class ModelSystem:
         return ""
 
     def request(self, ask: Ask) -> Request:
-        """The call that an ask becomes; nothing is opened or sent."""
+        """The request for an ask; nothing is opened or sent."""
         return self._request(ask, self._rendered(ask))
 
     def _rendered(self, ask: Ask) -> Rendered:
@@ -128,7 +128,7 @@ class ModelSystem:
 
     @property
     def counts(self) -> Counts | None:
-        """Calls sent, kept, tried again and paid so far; None before the first."""
+        """Calls sent, cached, retried and paid so far; None before the first."""
         return getattr(self._model, "counts", None)
 
     @property
@@ -139,12 +139,12 @@ class ModelSystem:
         return "" if self.counts is None else summary([self.counts])
 
     async def _opened(self) -> Model:
-        async with self._opening:  # many asks begin at once; one of them opens the model
+        async with self._opening:  # many asks begin at once; only one opens the model
             if self._model is None:
                 from demur.models import open_model
                 from demur.models.ping import ping
 
-                await ping(self.addresses, lists=False)  # one that dies later is waited for; one that never was is not
+                await ping(self.addresses, lists=False)  # only a server that was once there is waited for
                 self._closing = open_model(
                     self.addresses,
                     ledger=self._context.ledger,
@@ -157,21 +157,21 @@ class ModelSystem:
             return self._model
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
-        """See that a server is there and takes the key; a function or local model that it exists.
+        """Check that a server answers and accepts the key, or that a function or local model exists.
 
         Raises:
             UsageError: there is no such function, or no key.
-            PermanentError: nobody answers at any of the addresses, or the key is refused.
+            PermanentError: no address answers, or the key is refused.
         """
         from demur.models.ping import ping
 
         return await ping(self.addresses)
 
     async def answer(self, ask: Ask) -> Response:
-        """Render, call, read the reply."""
+        """Render the ask, call the model, read the reply."""
         how = condition(ask.condition)
         model = await self._opened()
-        # images are decoded and scaled beside the loop; what is text alone is sooner done than handed over
+        # scaling images takes long enough to need a thread; rendering text does not
         scales = self.layout.max_side is not None
         rendered = await asyncio.to_thread(self._rendered, ask) if scales else self._rendered(ask)
         try:
@@ -182,11 +182,11 @@ class ModelSystem:
         return read.model_copy(update={"cuts": rendered.cuts})
 
     async def complete(self, parts: Sequence[str | ImageRef], item: str, draw: int = 0) -> Response:
-        """One call with words and images of the caller's own, by the same model, sampling and ledger.
+        """One call with the caller's own words and images, with the same model, sampling and ledger.
 
         Args:
-            parts: of the one message, in their order.
-            item: what it is about, for errors.
+            parts: of the one message, in order.
+            item: what the call is about, for errors.
             draw: which of several independent replies.
         """
         from demur.models import model_id
@@ -197,8 +197,8 @@ class ModelSystem:
                 TextPart(text=p) if isinstance(p, str) else ImagePart(image=self._images.scale(p)) for p in parts
             ),
         )
-        asked = {"draw": draw, **self.sampling}
-        request = Request(model=model_id(self.addresses[0]), messages=(message,), item=item, **asked)
+        options = {"draw": draw, **self.sampling}
+        request = Request(model=model_id(self.addresses[0]), messages=(message,), item=item, **options)
         try:
             return await (await self._opened()).complete(request)
         except (ItemError, TransientError) as error:
@@ -212,12 +212,12 @@ class ModelSystem:
 
 
 def read_reply(reply: Response, *, final: bool, stated: bool) -> Response:
-    """Take the final answer and the stated confidence out of a reply.
+    """Split the final answer and the stated confidence off a reply.
 
     Args:
-        reply: as it came.
-        final: a "Final answer:" line was asked for; what stands before it is reasoning.
-        stated: a "Confidence:" line from 1 to 5 was asked for; it is mapped to [0, 1].
+        reply: of the model.
+        final: the prompt asked for a "Final answer:" line; the text before it is reasoning.
+        stated: the prompt asked for a "Confidence:" line from 1 to 5; it is mapped to [0, 1].
     """
     text = reply.text
     change: dict[str, str | float] = {}
@@ -233,9 +233,9 @@ def read_reply(reply: Response, *, final: bool, stated: bool) -> Response:
 
 
 def _lines(pattern: re.Pattern[str], text: str) -> list[tuple[int, int, str]]:
-    """Where lines begin and end that say what a pattern looks for, and what they say; signs may stand before it."""
+    """Start, end and value of each line that a pattern matches; punctuation may precede it."""
     return [
-        (m.start() + max(m["gap"].find("\n"), 0), m.end(), m["said"])
+        (m.start() + max(m["gap"].find("\n"), 0), m.end(), m["value"])
         for m in pattern.finditer(text)
         if m.start() == 0 or "\n" in m["gap"]
     ]

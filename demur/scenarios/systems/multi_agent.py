@@ -5,10 +5,9 @@
     multi_agent:MODEL?mode=iterative&rounds=2&verifier=OTHER
     multi_agent:MODEL?via=autogen                 the same two as a team of AutoGen's (extra: ``autogen``)
 
-The controller between them is code, ours or AutoGen's: it reasons about nothing. The Reasoner is asked as any model
-is, under the condition of the run; the Verifier's feedback follows its prompt. A REQUEST_REVISION where none is allowed
-(sequential, last round) counts as ABSTAIN, and is counted. A verdict that cannot be read is this item's failure, not an
-abstention.
+The controller between them is code, ours or AutoGen's. The Reasoner is prompted as any model is, under the condition
+of the run; the Verifier's feedback follows that prompt. A REQUEST_REVISION where none is allowed (sequential, last
+round) counts as ABSTAIN, and the log says so. An unreadable verdict is this item's failure, not an abstention.
 Each reply's ``reasoning`` holds the log as JSON: `Log`. Source: "MM-AQA", appendix H.
 """
 
@@ -35,21 +34,21 @@ Decision = Literal["APPROVE", "ABSTAIN", "REQUEST_REVISION"]
 ABSTENTION = "I Don't Know"
 OPTIONS: dict[str, Option | str] = {
     "mode": Option("sequential or iterative", ("sequential", "iterative")),
-    "rounds": Option("of iterative mode", range(1, 11)),
-    "via": Option("who hands messages on: our code, or AutoGen's round-robin team", ("code", "autogen")),
-    "verifier": "model string of the Verifier; the Reasoner's own when left out",
+    "rounds": Option("rounds of iterative mode", range(1, 11)),
+    "via": Option("what passes the messages: our code, or an AutoGen round-robin team", ("code", "autogen")),
+    "verifier": "model string of the Verifier (default: the Reasoner's)",
 }
 _FIELD = re.compile(r"^[ \t*#>_`-]*(DECISION|EXPLANATION|FEEDBACK|FINAL[_ ]ANSWER)[ \t*_`]*[:-][ \t]*", re.I | re.M)
 _WORDS = re.compile(r"\b(APPROVE|ABSTAIN|REQUEST[_ ]REVISION)\b", re.IGNORECASE)
 
 
 class Round(Record):
-    """One round: what was proposed, what the Verifier decided, as it is counted, and why."""
+    """One round: the proposed answer, and the Verifier's decision with its reasons."""
 
     candidate: str
     decision: Decision
     coerced: bool = False
-    """The Verifier asked for a revision where none was allowed."""
+    """The Verifier asked for a revision where none was allowed; the decision is ABSTAIN."""
     explanation: str = ""
     feedback: str = ""
 
@@ -62,12 +61,12 @@ class Log(Record):
 
     @property
     def overridden(self) -> bool:
-        """Whether the Verifier's abstention stands in the place of what the Reasoner said."""
+        """Whether the Verifier's abstention replaces the Reasoner's answer."""
         return self.rounds[-1].decision == "ABSTAIN"
 
 
 class Ruling(NamedTuple):
-    """A Verifier's reply; ``decision`` None where it gives none, or several."""
+    """A Verifier's reply; ``decision`` is None if it gives none, or several."""
 
     decision: Decision | None
     explanation: str = ""
@@ -75,7 +74,7 @@ class Ruling(NamedTuple):
 
 
 def read_ruling(reply: str) -> Ruling:
-    r"""The ruling that a reply holds.
+    r"""Parse a Verifier's reply.
 
     >>> read_ruling("DECISION: REQUEST REVISION\nEXPLANATION: too small\nFEEDBACK: look left").feedback
     'look left'
@@ -86,13 +85,13 @@ def read_ruling(reply: str) -> Ruling:
     ends = [*(m.start() for m in found[1:]), len(reply)]
     fields = {m[1].upper(): reply[m.end() : end].strip() for m, end in zip(found, ends, strict=False)}
     first = fields.get("DECISION", "").partition("\n")[0]
-    said = {w.upper().replace(" ", "_") for w in _WORDS.findall(first)}
-    decision: Any = said.pop() if len(said) == 1 else None
+    words = {w.upper().replace(" ", "_") for w in _WORDS.findall(first)}
+    decision: Any = words.pop() if len(words) == 1 else None
     return Ruling(decision, fields.get("EXPLANATION", "")[:2000], fields.get("FEEDBACK", "")[:2000])
 
 
 def read_log(response: Response) -> Log | None:
-    """The log of a reply of such a system; None of any other."""
+    """The log of a multi-agent system's reply; None for other systems."""
     if not response.reasoning.startswith('{"multi_agent"'):
         return None
     try:
@@ -102,11 +101,11 @@ def read_log(response: Response) -> Log | None:
 
 
 class MultiAgent(ModelSystem):
-    """Reasoner and Verifier over model calls; see the module.
+    """Reasoner and Verifier over model calls (see the module).
 
     Args:
-        argument: a model string, and options behind a question mark.
-        context: as of any model.
+        argument: a model string, and options after a question mark.
+        context: as for any model.
     """
 
     def __init__(self, argument: str, context: SystemContext) -> None:
@@ -120,9 +119,9 @@ class MultiAgent(ModelSystem):
         self.rounds = int(given.options.get("rounds", 3)) if self.mode == "iterative" else 1
         self.via = given.options.get("via", "code")
         if self.via == "autogen":
-            from demur.scenarios.systems.autogen_team import see_installed
+            from demur.scenarios.systems.autogen_team import require_autogen
 
-            see_installed()
+            require_autogen()
         other = given.options.get("verifier", "")
         self._verifier = ModelSystem(other, context) if other else self
         self.id = f"multi_agent:{self.id.removeprefix('model:')}?mode={self.mode}"
@@ -136,17 +135,17 @@ class MultiAgent(ModelSystem):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Both agents'."""
+        """Those of both agents."""
         return super().models if self._verifier is self else (*super().models, *self._verifier.models)
 
     @property
     def revision(self) -> str:
-        """Of both agents."""
+        """That of both agents."""
         both = [self.weights, self._verifier.weights]
         return self.weights if self._verifier is self else digest(both, 16) if any(both) else ""
 
     async def answer(self, ask: Ask) -> Response:
-        """Rounds of answer and verdict."""
+        """Run the rounds of answer and verdict."""
         talk = Talk(self, ask)
         try:
             if self.via == "autogen":
@@ -172,48 +171,42 @@ class MultiAgent(ModelSystem):
         return await (await agent._opened()).complete(request)
 
     def _examined(self, ask: Ask, candidate: str, final: bool) -> Request:
-        """What the Verifier is asked: its rules, the question's own images and evidence, and the proposed answer."""
+        """The Verifier's request: its rules, the question with its images and evidence, and the proposed answer."""
         stage = "" if self.mode == "sequential" else f"\nITERATION_STAGE: {'FINAL' if final else 'NON_FINAL'}"
-        shown = self._verifier.request(ask)
+        request = self._verifier.request(ask)
         words = Template(self._prompt).safe_substitute(mode=f"MODE: {self.mode.upper()}{stage}", candidate=candidate)
-        told = Message(role="user", parts=(*shown.messages[-1].parts, TextPart(text=f"\n\n{words}")))
-        return shown.model_copy(update={"messages": (told,)})
+        message = Message(role="user", parts=(*request.messages[-1].parts, TextPart(text=f"\n\n{words}")))
+        return request.model_copy(update={"messages": (message,)})
 
     async def close(self) -> None:
-        """Both agents' connections."""
+        """Close both agents' connections."""
         if self._verifier is not self:
             await self._verifier.close()
         await super().close()
 
 
 class Talk:
-    """One question between the two: what each says when it is its turn, whoever hands the messages on.
-
-    Args:
-        system: whose agents they are.
-        ask: the question.
-    """
+    """The conversation of the two about one question, whatever passes the messages."""
 
     def __init__(self, system: MultiAgent, ask: Ask) -> None:
         self.system, self.ask = system, ask
         self.rounds: list[Round] = []
         self.calls: list[Response] = []
         self.unread = False
-        """The last ruling holds no decision."""
+        """Whether the last reply of the Verifier holds no decision."""
 
     async def proposed(self) -> str:
-        """The Reasoner's turn: an answer, after what the Verifier said of the one before."""
+        """The Reasoner's turn: an answer, given the Verifier's feedback on the last one."""
         last = self.rounds[-1] if self.rounds else None
         feedback = (last.feedback or last.explanation) if last else ""
         self.calls.append(await self.system._call(self.system, with_feedback(self.system.request(self.ask), feedback)))
         return self.calls[-1].text
 
     async def ruled(self, candidate: str) -> Decision | None:
-        """The Verifier's turn: its decision as it counts; None where it gives none."""
+        """The Verifier's turn: its decision as counted; None if it gives none."""
         system, final = self.system, len(self.rounds) + 1 == self.system.rounds
-        said = await system._call(system._verifier, system._examined(self.ask, candidate, final))
-        self.calls.append(said)
-        ruling = read_ruling(said.text)
+        self.calls.append(await system._call(system._verifier, system._examined(self.ask, candidate, final)))
+        ruling = read_ruling(self.calls[-1].text)
         if ruling.decision is None:
             self.unread = True
             return None
@@ -229,7 +222,7 @@ class Talk:
 
 
 def with_feedback(request: Request, feedback: str) -> Request:
-    """The Reasoner's request with what the Verifier said of the answer before."""
+    """The Reasoner's request with the Verifier's feedback on its last answer."""
     if not feedback:
         return request
     *before, last = request.messages
@@ -238,7 +231,7 @@ def with_feedback(request: Request, feedback: str) -> Request:
 
 
 def _whole(response: Response, calls: list[Response]) -> Response:
-    """A response with the tokens and seconds of all its calls."""
+    """The response with tokens and seconds summed over all calls."""
     usage: dict[str, Any] = {
         name: sum(getattr(c.usage, name) for c in calls) for name in ("prompt", "completion", "cached", "reasoning")
     }

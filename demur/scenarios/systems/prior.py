@@ -1,8 +1,8 @@
-"""A prior that sees the question alone: the answer of the most similar other questions.
+"""A question-only prior: it gives the answer of the most similar other questions.
 
-What it gets right, a system can get right without any evidence and without knowing anything but the habits
-of the question set ("the highest export is usually petroleum"). It is a gate, not a contestant: questions
-that it answers are dropped, because no answer to them shows that evidence was used.
+A question that it answers can be answered without evidence, from regularities of the question set alone ("the highest
+export is usually petroleum"). It serves as a gate: such questions are dropped, because a right answer to them does not
+show that a system used the evidence.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Prior:
 
     Args:
         argument: ``k=N`` neighbours; 15 when empty.
-        context: must bring ``embed`` and a ``pool`` of questions with answers.
+        context: needs ``embed`` and a ``pool`` of questions with answers.
     """
 
     reads_prompt = False
@@ -49,20 +49,20 @@ class Prior:
 
     @cached_property
     def _vectors(self) -> npt.NDArray[np.float32]:
-        """(questions, d); made with the first answer, on the thread that answers."""
+        """(questions, d); computed with the first answer, on the answering thread."""
         return self._embed([s.question for s in self._pool])
 
     def skip_reason(self, ask: Ask) -> str:
-        """Any question of the pool."""
+        """It answers only questions of its pool."""
         return "" if ask.sample in self._place else "the question is not in the prior's pool"
 
     async def answer(self, ask: Ask) -> Response:
-        """The heaviest vote among the nearest questions of other samples; ties go to the nearer question."""
+        """The answer with the largest vote among the nearest other questions; ties go to the nearer question."""
         own = self._place[ask.sample]
         vectors = self._vectors
         similarity = vectors @ vectors[own]
         similarity[own] = -2.0
-        # Rounded, so that equal questions tie on every machine; then by place in the pool.
+        # Rounded, so that ties are the same on every machine; then in the order of the pool.
         order = sorted(range(len(similarity)), key=lambda i: (-round(float(similarity[i]), 5), i))[: self.k]
         votes: dict[str, float] = defaultdict(float)
         for i in order:
@@ -73,4 +73,4 @@ class Prior:
         return Response(text=best, confidence=round(votes[best] / total, 6) if total else 0.0, served_by=self.id)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""

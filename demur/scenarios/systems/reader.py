@@ -1,12 +1,11 @@
 """A built-in extractive reader: real answers without a language model.
 
-It embeds the question and every field or sentence of the evidence, takes the one that fits best, and cuts the
-answer out of it by the type that the question asks for (a year, a length, a count, a colour, a name). It reads
-image evidence too, in two ways only: the caption as a name, and the colours of bands and fields as pixels.
-What a query image shows it is told by ``context.recognise`` (nearest images of the knowledge base), its stand-in
-for what a vision-language model has learnt to recognise.
+It embeds the question and every field or sentence of the evidence, takes the best match, and extracts the answer by the
+type that the question asks for (a year, a length, a count, a colour, a name). Of image evidence it reads the caption as
+a name, and the colours of bands and fields from the pixels. ``context.recognise`` names what a query image shows (the
+nearest images of the knowledge base), in place of what a vision-language model has learnt to recognise.
 
-Its confidence is the fit of the passage times the fit of the field. ``reader`` always answers;
+Its confidence is the match of the passage times the match of the field. ``reader`` always answers;
 ``reader:min=0.5`` declines below that confidence.
 """
 
@@ -58,11 +57,11 @@ class _Candidate(NamedTuple):
 
 
 class Reader:
-    """Extractive reader over whatever evidence it is shown; without evidence it has only its recogniser to go by.
+    """Extractive reader over the evidence; without evidence it has only its recogniser.
 
     Args:
         argument: empty, or ``min=C`` with C in [0, 1]: decline below that confidence.
-        context: must bring ``embed``; ``recognise`` when questions have images.
+        context: needs ``embed``, and ``recognise`` for questions with images.
     """
 
     reads_prompt = False
@@ -89,7 +88,7 @@ class Reader:
         self._seen: dict[str, str] = {}
 
     def skip_reason(self, ask: Ask) -> str:
-        """Anything."""
+        """It is asked everything."""
         return ""
 
     async def answer(self, ask: Ask) -> Response:
@@ -105,12 +104,10 @@ class Reader:
         return Response(text=text, confidence=round(best.confidence, 4), served_by=self.id)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
-
-    # --- what the question is about
+        """Nothing to close."""
 
     def _name(self, images: tuple[ImageRef, ...]) -> str:
-        """What the query image shows, as the recogniser names it ("" when it cannot)."""
+        """The recogniser's name for what the query image shows; "" if it has none."""
         if not images or self._recognise is None:
             return ""
         key = images[0].sha256
@@ -122,8 +119,6 @@ class Reader:
     def _similarities(self, query: str, texts: list[str]) -> list[float]:
         vectors = self._embed([query, *texts])
         return [float(s) for s in vectors[1:] @ vectors[0]]
-
-    # --- what one piece of evidence says
 
     def _from(self, evidence: Shown, ask: Ask, name: str) -> _Candidate | None:
         subject = _subject(evidence.title)
@@ -144,7 +139,7 @@ class Reader:
         return _Candidate(answer, round(confidence, 5), evidence.id)
 
     def _aboutness(self, ask: Ask, name: str, subject: str) -> float:
-        """How well the evidence's subject fits what the question is about, in [0, 1]."""
+        """How well the evidence's subject matches that of the question, in [0, 1]."""
         if not subject:
             return 0.5
         if re.search(rf"\b{re.escape(subject)}\b", ask.question, re.IGNORECASE):
@@ -171,7 +166,7 @@ class Reader:
         return None
 
     def _colour(self, ref: ImageRef, question: str) -> str:
-        """Name of the commonest colour of the part of the picture that the question names."""
+        """The commonest colour in the part of the picture that the question names."""
         import io
 
         from PIL import Image as Images
@@ -186,7 +181,7 @@ class Reader:
 
 
 def _part(picture: Image, question: str) -> Image:
-    """The band that the question names; the middle of the picture when it names an emblem."""
+    """The band that the question names, else the middle of the picture."""
     width, height = picture.size
     third_w, third_h = width // 3, height // 3
     boxes = {
@@ -208,7 +203,7 @@ def _part(picture: Image, question: str) -> Image:
 
 
 def _colours(picture: Image) -> list[str]:
-    """Names of a picture's colours, the commonest first; each pixel has the name of the nearest known shade."""
+    """Names of a picture's colours, the commonest first; a pixel takes the name of the nearest known shade."""
     import numpy as np
 
     names = [name for name, shades in _COLOURS.items() for _ in shades]
@@ -220,13 +215,13 @@ def _colours(picture: Image) -> list[str]:
 
 
 def _subject(title: str) -> str:
-    """What a title is about: ``Niger: economy`` and ``Flag of the Niger`` are both about Niger."""
+    """The subject of a title: Niger for ``Niger: economy`` and ``Flag of the Niger``."""
     head = re.split(r"[:(,]", title)[0].strip()
     return re.sub(r"^(?:Flag|Location map|Map|Photo) of (?:the )?|^[Tt]he ", "", head).strip()
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
-    """(label, value) of ``Label: value.`` texts, else one entry per sentence with an empty label."""
+    """(label, value) pairs of ``Label: value.`` texts; else one entry per sentence with an empty label."""
     marks = list(_FIELD.finditer(text))
     if marks and marks[0].start() == 0:
         ends = [m.start() for m in marks[1:]] + [len(text)]
@@ -237,7 +232,7 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 def _fits_type(question: str, value: str) -> bool:
-    """Whether the value holds something of the type that the question asks for."""
+    """Whether the value contains the type of answer that the question asks for."""
     q = question.lower()
     if re.search(r"\bon what date\b|\bwhen\b", q):
         return bool(_DATE.search(value))
@@ -265,11 +260,11 @@ def _cut(question: str, value: str) -> str:
         if number := re.search(_NUMBER + unit, value):
             return number[0]
     if colour := re.search(r"\bwhat does the (\w+)\b", q):
-        for pattern in (
-            rf"{colour[1]}[^;,.]{{0,200}}? (?:represents?|symboli[sz]es?|stands? for|denotes?|signif\w+) ([^;,.]+)",
-        ):
-            if meaning := re.search(pattern, value, re.IGNORECASE):
-                return meaning[1].strip()
+        pattern = (
+            rf"{colour[1]}[^;,.]{{0,200}}? (?:represents?|symboli[sz]es?|stands? for|denotes?|signif\w+) ([^;,.]+)"
+        )
+        if meaning := re.search(pattern, value, re.IGNORECASE):
+            return meaning[1].strip()
     if (power := re.search(r"\(from (?:the )?([^);,]+)", value)) and "from which power" in q:
         return power[1].strip()
     if title := re.search(r'"([^"]+)"', value):

@@ -1,7 +1,6 @@
-"""A retriever for frameworks that returns the evidence which demur shows.
+"""A retriever for LangChain, LlamaIndex and Haystack that returns the evidence of demur's current question.
 
-It is the bridge from testing a generator to testing a whole system. Your pipeline stays as it is; only its retriever is
-changed for one that cannot miss::
+It tests the generator of a pipeline alone. The pipeline stays as it is; only its retriever is replaced::
 
     retriever = StaticRetriever()
     chain = {"context": retriever.langchain(), "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
@@ -12,8 +11,8 @@ changed for one that cannot miss::
 
     demur.evaluate("demo-out/release", answer)
 
-What the system then does wrong in the four scenarios is its generator's fault. Beside it, the same pipeline with its
-own retriever is asked in ``whole`` (docs/score-your-rag.md), and what is worse there is the retriever's.
+Errors in the four scenarios are then the generator's. Ask the same pipeline with its own retriever in ``whole``
+(docs/score-your-rag.md): what is worse there is the retriever's fault.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from typing import Any
 
 
 class StaticRetriever:
-    """Returns the evidence of the question that is under way, whatever is searched for.
+    """Returns the evidence of the current question, whatever the search query.
 
-    Questions may be under way at once, in tasks or in threads that copy their context: each sees its own.
+    Each task or thread (with a copied context) sees the evidence of its own question.
     """
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class StaticRetriever:
 
     @contextmanager
     def showing(self, evidence: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-        """While this lasts, return this evidence: dicts with ``id``, ``title``, ``text``, as functions get it."""
+        """Return this evidence (dicts with ``id``, ``title``, ``text``) within the ``with`` block."""
         token = self._now.set(tuple(evidence))
         try:
             yield
@@ -43,21 +42,21 @@ class StaticRetriever:
             self._now.reset(token)
 
     def pieces(self) -> list[dict[str, Any]]:
-        """What is shown now: ``id``, ``text`` (an image has its caption) and ``title``, in the order shown."""
+        """The current evidence in its order: ``id``, ``text`` (the caption of an image) and ``title``."""
         return [
             {"id": str(e.get("id", "")), "text": e.get("text") or e.get("title") or "", "title": e.get("title") or ""}
             for e in self._now.get()
         ]
 
     def langchain(self) -> Any:
-        """As a LangChain retriever (needs langchain-core)."""
+        """A LangChain retriever (needs langchain-core)."""
         from langchain_core.documents import Document
         from langchain_core.retrievers import BaseRetriever
 
         pieces = self.pieces
 
         class Static(BaseRetriever):  # type: ignore[misc]  # its package is not one of demur's
-            """What demur shows."""
+            """Returns demur's evidence."""
 
             def _get_relevant_documents(self, query: str, **_: Any) -> list[Any]:
                 return [
@@ -68,14 +67,14 @@ class StaticRetriever:
         return Static()
 
     def llamaindex(self) -> Any:
-        """As a LlamaIndex retriever (needs llama-index-core)."""
+        """A LlamaIndex retriever (needs llama-index-core)."""
         from llama_index.core.retrievers import BaseRetriever
         from llama_index.core.schema import NodeWithScore, TextNode
 
         pieces = self.pieces
 
         class Static(BaseRetriever):  # type: ignore[misc]  # its package is not one of demur's
-            """What demur shows."""
+            """Returns demur's evidence."""
 
             def _retrieve(self, query_bundle: Any) -> list[Any]:
                 return [
@@ -88,14 +87,14 @@ class StaticRetriever:
         return Static()
 
     def haystack(self) -> Any:
-        """As a Haystack component with the outputs of a retriever (needs haystack-ai)."""
+        """A Haystack component with the outputs of a retriever (needs haystack-ai)."""
         from haystack import Document, component
 
         pieces = self.pieces
 
         @component  # type: ignore[misc,unused-ignore]  # its package is not one of demur's
         class Static:
-            """What demur shows."""
+            """Returns demur's evidence."""
 
             @component.output_types(documents=list[Document])  # type: ignore[misc,untyped-decorator,unused-ignore]
             def run(

@@ -13,7 +13,7 @@ from demur.core.store import Problems
 from demur.judge.refusal import declines
 from demur.judge.rules import visible
 from demur.models.run import run_sync
-from demur.scenarios.systems import SystemLike, taken_apart
+from demur.scenarios.systems import SystemLike, split_name
 from demur.suites.base import Loaded, Option, Outputs, Suite
 from demur.suites.certainly_uncertain.audit import COLUMNS, audit
 from demur.suites.certainly_uncertain.items import Pair, read
@@ -115,7 +115,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
         loaded = self.open(path, skip_bad=given.get("skip_bad", False))
         asked = {q.id: q for q in self.questions(loaded.items)}
         for one, folder in zip(several, folders, strict=True):
-            _, spec = taken_apart(one)
+            _, spec = split_name(one)
             if isinstance(spec, str) and spec.startswith("model:"):
                 verify_run(folder, spec.removeprefix("model:"), asked, loaded.root, Path(out) / "calls.sqlite", given)
         return folders

@@ -16,7 +16,7 @@ from demur.answers.text import words
 from demur.core.records import Document, Sample
 
 
-class Statements:
+class AnswerBearing:
     """The questions, ready to be asked which of their answers a document states.
 
     Args:

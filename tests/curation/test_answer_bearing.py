@@ -8,7 +8,7 @@ from demur.answers.possible import run_together
 from demur.answers.text import words
 from demur.core.records import AnswerSpec, Document, Sample
 from demur.release import corpora, stated
-from demur.release.stated import Statements
+from demur.release.answer_bearing import AnswerBearing
 
 ANSWERS = ["Nyanza", "dragonflies", "41 euros", "1823", "東京都", "C++", "NASA", "two rivers", "U.S.", "Łódź"]
 TEXTS = [
@@ -39,12 +39,12 @@ def test_what_stands_beside_a_word_of_the_question_is_found(text):
     samples = [question(n, a) for n, a in enumerate(ANSWERS)]
     tied = "mill" in {w.norm for w in words(text)}
     wanted = {s.id for s in samples if tied and holds(s.answers, text, s.question)}
-    assert Statements(samples).of(document(0, text)) == wanted
+    assert AnswerBearing(samples).of(document(0, text)) == wanted
 
 
 def test_a_date_and_a_question_that_is_left():
     samples = [question(1, "4 May 1999", kind="date"), question(2, "Nyanza")]
-    statements = Statements(samples)
+    statements = AnswerBearing(samples)
     both = document(0, "The mill of Nyanza, 1999-05-04.")
     assert statements.of(both) == {"q1", "q2"}
     statements.leave("q2")

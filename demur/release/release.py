@@ -15,7 +15,7 @@ from demur.core.parquet import bomb
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
 from demur.core.strict_json import loose_json
-from demur.release.layout import ADDED, FORMAT, TABLES, FunnelStep, lines_of, schema_of
+from demur.release.layout import FORMAT, LINEAGE, TABLES, FunnelStep, manifest_faults, schema_of
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -91,7 +91,7 @@ class Release:
             raise ReleaseError(
                 f"expected format {FORMAT}, found {str(found)[:60]}", item=path, cure="use a demur that knows it"
             )
-        wrong = list(lines_of(manifest))
+        wrong = list(manifest_faults(manifest))
         if wrong:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             raise ReleaseError(f"malformed: {wrong[0]}{more}", item=path, cure="fetch or build the release again")
@@ -115,7 +115,7 @@ class Release:
         except pa.ArrowException as error:
             raise ReleaseError(f"not a Parquet file: {error}", item=path, cure="fetch the release again") from error
         found = file.schema_arrow
-        expected = schema_of(name, first=not set(ADDED) & set(found.names))
+        expected = schema_of(name, first=not set(LINEAGE) & set(found.names))
         if not found.equals(expected, check_metadata=False):
             odd = [n for n in expected.names if n not in found.names or found.field(n) != expected.field(n)]
             odd += [n for n in found.names if n not in expected.names]
@@ -142,13 +142,13 @@ class Release:
     def documents(self) -> dict[str, dict[str, Any]]:
         """Document id -> its columns without image bytes."""
         columns = ["id", "modality", "title", "text", "sha256", "width", "height", "media_type"]
-        added = ADDED if self.states_lineage else ()
-        return {row["id"]: dict.fromkeys(ADDED, "") | row for row in self._rows("evidence", [*columns, *added])}
+        added = LINEAGE if self.has_lineage else ()
+        return {row["id"]: dict.fromkeys(LINEAGE, "") | row for row in self._rows("evidence", [*columns, *added])}
 
     @cached_property
-    def states_lineage(self) -> bool:
+    def has_lineage(self) -> bool:
         """Whether its evidence names document, page and licence; that of the first releases does not."""
-        return set(ADDED) <= set(self._table("evidence").schema_arrow.names)
+        return set(LINEAGE) <= set(self._table("evidence").schema_arrow.names)
 
     def ids(self, table: str) -> Iterator[str]:
         """The ids of a table, ``samples`` or ``evidence``, in its order."""
@@ -267,7 +267,7 @@ class Release:
                 modality=document["modality"],
                 title=document["title"],
                 text=document["text"],
-                **{name: document[name] for name in ADDED},
+                **{name: document[name] for name in LINEAGE},
                 image=ref(document) if document["sha256"] else None,
                 **link,
             )
