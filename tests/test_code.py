@@ -91,7 +91,7 @@ def test_a_function_of_a_notebook_is_told_by_its_body():
     ("text", "told"),
     [("rag_app", "write python:module:function"), ("rag_nowhere:answer", "no module 'rag_nowhere'"),
      ("rag_app.answer:answr", "it has Rag, answer"), ("rag_app.prompts.short:TEXT", "not a function"),
-     ("rag_broken:answer", "rag_broken cannot be imported: ZeroDivisionError")],
+     ("rag_broken:answer", "module 'rag_broken' cannot be imported: ZeroDivisionError")],
 )  # fmt: skip
 def test_a_name_that_does_not_fit_is_told_with_the_cure(project, text, told):
     (project / "rag_broken.py").write_text("1 / 0\n")

@@ -1,9 +1,8 @@
-"""Functions and classes of a user by name, and the identity of their code.
+"""Functions and classes of a user by name, and a digest of their code.
 
-What a function answered holds for the code that answered it. `code_digest` tells one state of the code from another:
-it covers the file of the function and, as far as import statements tell, every file of the same project that it
-imports. Installed packages, data files and services are not covered: for these there is the revision of a name,
-``module:function@REVISION``, which is any text.
+An answer of a function is valid for the code that gave it. `code_digest` covers the function's file and every file of
+the same project that its import statements reach. It does not cover installed packages, data files and services: for
+these the user gives a revision, any text, as ``module:function@REVISION``.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
+from demur.core.plugins import imported
 from demur.core.store import digest, file_digest
 from demur.core.version import __version__
 
 SHORT = 16
-"""Hex digits of a revision: told apart among all that one project will ever have."""
+"""Hex digits of a digest: enough for all revisions of one project."""
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _SUFFIXES = (".py", *(s for s in (sysconfig.get_config_var("EXT_SUFFIX"), ".so") if s))
 
 
 def named(text: str, form: str = "python:module:function") -> tuple[Callable[..., Any], str]:
-    """The function or class that ``module:name`` stands for, and the revision that may follow after ``@``.
+    """The function or class that ``module:name`` names, and the revision after ``@``.
 
     The current folder is searched too, as by ``python -m``.
 
@@ -42,54 +41,47 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
         form: how the whole name is written, for messages.
 
     Returns:
-        (callable, revision); the revision is "" when none was given.
+        (callable, revision); the revision is "" if none is given.
 
     Raises:
-        UsageError: there is no such module or name, the module cannot be imported, or it is nothing to be called.
+        UsageError: there is no such module or name, the module cannot be imported, or the name is not callable.
     """
     place, _, revision = text.partition("@")
     module, _, name = place.partition(":")
     item = form.partition(":")[0] + ":" + text if form.startswith("python:") else text
     if not module or not name:
-        raise UsageError("names no function", item=item, cure=f"write {form}")
+        raise UsageError("this names no function", item=item, cure=f"write {form}")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: Any = import_module(module)
-    except Exception as error:  # a stranger's module may raise anything while it is imported
-        missing = isinstance(error, ModuleNotFoundError) and error.name and (module + ".").startswith(error.name + ".")
-        told = f"there is no module {module!r}" if missing else f"{module} cannot be imported: {_told(error)}"
-        cure = "check the name, the current folder and PYTHONPATH" if missing else "mend the module"
-        raise UsageError(told, item=item, cure=cure) from error
+    found: Any = imported(module, item)
+    if found is None:
+        raise UsageError(
+            f"there is no module {module!r}", item=item, cure="check the name, the current folder and PYTHONPATH"
+        )
+    members = vars(found).items()
     try:
         for step in name.split("."):
             found = getattr(found, step)
     except AttributeError as error:
-        there = [n for n, v in vars(import_module(module)).items() if callable(v) and not n.startswith("_")]
+        functions = sorted(n for n, v in members if callable(v) and not n.startswith("_"))
         raise UsageError(
-            f"module {module!r} has no {name!r}",
-            item=item,
-            cure=f"it has {', '.join(sorted(there)[:8]) or 'no function'}",
+            f"module {module!r} has no {name!r}", item=item, cure=f"it has {', '.join(functions[:8]) or 'no function'}"
         ) from error
     if not callable(found):
         raise UsageError(f"{name!r} in {module!r} is not a function", item=item, cure="name a function")
     return found, revision
 
 
-def _told(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-
-
 _PARSING = threading.Lock()
-"""Two threads that parse at once may fail with `SystemError`: Python 3.11 counts the depth of both trees together."""
+"""Two threads that parse at once may fail with `SystemError`: Python 3.11 adds up the depths of both trees."""
 
 
 def code_digest(thing: object, revision: str = "") -> str:
-    """Which code a function, class or instance is: equal for equal code on every machine.
+    """Digest of the code of a function, class or instance: equal for equal code on every machine.
 
     Args:
         thing: function, class, instance, bound method or `functools.partial`.
-        revision: what the user says beside it; enters the digest.
+        revision: of the user; part of the digest.
 
     Returns:
         `SHORT` hex digits.
@@ -118,14 +110,14 @@ def code_digest(thing: object, revision: str = "") -> str:
 
 def _filled(cell: Any) -> bool:
     try:
-        cell.cell_contents  # noqa: B018 - it raises where nothing is in it yet
+        cell.cell_contents  # noqa: B018 - raises if the cell is empty
     except ValueError:
         return False
     return True
 
 
 def _value(value: object) -> object:
-    """A value that code is bound to, where it can be told by its text; else its type."""
+    """A value that code is bound to, if its text identifies it; else its type."""
     if value is None or isinstance(value, str | int | float | bool):
         return repr(value)
     if isinstance(value, tuple | list):
@@ -135,14 +127,14 @@ def _value(value: object) -> object:
 
 def _source(owner: object) -> str:
     code = getattr(owner, "__code__", None)
-    if code is None or code.co_filename != "<string>":  # that is the source of whatever was run by ``python -c``
+    if code is None or code.co_filename != "<string>":  # for "<string>", getsource reads the text of ``python -c``
         with suppress(OSError, TypeError):
-            return inspect.getsource(owner)  # type: ignore[arg-type]  # whatever it cannot read, it says so
+            return inspect.getsource(owner)  # type: ignore[arg-type]  # raises for anything without source
     return "" if code is None else repr((code.co_code, code.co_names, code.co_consts))
 
 
 def _project(name: str, file: Path) -> dict[str, Path]:
-    """Module -> file, of a module and of all of its own project that it imports, directly or not."""
+    """Module -> file, for a module and all modules of its project that it imports, directly or not."""
     found: dict[str, Path] = {}
     top = name.partition(".")[0]
     todo = [(name, file)]
@@ -152,9 +144,9 @@ def _project(name: str, file: Path) -> dict[str, Path]:
             continue
         found[module] = path
         package = module if path.stem == "__init__" else module.rpartition(".")[0]
-        for imported in (*_parents(module), *_imports(path, package)):
-            if imported not in found:
-                todo += _files(imported, top)
+        for other in (*_parents(module), *_imports(path, package)):
+            if other not in found:
+                todo += _files(other, top)
     return found
 
 
@@ -164,7 +156,7 @@ def _parents(module: str) -> Iterator[str]:
 
 
 def _imports(path: Path, package: str) -> Iterator[str]:
-    """Modules that a file may import, wherever in it the statement stands; some of them are names, not modules."""
+    """Modules that any import statement of a file may import; some of them are names, not modules."""
     if path.suffix != ".py":
         return
     try:
@@ -172,7 +164,7 @@ def _imports(path: Path, package: str) -> Iterator[str]:
         with _PARSING:
             try:
                 tree = ast.parse(data)
-            except SystemError:  # somebody else's thread
+            except SystemError:  # another thread, without the lock
                 tree = ast.parse(data)
     except (OSError, SyntaxError, ValueError):
         return
@@ -191,7 +183,7 @@ def _imports(path: Path, package: str) -> Iterator[str]:
 
 
 def _files(module: str, top: str) -> list[tuple[str, Path]]:
-    """The file of a module of the project; nothing of it is imported. Empty where it is none, or of no project."""
+    """(module, file) of a module that belongs to the project, without importing it; [] for any other."""
     first, *rest = module.split(".")
     if first == "demur" or first in sys.stdlib_module_names or first in sys.builtin_module_names:
         return []

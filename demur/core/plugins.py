@@ -1,16 +1,15 @@
 """Parts by name: encoders, systems, judges, sources, indexes, suites.
 
-A part is named by text that parses back: ``NAME`` or ``NAME:ARGUMENT`` for a registered part,
-``module:Attribute`` for one that is not packaged. demur's own parts are registered through the same
-entry-point groups as a stranger's, and listing names imports none of them.
+``NAME`` or ``NAME:ARGUMENT`` names a registered part, ``module:Attribute`` one that is not packaged. demur registers
+its own parts through the same entry-point groups as other packages do. Listing names imports none of them.
 """
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import Any, Literal
 
 from demur.core.errors import UnknownPart, UsageError
@@ -32,12 +31,12 @@ def _registered(kind: Kind) -> dict[str, EntryPoint]:
 
 
 def names(kind: Kind) -> tuple[str, ...]:
-    """Names of the registered parts of one kind, sorted; nothing is imported."""
+    """Sorted names of the registered parts of one kind; imports nothing."""
     return tuple(sorted(_registered(kind)))
 
 
 def where(kind: Kind) -> dict[str, str]:
-    """Name -> ``module:Attribute`` of every registered part of one kind; nothing is imported."""
+    """Name -> ``module:Attribute`` of the registered parts of one kind; imports nothing."""
     return {name: point.value for name, point in sorted(_registered(kind).items())}
 
 
@@ -47,15 +46,15 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
     Args:
         kind: the entry-point group, without ``demur.``.
         text: ``NAME``, ``NAME:ARGUMENT`` or ``module:Attribute``.
-        registered_only: refuse ``module:Attribute``. For names that come from a file: a manifest must not choose
-            what is imported.
+        registered_only: refuse ``module:Attribute``, for names that come from a file: a manifest must not choose what
+            demur imports.
 
     Returns:
-        (factory, argument); the argument is "" when none was given.
+        (factory, argument); the argument is "" if none is given.
 
     Raises:
-        UnknownPart: no such name; the message lists those that exist.
-        UsageError: the module cannot be imported, or has no such name.
+        UnknownPart: no part has that name; the message lists those that exist.
+        UsageError: the module cannot be imported, or lacks that attribute.
     """
     name, _, argument = text.partition(":")
     if not argument and "?" in name:  # options without an argument: rules?guess=yes
@@ -70,20 +69,28 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
         and name.replace(".", "").replace("_", "").isalnum()
         and argument.isidentifier()
     ):
-        try:
-            return getattr(import_module(name), argument), ""
-        except AttributeError as error:
-            if name in sys.modules:
+        module = imported(name)
+        if module is not None:
+            try:
+                return getattr(module, argument), ""
+            except AttributeError as error:
                 raise UsageError(f"module {name!r} has no {argument!r}", cure="check the spelling") from error
-            raise _cannot_be_imported(name, error) from error
-        except (Exception, SystemExit) as error:  # a stranger's module may raise anything while it is imported
-            missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
-            if missing is None or not f"{name}.".startswith(f"{missing}."):
-                raise _cannot_be_imported(name, error) from error
     hint = "or name it in the command yourself: a file may not choose what is imported" if registered_only else ""
     raise UnknownPart(kind[:-1], text, list(points), hint=hint)
 
 
-def _cannot_be_imported(name: str, error: BaseException) -> UsageError:
-    told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return UsageError(f"module {name!r} cannot be imported: {told}", cure="mend the module")
+def imported(name: str, item: str = "") -> ModuleType | None:
+    """The module of a user; None if there is none of that name.
+
+    Raises:
+        UsageError: importing it fails, with whatever error.
+    """
+    try:
+        return import_module(name)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            return None
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise UsageError(
+            f"module {name!r} cannot be imported: {text}", item=item, cure="fix the error in the module"
+        ) from error

@@ -1,11 +1,11 @@
-"""How far a long job has come, on standard error: bars on a terminal, lines in a log, with rate and time left."""
+"""Progress of a long job on standard error: bars on a terminal, lines in a log, with the rate and the time left."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,26 +14,37 @@ from demur.core.text import plain
 EVERY_S = 30.0
 """Seconds between lines where there is no terminal."""
 _DRAW_S = 0.1
-"""Seconds between two drawings of a bar."""
+"""Seconds between two updates of a bar."""
 
 
 class Count:
-    """One count under way. What an earlier run did counts as done, and not for the rate."""
+    """How many items are done. Those of an earlier run count as done, but not for the rate.
 
-    def __init__(self, what: str, total: int | None = None, done: int = 0, failed: int = 0) -> None:
-        self.what, self.total, self.done, self.failed, self.note = what, total, done, failed, ""
+    Args:
+        what: the items.
+        total: how many there will be; None if unknown.
+        done: by an earlier run.
+        tell: called after each change.
+    """
+
+    def __init__(
+        self, what: str, total: int | None = None, done: int = 0, tell: Callable[[Count], None] | None = None
+    ) -> None:
+        self.what, self.total, self.done, self.failed, self.note = what, total, done, 0, ""
+        self._tell = tell
         self._skipped, self._since = done, time.monotonic()
 
     def skip(self, items: int, failed: int = 0) -> None:
-        """Items that an earlier run did."""
-        self.done += items
-        self.failed += failed
-        self._skipped, self._since = self.done, time.monotonic()
+        """Count items of an earlier run."""
+        self._skipped, self._since = self.done + items, time.monotonic()
+        self.advance(items, failed)
 
     def advance(self, items: int = 1, failed: int = 0) -> None:
-        """Items done now."""
+        """Count items that were done now."""
         self.done += items
         self.failed += failed
+        if self._tell is not None:
+            self._tell(self)
 
     def text(self) -> str:
         """``50/200, 5.0/s, 30 s left, 1 failed`` and the note."""
@@ -49,55 +60,6 @@ class Count:
         return ", ".join([*parts, *([self.note] if self.note else [])])
 
 
-class _Shown(Count):
-    """A count that shows itself."""
-
-    def __init__(self, what: str, total: int | None, note: Callable[[], str]) -> None:
-        super().__init__(what, total)
-        self._noted = note
-        self._bars = _bars() if sys.stderr.isatty() else None
-        self._task = None if self._bars is None else self._bars.add_task(what, total=total, text="")
-        self._every = EVERY_S if self._bars is None else _DRAW_S
-        self._last = time.monotonic()
-
-    def advance(self, items: int = 1, failed: int = 0) -> None:
-        super().advance(items, failed)
-        if time.monotonic() - self._last >= self._every and self.done != self.total:
-            self.show()
-
-    def show(self) -> None:
-        self._last, self.note = time.monotonic(), self._noted()
-        if self._bars is not None:
-            self._bars.update(self._task, completed=self.done, text=self.text())
-        else:
-            _write(f"{self.what}: {self.text()}")
-
-    def __enter__(self) -> Self:
-        if self._bars is not None:
-            self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.show()
-        if self._bars is not None:
-            self._bars.stop()
-
-
-class _Function(Count):
-    """A count that tells a function (done, total)."""
-
-    def __init__(self, what: str, total: int | None, tell: Callable[[int, int], None]) -> None:
-        super().__init__(what, total)
-        self._tell = tell
-
-    def skip(self, items: int, failed: int = 0) -> None:
-        self.advance(items, failed)
-
-    def advance(self, items: int = 1, failed: int = 0) -> None:
-        super().advance(items, failed)
-        self._tell(self.done, self.total or 0)
-
-
 @contextmanager
 def counting(
     what: str,
@@ -105,22 +67,45 @@ def counting(
     progress: bool | Callable[[int, int], None] = True,
     note: Callable[[], str] = str,
 ) -> Iterator[Count]:
-    """A count that is shown while the block runs: by a bar, by lines now and then in a log, or to a function.
+    """Show a count while the block runs: as a bar, as lines now and then in a log, or through a function.
 
     Args:
-        total: how many there will be; None when that is not known.
-        progress: a function is called with (done, total, 0 when not known); False shows nothing.
+        what: the items.
+        total: how many there will be; None if unknown.
+        progress: a function is called with (done, total, 0 if unknown); False shows nothing.
+        note: text behind the count.
 
     Yields:
         The count, to be advanced.
     """
     if callable(progress):
-        yield _Function(what, total, progress)
-    elif progress:
-        with _Shown(what, total, note) as count:
-            yield count
-    else:
+        yield Count(what, total, tell=lambda count: progress(count.done, count.total or 0))
+        return
+    if not progress:
         yield Count(what, total)
+        return
+    bars = _bars() if sys.stderr.isatty() else None
+    task = None if bars is None else bars.add_task(what, total=total, text="")
+    last = time.monotonic()
+
+    def show(count: Count) -> None:
+        nonlocal last
+        last, count.note = time.monotonic(), note()
+        if bars is None:
+            _write(f"{what}: {count.text()}")
+        else:
+            bars.update(task, completed=count.done, text=count.text())
+
+    def tell(count: Count) -> None:
+        if time.monotonic() - last >= (EVERY_S if bars is None else _DRAW_S) and count.done != total:
+            show(count)
+
+    count = Count(what, total, tell=tell)
+    with bars or nullcontext():
+        try:
+            yield count
+        finally:
+            show(count)
 
 
 def _bars(transient: bool = False) -> Any:
@@ -139,7 +124,7 @@ def _write(line: str) -> None:
 
 
 class Progress:
-    """What a job of several stages tells; this one keeps the time of each stage and shows nothing."""
+    """Progress of a job with several stages. This class measures the time of each stage and shows nothing."""
 
     def __init__(self) -> None:
         self.times: dict[str, float] = {}
@@ -148,20 +133,20 @@ class Progress:
         self._since = time.perf_counter()
 
     def stage(self, name: str) -> None:
-        """A stage begins; the one before it ends."""
+        """Start a stage and end the one before it."""
         now = time.perf_counter()
         if self._name:
             self.times[self._name] = self.times.get(self._name, 0.0) + now - self._since
         self._name, self._since = name, now
 
     def count(self, what: str, done: int, total: int, note: str = "") -> None:
-        """Progress within a stage; total 0 when it is not known. The note says more: retries, cost so far."""
+        """Report progress within a stage; total 0 if unknown. The note adds retries, cost and the like."""
 
     def warn(self, line: str) -> None:
-        """Say something that must be known before the result is believed."""
+        """Report something that the user must know before trusting the result."""
 
     def note(self, line: str) -> None:
-        """Something that is worth a line of its own, now."""
+        """Report something on a line of its own."""
 
     def __enter__(self) -> Self:
         return self
@@ -176,10 +161,10 @@ QUIET = Progress()
 
 
 class TerminalProgress(Progress):
-    """Shows the time of each stage on standard error, and a bar for each count under way.
+    """Shows the time of each stage on standard error, and a bar for each count in progress.
 
-    Without a terminal it writes one line per stage, and one every half a minute for a count that has a note, so that a
-    log stays readable.
+    Without a terminal it writes one line per stage, and one every half minute for a count with a note, so that a log
+    stays readable.
     """
 
     def __init__(self) -> None:
@@ -196,7 +181,7 @@ class TerminalProgress(Progress):
         return self
 
     def stage(self, name: str) -> None:
-        """A stage begins: the bars of the last one go, its time is said."""
+        """Start a stage: remove the bars of the last one and print its time."""
         before = self._name
         super().stage(name)
         if before:
@@ -209,7 +194,7 @@ class TerminalProgress(Progress):
         self._counts, self._tasks, self._last = {}, {}, time.monotonic()
 
     def count(self, what: str, done: int, total: int, note: str = "") -> None:
-        """Move a bar, or write a line from time to time."""
+        """Update a bar, or write a line from time to time."""
         count = self._counts.setdefault(what, Count(what, done=done))
         count.done, count.total, count.note = done, total or None, note
         if self._bars is not None:
@@ -221,11 +206,11 @@ class TerminalProgress(Progress):
             self._say(f"            {what}: {count.text()}")
 
     def warn(self, line: str) -> None:
-        """Write it on a line of its own."""
+        """Print a warning."""
         self._say(f"  warning: {plain(line)}")
 
     def note(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line."""
         self._say(f"  {plain(line)}")
 
     def _say(self, line: str) -> None:

@@ -232,7 +232,7 @@ class ModelJudge:
         async with self._opening:
             model: Any = self._opened
             ledger = getattr(model, "ledger", None)
-            if self._met or (ledger is not None and ledger.known([model.key(request)])):
+            if self._met or (ledger is not None and ledger.get(model.key(request))):
                 return
             await self.ready(())
             self._met = True

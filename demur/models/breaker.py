@@ -1,9 +1,9 @@
-"""When a server that is gone is no longer tried for every question anew.
+"""A circuit breaker: calls to a server that is down fail at once.
 
-A server that dies in the middle of a run would cost each question that is left its whole patience: minutes of attempts
-and waits, a thousand times. So the patience of `ENOUGH` questions is spent on it, which may wait together; from then on
-the others fail at once, but for one in `PROBE_S` that looks whether it is back. Nothing is lost by it: what was not
-asked is asked by the same command again.
+A server that dies in the middle of a run would cost every remaining question all its attempts and waits: minutes, a
+thousand times. So only `ENOUGH` questions, which may wait together, use up their attempts. After that the others fail
+at once, except for one every `PROBE_S` seconds that tests whether the server is back. Nothing is lost: the same command
+asks the remaining questions later.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from time import localtime, monotonic, strftime
 from demur.models.wire import Fault
 
 ENOUGH = 3
-"""Questions in a row whose every try found nobody."""
+"""Consecutive questions without any connection after which a server counts as down."""
 PROBE_S = 30.0
-"""Seconds between looks whether a server that is gone is back."""
+"""Seconds between two tests whether a server is back."""
 
 
 class Breaker:
-    """Whether a server is to be tried at all.
+    """Whether to send calls to a server.
 
     Args:
-        name: the server, as it may be shown.
+        name: of the server, for messages.
         clock: seconds.
     """
 
@@ -31,39 +31,39 @@ class Breaker:
         self._name, self._clock = name, clock
         self._heard = clock()
         self._given_up = 0
-        self._gone = ""
-        """Since when, as told; "" while it is not known to be gone."""
-        self._next = 0.0
+        self._down_since = ""
+        """Local time, for the message; "" while it is up."""
+        self._next_probe = 0.0
 
     @property
-    def gone(self) -> bool:
-        """Whether nobody was there the last times."""
-        return bool(self._gone)
+    def down(self) -> bool:
+        """Whether the server counts as down."""
+        return bool(self._down_since)
 
     def heard(self) -> None:
-        """It said something, be it an error."""
+        """The server answered, even if with an error."""
         self._heard = self._clock()
         self._given_up = 0
-        self._gone = ""
+        self._down_since = ""
 
     def gave_up(self, started: float) -> None:
-        """A question that it was first asked at ``started`` (of the clock) could not be put to it in all its tries."""
+        """No attempt of a question got a connection; the first was at ``started`` (of the clock)."""
         if self._heard > started:
-            return  # it was there meanwhile
+            return  # it answered another question since
         self._given_up += 1
         if self._given_up >= ENOUGH:
-            self._gone = self._gone or strftime("%H:%M", localtime())
-            self._next = self._clock() + PROBE_S
+            self._down_since = self._down_since or strftime("%H:%M", localtime())
+            self._next_probe = self._clock() + PROBE_S
 
     def refusal(self) -> Fault | None:
-        """Why a question is not to be asked; None where it is."""
-        if not self._gone:
+        """The error to raise instead of a call; None if the call may be sent."""
+        if not self._down_since:
             return None
-        if (now := self._clock()) >= self._next:
-            self._next = now + PROBE_S  # this one looks
+        if (now := self._clock()) >= self._next_probe:
+            self._next_probe = now + PROBE_S  # this call is the test
             return None
         return Fault(
-            f"not asked: {self._name} answers no more since {self._gone}",
+            f"not sent: {self._name} has not answered since {self._down_since}",
             kind="connect",
-            cure="start it again, and run the same command: what was not asked is asked then",
+            cure="start the server and run the same command: it sends what is missing",
         )

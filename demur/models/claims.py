@@ -1,7 +1,7 @@
-"""Who is asking what: claims on keys, in the ledger's file, so that two processes never pay for the same call.
+"""Which process is sending which call: claims in the ledger's file, so that two processes never pay for the same call.
 
-A claim is a row of its owner. An owner is gone when it closed, when its process is dead (told at once on the same
-machine, where the system tells), or when it was not heard of for `LEASE_S` seconds.
+A claim is a row that names its owner, one open ledger. An owner is gone when it closed, when its process is dead (the
+operating system of the same machine tells), or when it gave no sign of life for `LEASE_S` seconds.
 """
 
 from __future__ import annotations
@@ -11,85 +11,65 @@ import platform
 import sqlite3
 import sys
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from time import time
 
 LEASE_S = 60.0
-"""Seconds after which a silent owner's claims are free."""
+"""Seconds after which the claims of a silent owner are free."""
 BEAT_S = 15.0
 """Seconds between two signs of life."""
 _PROCESS = uuid.uuid4().hex
-"""Of this process: another one of the same number, before a restart, had another name."""
+"""This process: after a restart, another process may have the same number."""
+_CLAIM = (
+    "INSERT INTO claim SELECT :key, :owner WHERE NOT EXISTS (SELECT 1 FROM reply WHERE key = :key)"
+    " ON CONFLICT (key) DO NOTHING"
+)
 
 
 class Claims:
     """The claims of one open ledger.
 
     Args:
-        db: the ledger's connection, in autocommit.
-        hasty: another one, which waits for nobody who writes.
+        db: the ledger's connection, in autocommit; it waits for other writers.
     """
 
-    def __init__(self, db: sqlite3.Connection, hasty: sqlite3.Connection) -> None:
-        self.held: set[bytes] = set()
-        self._db, self._hasty, self._id = db, hasty, ""
-
-    def take(self, key: bytes) -> bool:
-        """Whether the key is claimed now; False while somebody else has it, or is writing just now."""
-        try:
-            if not self._id:
-                self._register()
-            new = "INSERT INTO claim VALUES (?, ?) ON CONFLICT (key) DO "
-            done = self._hasty.execute(new + "NOTHING", (key, self._id))
-            if done.rowcount != 1:
-                about = "SELECT owner, host, process, pid, seen FROM claim LEFT JOIN owner ON owner.id = owner"
-                found = self._hasty.execute(f"{about} WHERE key = ?", (key,)).fetchone()
-                if found is not None and _alive(*found[1:]):
-                    return False
-                done = self._hasty.execute(
-                    new + "UPDATE SET owner = excluded.owner WHERE owner = ?",
-                    (key, self._id, "" if found is None else found[0]),
-                )
-            if done.rowcount == 1:
-                self.held.add(key)
-            return done.rowcount == 1
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                return False
-            raise
-
-    def give_back(self, key: bytes) -> None:
-        """Give up a claim."""
-        self.forget(key, self._db)
-        self.held.discard(key)
-
-    def forget(self, key: bytes, db: sqlite3.Connection) -> None:
-        """Delete the row of a claim, as a part of what is being written through a connection."""
-        db.execute("DELETE FROM claim WHERE key = ? AND owner = ?", (key, self._id))
-
-    def _register(self) -> None:
-        for owner, *about in self._hasty.execute("SELECT id, host, process, pid, seen FROM owner").fetchall():
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db, self._id = db, uuid.uuid4().hex
+        for owner, *about in db.execute("SELECT id, host, process, pid, seen FROM owner").fetchall():
             if not _alive(*about):
-                self._hasty.execute("DELETE FROM claim WHERE owner = ?", (owner,))
-                self._hasty.execute("DELETE FROM owner WHERE id = ?", (owner,))
-        name = uuid.uuid4().hex
-        self._hasty.execute(
-            "INSERT INTO owner VALUES (?, ?, ?, ?, ?)", (name, platform.node(), _PROCESS, os.getpid(), time())
+                db.execute("DELETE FROM claim WHERE owner = ?", (owner,))
+                db.execute("DELETE FROM owner WHERE id = ?", (owner,))
+        db.execute(
+            "INSERT INTO owner VALUES (?, ?, ?, ?, ?)", (self._id, platform.node(), _PROCESS, os.getpid(), time())
         )
-        self._id = name
+
+    def take(self, key: bytes, db: sqlite3.Connection) -> bool:
+        """Claim a key in an open transaction; False if it has a reply or another living owner."""
+        claim = {"key": key, "owner": self._id}
+        if db.execute(_CLAIM, claim).rowcount == 1:
+            return True
+        about = "SELECT host, process, pid, seen FROM claim LEFT JOIN owner ON owner.id = owner WHERE key = ?"
+        found = db.execute(about, (key,)).fetchone()
+        if found is None or _alive(*found):
+            return False
+        db.execute("DELETE FROM claim WHERE key = ?", (key,))
+        return db.execute(_CLAIM, claim).rowcount == 1
+
+    def release(self, keys: Iterable[bytes], db: sqlite3.Connection) -> None:
+        """Give up claims, through a connection that may be in a transaction."""
+        db.executemany("DELETE FROM claim WHERE key = ? AND owner = ?", [(key, self._id) for key in keys])
 
     def renew(self) -> None:
-        """A sign of life."""
-        if self._id:
-            self._db.execute("UPDATE owner SET seen = ? WHERE id = ?", (time(), self._id))
+        """Give a sign of life."""
+        self._db.execute("UPDATE owner SET seen = ? WHERE id = ?", (time(), self._id))
 
     def close(self) -> None:
         """Give up all claims."""
-        if self._id:
-            with suppress(sqlite3.Error):  # a full or broken disk: the lease ends them
-                self._db.execute("DELETE FROM claim WHERE owner = ?", (self._id,))
-                self._db.execute("DELETE FROM owner WHERE id = ?", (self._id,))
+        with suppress(sqlite3.Error):  # on a full or broken disk they end with the lease
+            self._db.execute("DELETE FROM claim WHERE owner = ?", (self._id,))
+            self._db.execute("DELETE FROM owner WHERE id = ?", (self._id,))
 
 
 def _alive(host: str | None, process: str | None, pid: int, seen: float) -> bool:
@@ -101,7 +81,7 @@ def _alive(host: str | None, process: str | None, pid: int, seen: float) -> bool
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process of this machine runs; True where the system does not tell."""
+    """Whether a process of this machine runs; True where the operating system does not tell."""
     if sys.platform == "win32":  # there, signal 0 is a Ctrl-C
         return True
     try:
@@ -110,6 +90,6 @@ def _runs(pid: int) -> bool:
         return False
     except OSError:
         return True
-    with suppress(OSError, IndexError):  # killed, and nobody waited for it yet
+    with suppress(OSError, IndexError):  # killed, but its parent has not collected it yet
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return True

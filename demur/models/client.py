@@ -1,11 +1,11 @@
-"""A request in, a response out, paid for once.
+"""One request to a model: a call that is paid for once.
 
-`ModelClient` strings the parts together: look in the ledger, join a call that is already under way, claim the key,
-send, try again, keep the reply, hand it on.
+`ModelClient` looks in the ledger, joins an equal call that is already in progress, claims the key, sends, retries,
+writes the reply to the ledger and returns it.
 
-A call that has gone out is paid for, whoever still waits for it: when all who asked have left (the run failed, the
-budget is reached, somebody pressed Ctrl-C), it is not tried again, but its reply is waited for when the client closes,
-for a while, and kept. What has not gone out is called off at once.
+A call that was sent is paid for, whether or not anybody still waits for it. When all callers have left (the run failed,
+the budget is reached, Ctrl-C), the client does not retry, but waits for the reply when it closes, up to a limit, and
+keeps it. A call that was not sent yet is cancelled at once.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ from demur.models.wire import Fault
 log = logging.getLogger("demur.models")
 
 GRACE_S = 30.0
-"""Seconds that a client which closes waits for the replies to calls that went out."""
+"""Seconds that a closing client waits for replies to calls that were sent."""
 
 
 class Model(Protocol):
-    """Whatever answers requests."""
+    """Anything that answers requests."""
 
     id: str
-    """The model's identity without its address."""
+    """The model's identity, without its address."""
 
     async def complete(self, request: Request) -> Response:
-        """One reply. Never an empty choice.
+        """One reply, with text or reasoning.
 
         Raises:
-            CallError: there will be no reply; its kind says whether for this item or for all.
+            CallError: there will be no reply; its class says whether for this item or for all.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Retry:
-    """When an attempt is given up and when another is made."""
+    """When an attempt times out, and when the client tries again."""
 
     timeout_s: float = 120.0
-    """Of the first attempt; doubles with each that runs out of it: a small server may be slow, not gone."""
+    """For the first attempt; doubles with each time-out, as a small server may be slow and not gone."""
     deadline_s: float = 600.0
-    """Of one call with all its attempts and waits, from its first attempt."""
+    """For one call with all its attempts and waits, from its first attempt."""
     tries: int = 8
-    """Attempts at most; those answered by 429 are bounded by the deadline alone."""
+    """Maximum number of attempts; those answered by 429 do not count, only the deadline limits them."""
     backoff_s: float = 0.5
-    """Upper end of the first wait; doubles with each attempt. The wait is drawn evenly below it (full jitter)."""
+    """Upper bound of the first wait; doubles with each attempt. The wait is uniform below it (full jitter)."""
     backoff_most_s: float = 30.0
 
     def wait_s(self, attempt: int, draw: float) -> float:
@@ -79,32 +79,32 @@ class Counts:
     """What a client did since it was opened."""
 
     sent: int = 0
-    """Attempts that went out."""
+    """Attempts sent."""
     replies: int = 0
-    """Replies that came and were handed on."""
+    """Usable replies received."""
     cached: int = 0
     """Requests answered from the ledger."""
     joined: int = 0
-    """Requests answered by a call that was already under way, here or in another process."""
+    """Requests answered by a call that was already in progress, here or in another process."""
     failed: int = 0
     """Requests that ended in an error."""
     prompt: int = 0
     completion: int = 0
     prefix_cached: int = 0
-    """Prompt tokens that the server had in its prefix cache."""
+    """Prompt tokens that were in the server's prefix cache."""
     money: float = 0.0
-    """US dollars, where the price is known."""
+    """US dollars; replies without a known price count 0."""
     faults: Counter[str] = field(default_factory=Counter)
     """Failed attempts by kind."""
 
     @property
     def retries(self) -> int:
-        """Attempts beyond the first of each call."""
+        """Failed attempts."""
         return self.faults.total()
 
 
 def summary(counts: Iterable[Counts]) -> str:
-    """What clients did so far, together, for a line of progress; "" without any.
+    """Totals of several clients for a progress line; "" without clients.
 
     >>> summary([Counts(sent=12, cached=5, money=0.25), Counts(sent=1, money=0.5)])
     '13 sent, 5 cached, 0 retries, 0 failed, $0.75'
@@ -119,27 +119,28 @@ def summary(counts: Iterable[Counts]) -> str:
 
 @dataclass(eq=False, repr=False)
 class _Flight:
-    """One call with all its attempts, and those who wait for it."""
+    """One call with all its attempts."""
 
     task: asyncio.Task[Response] = field(init=False)
     waiting: int = 0
+    """Callers that wait for its reply."""
     sending: bool = False
-    """An attempt has gone out, and its reply is not kept yet."""
+    """An attempt was sent, and its reply is not in the ledger yet."""
 
 
 class ModelClient:
-    """A model behind its ledger, retries and limits. Made by `open_model`.
+    """A model with its ledger, retries and limits. Created by `open_model`.
 
     Args:
         model: the model's id, without its address.
-        fleet: where it answers.
-        ledger: where replies are kept; None keeps none, and then equal requests are not merged either.
+        fleet: its endpoints.
+        ledger: keeps replies; None keeps none, and then equal requests do not share a call.
         retry: when to try again.
-        revision: which weights, part of the cache key.
-        price: of the model, when known.
-        budget: money for the whole command.
-        names: other names of the model that a request may bear.
-        grace_s: seconds that `close` waits for the replies to calls that went out.
+        revision: of the weights; part of the cache key.
+        price: of the model, if known.
+        budget: of the whole command.
+        names: other names that requests may give the model.
+        grace_s: seconds that `close` waits for replies to calls that were sent.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class ModelClient:
 
     @property
     def concurrency(self) -> int:
-        """Most calls in flight."""
+        """Maximum number of calls in flight."""
         return self._fleet.concurrency
 
     def key(self, request: Request) -> bytes:
@@ -194,19 +195,19 @@ class ModelClient:
     # --- the ledger
 
     def _read(self, key: bytes, kept: Kept) -> Response | None:
-        """A kept reply as a response; one that no longer passes the checks is dropped and asked again."""
+        """A reply from the ledger as a response; None, and it is deleted, if it does not pass today's checks."""
         try:
             return wire.response(kept.raw, served_by=kept.served_by, latency_s=kept.latency_s, cached=True)
         except TransientError as error:
-            log.warning("a kept reply is not valid and is asked again: %s", error)
+            log.warning("a reply in the ledger is invalid and is asked for again: %s", error)
             if self.ledger is not None:
                 self.ledger.drop(key)
             return None
 
     def peek(self, requests: Sequence[Request]) -> list[Response | None]:
-        """The kept reply of each request, None where there is none; nothing is sent.
+        """The ledger's reply to each request, None where it has none; sends nothing.
 
-        A kept reply that the content filter emptied comes back as a response with ``error``.
+        A reply that the content filter emptied is a response with ``error``.
         """
         if self.ledger is None:
             return [None] * len(requests)
@@ -226,14 +227,14 @@ class ModelClient:
     # --- one call
 
     async def complete(self, request: Request) -> Response:
-        """One reply: from the ledger, from a call under way, or from the model.
+        """One reply: from the ledger, from a call in progress, or from the model.
 
         Raises:
             ItemError: this request will never be answered.
             PermanentError: no request will be answered.
             TransientError: no reply within the tries and the deadline.
-            BudgetReached: the call may pass the budget; it was not sent.
-            StorageError: the reply could not be kept (it is in the ledger's ``unsaved``).
+            BudgetReached: the call may exceed the budget; it was not sent.
+            StorageError: the reply could not be written (it is in the ledger's ``unsaved``).
             UsageError: the request names another model.
         """
         try:
@@ -249,6 +250,7 @@ class ModelClient:
             raise
 
     async def _once(self, request: Request, key: bytes, ledger: Ledger) -> Response:
+        """Start the call, or join the one in progress with the same key."""
         while True:
             flight = self._flights.get(key)
             mine = flight is None
@@ -260,54 +262,58 @@ class ModelClient:
                     self._beating = asyncio.create_task(self._beat(ledger))
             flight.waiting += 1
             try:
-                await asyncio.wait([flight.task])
+                response = await asyncio.shield(flight.task)
+            except asyncio.CancelledError:
+                if mine or not flight.task.cancelled():
+                    raise
+                # all others that waited have left, so the call was cancelled: start it again
+            except CallError as error:
+                if mine:
+                    raise
+                other = copy.copy(error)
+                other.item = request.item
+                raise other from error
+            else:
+                self.counts.joined += not mine
+                return response
             finally:
                 flight.waiting -= 1
                 if not flight.waiting and not flight.sending:
-                    flight.task.cancel()  # nothing is lost by it; no effect on what is done
-            if flight.task.cancelled():
-                if mine:
-                    raise asyncio.CancelledError  # the client closes
-                continue  # called off when all others who waited had left
-            error = flight.task.exception()
-            if error is None:
-                self.counts.joined += not mine
-                return flight.task.result()
-            raise _for_item(error, request.item) if isinstance(error, CallError) and not mine else error
+                    flight.task.cancel()
 
     async def _beat(self, ledger: Ledger) -> None:
         while True:
             await asyncio.sleep(BEAT_S)
-            with suppress(StorageError):  # the disk: the next reply tells
+            with suppress(StorageError):  # the next reply meets the same error
                 ledger.renew()
 
     def _landed(self, key: bytes, task: asyncio.Task[Response]) -> None:
         del self._flights[key]
         if not task.cancelled():
-            task.exception()  # seen: all who asked may have left
+            task.exception()  # all callers may have left: asyncio must not warn that nobody retrieved it
 
     async def _claimed(self, request: Request, key: bytes, ledger: Ledger, flight: _Flight) -> Response:
-        if (found := self._found(key, ledger)) is not None:  # without a claim: a kept reply costs no write
-            self.counts.cached += 1
-            return found
+        """Claim the key, then send the call, unless the ledger has or gets the reply meanwhile."""
         wait = 0.0
-        while not ledger.claim(key):
-            wait = min(wait * 1.5, 0.5) or 0.02
-            await asyncio.sleep(wait)
         try:
-            if (found := self._found(key, ledger)) is None:  # whoever held the claim before has committed
-                return await self._ask(request, key, flight)
-            self.counts.joined += 1
-            return found
+            while True:
+                kept = ledger.get(key)
+                found = None if kept is None else self._read(key, kept)
+                if found is not None:
+                    self.counts.joined += wait > 0
+                    self.counts.cached += wait == 0
+                    return found
+                ledger.wanted.add(key)
+                await asyncio.sleep(0)  # claims and replies of the same turn of the loop share a transaction
+                if ledger.claim(key):
+                    return await self._ask(request, key, flight)
+                wait = min(wait * 1.5, 0.5) or 0.02
+                await asyncio.sleep(wait)
         finally:
             ledger.release(key)
 
-    def _found(self, key: bytes, ledger: Ledger) -> Response | None:
-        kept = ledger.get(key)
-        return None if kept is None else self._read(key, kept)
-
     async def _ask(self, request: Request, key: bytes | None, flight: _Flight) -> Response:
-        """Send until a reply comes, and keep it; not again when nobody waits for it any more."""
+        """Send until a reply comes, and keep it; do not retry when nobody waits for it any more."""
         fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
         faults: dict[str, int] = {}
         counted = attempts = 0
@@ -332,7 +338,7 @@ class ModelClient:
                 latency = clock() - started
                 try:
                     answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)
-                except ItemError:  # a content filter's empty reply was paid for too: it is kept and not asked again
+                except ItemError:  # an empty reply of the content filter was paid for too: keep it
                     answer = Response(finish_reason="content_filter", usage=wire.usage_of(raw))
                     cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
                     raise
@@ -357,7 +363,7 @@ class ModelClient:
                     raise _given_up(fault, attempts, faults, retry) from error
             except ItemError:
                 raise
-            except (asyncio.CancelledError, StorageError):  # on its way, or here and not kept: it was paid for
+            except (asyncio.CancelledError, StorageError):  # sent, or received but not written: it was paid for
                 cost = most
                 raise
             except PermanentError as error:
@@ -373,15 +379,15 @@ class ModelClient:
                 await asyncio.sleep(wait)
 
     async def _taken(self, last: EndpointSlot | None) -> EndpointSlot:
-        """An endpoint that is free; at once a fault where none of them is there any more."""
+        """Wait for a free endpoint; raises at once if the breaker says that all are down."""
         breaker = self._fleet.breaker
-        if (gone := breaker.refusal()) is not None:
-            raise gone
-        looks = breaker.gone
+        if (refusal := breaker.refusal()) is not None:
+            raise refusal
+        probing = breaker.down
         slot = await self._fleet.take(last)
-        if not looks and (gone := breaker.refusal()) is not None:  # found gone while this one waited
+        if not probing and (refusal := breaker.refusal()) is not None:  # they went down during the wait
             self._fleet.give_back(slot)
-            raise gone
+            raise refusal
         return slot
 
     async def _keep(
@@ -395,7 +401,7 @@ class ModelClient:
         faults: dict[str, int],
         latency: float,
     ) -> float:
-        """Commit a reply to the ledger and count it; returns its price in US dollars, 0 when not known."""
+        """Commit a reply to the ledger and count it; returns its price in US dollars, 0 if unknown."""
         usage = answer.usage
         cost = None if self.price is None else self.price.of(usage)
         counts = self.counts
@@ -423,19 +429,19 @@ class ModelClient:
                 created=time(),
             )
             until = monotonic() + WAIT_S
-            written = self.ledger.offer(entry)
-            while not written:  # another process writes: nobody else's reply waits for that
+            self.ledger.unsaved.append(entry)
+            await asyncio.sleep(0)  # see `_claimed`
+            while not self.ledger.write(last=monotonic() > until):  # another process is writing
                 await asyncio.sleep(0.02)
-                written = self.ledger.saved(last=monotonic() > until)
         return cost or 0.0
 
     async def close(self) -> None:
-        """Keep the replies to calls that went out, then close connections and the ledger.
+        """Wait for the replies to calls that were sent, then close the connections and the ledger.
 
-        Waits for such replies for ``grace_s`` seconds at most, and says so; cancelled meanwhile, it closes at once.
+        Waits ``grace_s`` seconds at most, and says so; if it is cancelled meanwhile, it closes at once.
 
         Raises:
-            StorageError: paid replies could not be written; it names the file they are in.
+            StorageError: paid replies could not be written; it names the file that holds them.
         """
         try:
             await self._drain()
@@ -456,7 +462,7 @@ class ModelClient:
                 flight.task.cancel()
         if paid:
             calls = "1 call" if len(paid) == 1 else f"{len(paid)} calls"
-            _say(f"{self.id}: waiting up to {self._grace_s:.0f} s for {calls} under way, which will be paid for; "
+            _say(f"{self.id}: waiting up to {self._grace_s:.0f} s for {calls} in progress, which must be paid for; "
                 "Ctrl-C stops at once")  # fmt: skip
         try:
             if tasks:
@@ -468,19 +474,12 @@ class ModelClient:
             if paid:
                 kept = sum(not t.cancelled() and t.exception() is None for t in paid)
                 lost = f", {len(paid) - kept} given up" if kept < len(paid) else ""
-                _say(f"{self.id}: {kept} of {len(paid)} replies came and are kept{lost}")
+                _say(f"{self.id}: {kept} of {len(paid)} replies received and kept{lost}")
 
 
 def _say(line: str) -> None:
     sys.stderr.write(f"demur: {line}\n")
     sys.stderr.flush()
-
-
-def _for_item(error: CallError, item: str) -> CallError:
-    """The same error for another item that asked the same thing."""
-    other = copy.copy(error)
-    other.item = item
-    return other
 
 
 def _given_up(error: Fault, attempts: int, faults: dict[str, int], retry: Retry) -> TransientError:
@@ -489,11 +488,11 @@ def _given_up(error: Fault, attempts: int, faults: dict[str, int], retry: Retry)
         return Fault(
             f"the server asks to wait {error.retry_after:.0f} s, longer than the deadline of {retry.deadline_s:g} s",
             kind=error.kind,
-            cure="run again later, or with fewer calls at once",
+            cure="run again later, or with fewer concurrent calls",
         )
-    slow = "the server is slow or gone: ask it for fewer at once (--concurrency 1), and " * (error.kind == "timeout")
+    slow = "the server is slow or down: send it fewer calls at once (--concurrency 1), and " * (error.kind == "timeout")
     return Fault(
         f"no reply after {attempts} attempts ({seen}); the last: {error.message}",
         kind=error.kind,
-        cure=f"{slow}run the same command again: replies already had are kept",
+        cure=f"{slow}run the same command again: the replies received so far are kept",
     )

@@ -180,7 +180,7 @@ def estimate_calls(
                 if key not in seen:
                     seen.add(key)
                     fresh[key] = request
-            known = kept.known(list(fresh)) if kept is not None else set()
+            known = kept.get_many(list(fresh)) if kept is not None else {}
             cached += len(known)
             for key, request in fresh.items():
                 if key not in known:

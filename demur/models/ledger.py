@@ -1,15 +1,15 @@
-"""The ledger of model calls: one SQLite file with every reply, who is asking what, and what was spent.
+"""The ledger of model calls: one SQLite file with every reply, the calls in progress, and the money spent.
 
-Every reply is committed before it is handed on. The file is in WAL mode: readers never wait, writers wait for each
-other for the time of one commit, and a process killed at any moment leaves every committed reply in place. A reply is
-kept raw, with what it cost, and is read back through the same checks as a fresh one. Processes share a file safely:
-who asks a key claims it in the file (`claims.py`); what the calls cost is counted there too (`budget.py`).
+A reply is committed before its caller sees it. The file is in WAL mode: readers never wait, writers wait for each other
+for the time of one commit, and a process killed at any moment leaves every committed reply in place. The ledger keeps
+the raw reply with its cost, and reads it back through the same checks as a fresh one. Processes share a file safely:
+a process claims a key before it sends the call (`claims.py`), and counts the cost of its calls in the same file
+(`budget.py`).
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sqlite3
 import tempfile
@@ -17,13 +17,19 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from demur.core.errors import DataError, StorageError
 from demur.core.strict_json import parsed_json
 from demur.models.claims import Claims
 
 SCHEMA = 1
+SPENDING = (
+    "CREATE TABLE IF NOT EXISTS spending (label TEXT PRIMARY KEY, amount INTEGER NOT NULL,"
+    " overrun REAL NOT NULL DEFAULT 1) WITHOUT ROWID"
+)
 _CREATE = (
     """CREATE TABLE IF NOT EXISTS reply (
   key BLOB PRIMARY KEY, model TEXT NOT NULL, item TEXT NOT NULL, raw TEXT NOT NULL, crc INTEGER NOT NULL,
@@ -34,12 +40,14 @@ _CREATE = (
     "CREATE TABLE IF NOT EXISTS claim (key BLOB PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS owner (id TEXT PRIMARY KEY, host TEXT NOT NULL, process TEXT NOT NULL,"
     " pid INTEGER NOT NULL, seen REAL NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS spending (label TEXT PRIMARY KEY, amount INTEGER NOT NULL,"
-    " overrun REAL NOT NULL DEFAULT 1) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS spent_log (name TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID",
+    SPENDING,
 )
+_INSERT = f"INSERT OR IGNORE INTO reply VALUES ({','.join('?' * 16)})"
 WAIT_S = 60.0
 """Seconds to wait for another process's commit."""
+
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Entry(NamedTuple):
@@ -51,23 +59,26 @@ class Entry(NamedTuple):
     raw: str
     served_by: str
     finish: str
-    attempts: int
+    attempts: Whole
     faults: str
-    """JSON: kind of fault -> how often, of the attempts that failed before this reply."""
-    latency_s: float
+    """JSON object: kind of fault -> number of attempts that failed with it before this reply."""
+    latency_s: Finite
     """Of the attempt that succeeded."""
-    prompt: int
-    completion: int
-    cached: int
-    reasoning: int
-    price: float | None
-    """US dollars; None when no price is known for the model."""
-    created: float
+    prompt: Whole
+    completion: Whole
+    cached: Whole
+    reasoning: Whole
+    price: Finite | None
+    """US dollars; None when the model's price is unknown."""
+    created: Finite
     """Seconds since 1970."""
 
 
+_ENTRY = TypeAdapter(Entry)
+
+
 class Kept(NamedTuple):
-    """What a lookup finds."""
+    """A reply as a lookup returns it."""
 
     raw: str
     served_by: str
@@ -75,7 +86,7 @@ class Kept(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """The ledger's sums for one model."""
+    """Totals of the ledger for one model."""
 
     model: str
     replies: int
@@ -87,22 +98,17 @@ class Stats(NamedTuple):
     reasoning: int
     price: float
     unpriced: int
-    """Replies for which no price was known."""
+    """Replies whose price is unknown."""
     seconds: float
     """Sum of latencies."""
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All that is written in the block, or nothing."""
+    """Commit all writes of the block, or none."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-    try:
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:
@@ -111,11 +117,11 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def sqlite_errors(path: Path) -> Iterator[None]:
+def sqlite_errors(path: Path | None) -> Iterator[None]:
     """Turn a SQLite error into a one-line `StorageError` with its cure."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged file may hold, and SQLite quote, what is no text
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite may quote a damaged file's bytes, which are not UTF-8
         said = str(error) if isinstance(error, sqlite3.Error) else "database disk image is malformed"
         if "full" in said:
             cure = "free some disk space and run the same command again; every reply already kept is safe"
@@ -124,7 +130,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         elif "malformed" in said or "not a database" in said or "disk image" in said:
             cure = f"keep the file, then: demur calls recover {path} NEW.sqlite"
         elif "locked" in said:
-            cure = "another process holds the ledger; wait for it (is a backup or gc running?)"
+            cure = "another process holds the ledger; wait for it (a backup, or demur calls gc?)"
         elif "unable to open" in said:
             cure = "choose a ledger in a folder that exists and that you can write to"
         else:
@@ -135,7 +141,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
 def _open_read_only(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise StorageError("no such ledger", item=str(path), cure="check the path")
-    # a WAL file needs a helper file beside it; where none can be made and nobody writes, the file is taken as it is
+    # a WAL file needs a helper file beside it; in a read-only folder without one, nobody writes: read the file alone
     frozen = not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists()
     with sqlite_errors(path):
         uri = f"{path.resolve().as_uri()}?{'immutable=1' if frozen else 'mode=ro'}"
@@ -150,14 +156,14 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def open_database(path: Path, *, wait_s: float = WAIT_S) -> sqlite3.Connection:
-    """A ledger's file, made with its folder when missing.
+    """Open a ledger's file; create it and its folder if they are missing.
 
     Args:
         path: the file.
-        wait_s: how long a statement waits for another one who writes.
+        wait_s: seconds that a statement waits for another writer.
 
     Raises:
-        StorageError: it cannot be made or written, is no ledger, or is of a newer demur.
+        StorageError: the file cannot be created or written, is not a ledger, or a newer demur wrote it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,16 +196,16 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             raise StorageError("this SQLite file is not a ledger", item=str(path), cure="choose another path")
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
-    # a checkpoint waits for the disk, and all calls with it: every 16 MB of replies, not every 4
+    # a checkpoint waits for the disk, and all calls wait for it: run one every 16 MB of replies, not every 4
     db.execute("PRAGMA wal_autocheckpoint=4000")
     for table in _CREATE:
         db.execute(table)
-    # a write before the first call is paid: a read-only or full disk is told now
+    # write before the first call is paid, so that a read-only or full disk is an error now
     db.execute(f"PRAGMA user_version={SCHEMA}")
 
 
 def add_spending(db: sqlite3.Connection, label: str, amount: int, overrun: float = 1.0) -> None:
-    """Add to what was spent under a label, in billionths of a US dollar; the overrun is the greatest one met."""
+    """Add an amount, in billionths of a US dollar, to a label's spending; the table keeps the greatest overrun."""
     db.execute(
         "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (label) DO UPDATE"
         " SET amount = amount + excluded.amount, overrun = max(overrun, excluded.overrun)",
@@ -208,7 +214,7 @@ def add_spending(db: sqlite3.Connection, label: str, amount: int, overrun: float
 
 
 def forget_spending(path: Path) -> None:
-    """In a copy of a ledger: what the work of the other folder cost is not this one's."""
+    """Reset the spending in a copy of a ledger: the other folder paid for it."""
     with closing(open_database(path)) as db, sqlite_errors(path):
         db.execute("UPDATE spending SET amount = 0")
 
@@ -221,140 +227,125 @@ class Ledger:
     """An open ledger. Use it from one thread at a time.
 
     Args:
-        path: the SQLite file; it and its folder are made when missing.
-        read_only: look only; the file must exist, and nothing is written beside it.
+        path: the SQLite file; created with its folder if missing.
+        read_only: the file must exist; nothing is written, not even beside it.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self.unsaved: list[Entry] = []
-        """Replies that could not be written (a full disk); tried again with the next one and at close."""
+        """Replies to write; those that a full disk refused stay here and are tried again, at the latest by `close`."""
+        self.wanted: set[bytes] = set()
+        """Keys to claim with the next write."""
+        self.claimed: set[bytes] = set()
+        """Keys that this ledger may ask."""
         self._claims: Claims | None = None
         if read_only:
             self._db = _open_read_only(path)
             return
         self._db = open_database(path)
-        # on an event loop nobody may wait for another process: what is written there goes through this one
-        self._hasty = open_database(path, wait_s=0)
-        self._claims = Claims(self._db, self._hasty)
+        # an event loop must not wait for another process: it writes through this connection, which fails at once
+        self._no_wait = open_database(path, wait_s=0)
+        with sqlite_errors(path):
+            self._claims = Claims(self._db)
 
     # --- replies
 
     def get(self, key: bytes) -> Kept | None:
-        """The reply kept under a key. One that does not match its checksum is dropped and counts as missing."""
-        with sqlite_errors(self.path):
-            row = self._db.execute("SELECT raw, served_by, latency_s, crc FROM reply WHERE key=?", (key,)).fetchone()
-        return None if row is None else self._checked(key, row)
+        """The reply under a key; None if there is none, or if its checksum is wrong (that row is deleted)."""
+        return self.get_many((key,)).get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Kept]:
-        """Those of the keys that are kept, at most a few hundred keys at a time for SQLite's sake."""
+        """Replies of those keys that have one (at most 32,000 keys at a time); as for `get`."""
         found: dict[bytes, Kept] = {}
+        marks = ",".join("?" * len(keys))
         with sqlite_errors(self.path):
-            for start in range(0, len(keys), 500):
-                part = keys[start : start + 500]
-                marks = ",".join("?" * len(part))
-                rows = self._db.execute(
-                    f"SELECT key, raw, served_by, latency_s, crc FROM reply WHERE key IN ({marks})", part
-                )
-                for key, *row in rows.fetchall():
-                    kept = self._checked(key, tuple(row))
-                    if kept is not None:
-                        found[key] = kept
-        return found
-
-    def known(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Those of the keys that are kept, without reading the replies."""
-        found: set[bytes] = set()
-        with sqlite_errors(self.path):
-            for start in range(0, len(keys), 500):
-                part = keys[start : start + 500]
-                marks = ",".join("?" * len(part))
-                found.update(k for (k,) in self._db.execute(f"SELECT key FROM reply WHERE key IN ({marks})", part))
-        return found
-
-    def _checked(self, key: bytes, row: tuple[Any, ...]) -> Kept | None:
-        raw, served_by, latency_s, crc = row
-        if not isinstance(raw, str) or _crc(key, raw) != crc:
-            if self._claims is not None:
+            rows = self._db.execute(
+                f"SELECT key, raw, crc, served_by, latency_s FROM reply WHERE key IN ({marks})", keys
+            ).fetchall()
+        for key, raw, crc, served_by, latency_s in rows:
+            if isinstance(raw, str) and _crc(key, raw) == crc:
+                found[key] = Kept(raw, served_by, latency_s)
+            elif self._claims is not None:
                 self.drop(key)
-            return None
-        return Kept(raw, served_by, latency_s)
+        return found
 
     def put(self, entry: Entry) -> None:
-        """Keep a reply: committed when this returns. A key that is already kept stays as it was.
+        """Commit a reply. The first reply of a key stays.
 
         Raises:
-            StorageError: it cannot be written; the reply waits in ``unsaved``.
+            StorageError: it cannot be written; the reply stays in ``unsaved``.
         """
         self.unsaved.append(entry)
-        self._save(self._db)
+        self._write(self._db)
 
-    def offer(self, entry: Entry) -> bool:
-        """Keep a reply if nobody else is writing just now: whoever asks on an event loop must not wait in it.
+    def write(self, *, last: bool = False) -> bool:
+        """Write ``unsaved`` and ``wanted`` in one transaction, without waiting for another process.
+
+        Args:
+            last: raise where another process is writing, instead of returning False.
 
         Returns:
-            False while another process writes; the reply is in ``unsaved``, for `saved` to try again.
+            Whether everything is written; False while another process writes.
 
         Raises:
             StorageError: as `put`.
         """
-        self.unsaved.append(entry)
-        return self.saved()
-
-    def saved(self, *, last: bool = False) -> bool:
-        """Whether nothing is ``unsaved`` any more, after another try that does not wait; the last one raises."""
         try:
-            self._save(self._hasty)
+            if self.unsaved or self.wanted:
+                self._write(self._no_wait)
         except StorageError as error:
             if not last and isinstance(error.__cause__, sqlite3.OperationalError) and "locked" in str(error.__cause__):
                 return False
             raise
         return True
 
-    def _save(self, db: sqlite3.Connection) -> None:
-        marks = ",".join("?" * 16)
-        with sqlite_errors(self.path):
-            while self.unsaved:
-                e = self.unsaved[0]
-                values = (*e[:4], _crc(e.key, e.raw), *e[4:])
-                if self._claims is None or e.key not in self._claims.held:
-                    db.execute(f"INSERT OR IGNORE INTO reply VALUES ({marks})", values)
-                else:  # the reply takes the place of the claim, in one commit
-                    with transaction(db):
-                        db.execute(f"INSERT OR IGNORE INTO reply VALUES ({marks})", values)
-                        self._claims.forget(e.key, db)
-                    self._claims.held.discard(e.key)
-                self.unsaved.pop(0)
+    def _write(self, db: sqlite3.Connection) -> None:
+        replies = [(*e[:4], _crc(e.key, e.raw), *e[4:]) for e in self.unsaved]
+        answered = {e.key for e in self.unsaved} & self.claimed
+        granted: set[bytes] = set()
+        with sqlite_errors(self.path), transaction(db):
+            db.executemany(_INSERT, replies)
+            if self._claims is not None:
+                self._claims.release(answered, db)
+                granted = {key for key in self.wanted if self._claims.take(key, db)}
+        del self.unsaved[: len(replies)]
+        self.claimed = self.claimed - answered | granted
+        self.wanted.clear()
 
     def drop(self, key: bytes) -> None:
-        """Forget a reply."""
+        """Delete a reply."""
         with sqlite_errors(self.path):
             self._db.execute("DELETE FROM reply WHERE key=?", (key,))
 
     def drop_items(self, items: Collection[str], models: Collection[str]) -> None:
-        """Forget all replies of some models about some items."""
-        several, of = list(items), list(models)
+        """Delete all replies of some models about some items."""
+        chosen = "SELECT value FROM json_each(?)"
         with sqlite_errors(self.path):
-            for start in range(0, len(several), 500):  # in short transactions: others go on writing between them
-                part = several[start : start + 500]
-                marks, whose = (", ".join("?" * len(some)) for some in (part, of))
-                self._db.execute(f"DELETE FROM reply WHERE item IN ({marks}) AND model IN ({whose})", [*part, *of])
+            self._db.execute(
+                f"DELETE FROM reply WHERE item IN ({chosen}) AND model IN ({chosen})",
+                (json.dumps(list(items)), json.dumps(list(models))),
+            )
 
-    # --- who is asking
+    # --- claims
 
     def claim(self, key: bytes) -> bool:
-        """Claim the right to ask a key, among all processes; False while somebody else is asking it."""
-        with sqlite_errors(self.path):
-            return self._claims is None or self._claims.take(key)
+        """Whether this ledger may ask a key: it has no reply, and no other owner is asking it."""
+        if key not in self.claimed:
+            self.wanted.add(key)
+            self.write()
+        return key in self.claimed
 
     def release(self, key: bytes) -> None:
-        """Give up a claim."""
-        if self._claims is not None and key in self._claims.held:
+        """Give up a claim, or the wish for one."""
+        self.wanted.discard(key)
+        if self._claims is not None and key in self.claimed:
             with sqlite_errors(self.path):
-                self._claims.give_back(key)
+                self._claims.release((key,), self._db)
+            self.claimed.discard(key)
 
     def renew(self) -> None:
-        """Tell others that this process is still there; to be called every `demur.models.claims.BEAT_S` seconds."""
+        """Show other processes that this one is alive; call it every `demur.models.claims.BEAT_S` seconds."""
         if self._claims is not None:
             with sqlite_errors(self.path):
                 self._claims.renew()
@@ -362,7 +353,7 @@ class Ledger:
     # --- housekeeping
 
     def stats(self) -> list[Stats]:
-        """Sums per model, by name."""
+        """Totals for each model, sorted by its id."""
         with sqlite_errors(self.path):
             rows = self._db.execute(
                 "SELECT model, count(*), sum(attempts - 1), sum(prompt), sum(completion), sum(cached), sum(reasoning),"
@@ -379,7 +370,7 @@ class Ledger:
         return [Stats(r[0], r[1], r[2], dict(sorted(faults.get(r[0], {}).items())), *r[3:]) for r in rows]
 
     def entries(self, model: str | None = None) -> Iterator[Entry]:
-        """Every reply, ordered by key (the same order on every machine); one at a time."""
+        """Replies one at a time, ordered by key: the same order on every machine."""
         where, values = ("WHERE model=?", (model,)) if model is not None else ("", ())
         columns = ", ".join(Entry._fields)
         with sqlite_errors(self.path):
@@ -387,34 +378,28 @@ class Ledger:
                 yield Entry(*row)
 
     def gc(self, *, model: str | None = None, before: float | None = None, dry: bool = False) -> int:
-        """Delete replies of one model, older than a time, or both; and give the space back. Returns how many.
+        """Delete replies of one model, older than a time, or both, and shrink the file; returns their number.
 
         Args:
             model: only of this model.
             before: only those created before this time, in seconds since 1970.
             dry: count only.
         """
-        where = "1"
-        values: list[object] = []
-        if model is not None:
-            where, values = where + " AND model=?", [*values, model]
-        if before is not None:
-            where, values = where + " AND created<?", [*values, before]
+        given = {"model = ?": model, "created < ?": before}
+        values = [value for value in given.values() if value is not None]
+        where = " AND ".join(test for test, value in given.items() if value is not None) or "FALSE"
         with sqlite_errors(self.path):
             n = int(self._db.execute(f"SELECT count(*) FROM reply WHERE {where}", values).fetchone()[0])
-            if not dry and (model is not None or before is not None):
-                deleted = 1
-                while deleted:  # in short transactions: others go on writing between them
-                    deleted = self._db.execute(
-                        f"DELETE FROM reply WHERE rowid IN (SELECT rowid FROM reply WHERE {where} LIMIT 500)", values
-                    ).rowcount
             if not dry:
+                some = f"SELECT rowid FROM reply WHERE {where} LIMIT 500"
+                while self._db.execute(f"DELETE FROM reply WHERE rowid IN ({some})", values).rowcount:
+                    pass  # short transactions let other processes write in between
                 self._db.execute("VACUUM")
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return n if (model is not None or before is not None) else 0
+        return n
 
     def _add_spending(self, source: Path) -> int:
-        """Count what another ledger says was spent; returns 1 where that cannot be read, else 0."""
+        """Add another ledger's spending; returns 1 if it cannot be read, else 0."""
         try:
             with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)) as other:
                 if not other.execute("SELECT 1 FROM sqlite_master WHERE name='spending'").fetchone():
@@ -428,25 +413,26 @@ class Ledger:
         return 0
 
     def close(self) -> None:
-        """Close the file. Replies that still cannot be written go to a file of the temporary folder.
+        """Close the file. Replies that still cannot be written go to a file in the temporary folder.
 
         Raises:
-            StorageError: some replies could not be written; it names the file they are in.
+            StorageError: some replies could not be written; it names that file.
         """
+        self.wanted.clear()
         try:
             if self.unsaved:
-                self._save(self._db)
+                self._write(self._db)
         except StorageError as error:
             spill = _spill(self.unsaved)
             raise StorageError(
-                f"{len(self.unsaved)} paid replies could not be kept: {error.message}",
+                f"{len(self.unsaved)} paid replies could not be written: {error.message}",
                 item=str(self.path),
-                cure=f"they are in {spill}; once there is space: demur calls recover {spill} {self.path}",
+                cure=f"they are in {spill}; when there is space: demur calls recover {spill} {self.path}",
             ) from error
         finally:
             if self._claims is not None:
                 self._claims.close()
-                self._hasty.close()
+                self._no_wait.close()
             self._db.close()
 
     def __enter__(self) -> Ledger:
@@ -456,11 +442,11 @@ class Ledger:
         self.close()
 
 
-# --- as text, and back from ruins ----------------------------------------------------------------
+# --- export and recovery -------------------------------------------------------------------------
 
 
 def entry_line(entry: Entry) -> str:
-    """One line of ``demur calls export``: an object with the entry's fields, the key in hex."""
+    """One line of ``demur calls export``: a JSON object with the entry's fields, the key in hex."""
     return json.dumps(entry._asdict() | {"key": entry.key.hex()}, ensure_ascii=False, sort_keys=True) + "\n"
 
 
@@ -475,51 +461,37 @@ def recover(source: Path, into: Path) -> tuple[int, int]:
     """Copy every readable reply of a damaged ledger, or of an exported file, into a ledger.
 
     Args:
-        source: a SQLite file, however damaged, or JSONL as ``demur calls export`` writes it.
-        into: an existing or a new ledger; what it holds stays.
+        source: a SQLite file, however damaged, or JSONL from ``demur calls export``.
+        into: an existing or a new ledger; it keeps its own replies.
 
     Returns:
         (replies copied, entries that could not be read).
 
     Raises:
-        StorageError: the source cannot be opened, or the target not written.
-        DataError: the source is neither.
+        StorageError: the source cannot be opened, or the target cannot be written.
+        DataError: the source is an empty file.
     """
     try:
         with source.open("rb") as handle:
             head = handle.read(16)
     except OSError as error:
         raise StorageError(error.strerror or str(error), item=str(source), cure="check the path") from error
-    lost = 0
+    if not head:
+        raise DataError("the file is empty: it holds no replies", item=str(source), cure="check the path")
     with Ledger(into) as ledger:
         before = ledger._db.total_changes
-        if head.startswith(b"{"):
-            with source.open(encoding="utf-8", errors="replace") as lines:
-                for line in lines:
-                    try:
-                        row = parsed_json(line)
-                        entry = Entry(**row | {"key": bytes.fromhex(row["key"])})
-                    except (ValueError, TypeError, KeyError):
-                        lost += 1
-                        continue
-                    if _sound(entry):
-                        ledger.put(entry)
-                    else:
-                        lost += 1
-        elif head.startswith(b"SQLite format 3") or source.stat().st_size > 0:
-            lost += ledger._add_spending(source)
-            for found in _readable(source):
-                if found is None or not _sound(found):
-                    lost += 1
-                else:
-                    ledger.put(found)
-        else:
-            raise DataError("an empty file holds no replies", item=str(source), cure="check the path")
+        exported = head.startswith(b"{")
+        lost = 0 if exported else ledger._add_spending(source)
+        for entry in _exported(source) if exported else _readable(source):
+            if entry is None:
+                lost += 1
+            else:
+                ledger.put(entry)
         return ledger._db.total_changes - before, lost
 
 
 def _counts(text: str) -> dict[str, int]:
-    """Faults by kind as a row has them; {} where it has something else (a stranger's ledger)."""
+    """Faults by kind from a row; {} if it holds anything else (somebody else's ledger)."""
     try:
         found = parsed_json(text)
     except (ValueError, TypeError):
@@ -527,32 +499,34 @@ def _counts(text: str) -> dict[str, int]:
     return {k: n for k, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}
 
 
-def _sound(entry: Entry) -> bool:
-    """Whether every field is of its kind, so that it can be kept."""
-    return all(_fits(value, kind) for value, kind in zip(entry, _KINDS, strict=True))
+def _sound(fields: object) -> Entry | None:
+    """The fields as an entry; None if one is of the wrong type or too large for its column."""
+    try:
+        return _ENTRY.validate_python(fields, strict=True)
+    except ValidationError:
+        return None
 
 
-_KINDS = (bytes, str, str, str, str, str, int, str, float, int, int, int, int, float, float)
-"""Of the fields of `Entry`; the price may be missing."""
-
-
-def _fits(value: object, kind: type) -> bool:
-    if kind is float:
-        return value is None or (isinstance(value, int | float) and math.isfinite(value))
-    if kind is int:
-        return isinstance(value, int) and abs(value) < 2**63
-    return isinstance(value, kind)
+def _exported(source: Path) -> Iterator[Entry | None]:
+    """Entries of an exported file, None for each line that is not one."""
+    with source.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                row = parsed_json(line)
+                yield _sound(row | {"key": bytes.fromhex(row["key"])})
+            except (ValueError, TypeError, KeyError):
+                yield None
 
 
 def _readable(source: Path) -> Iterator[Entry | None]:
-    """Entries of a damaged ledger by row number, None for each that cannot be read."""
+    """Entries of a damaged ledger by row number, None for each row that cannot be read."""
     columns = ", ".join(Entry._fields)
     with sqlite_errors(source):
         opened = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
     with closing(opened) as db:
         try:
             last = db.execute("SELECT max(rowid) FROM reply").fetchone()[0] or 0
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its message may quote what is no text
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise StorageError(
                 f"too damaged to read: {error}",
                 item=str(source),
@@ -565,6 +539,5 @@ def _readable(source: Path) -> Iterator[Entry | None]:
                 yield None
                 continue
             if row is not None:
-                entry = Entry(*row[:-1])
-                sound = isinstance(entry.raw, str) and isinstance(entry.key, bytes)
-                yield entry if sound and _crc(entry.key, entry.raw) == row[-1] else None
+                entry = _sound(row[:-1])
+                yield entry if entry is not None and _crc(entry.key, entry.raw) == row[-1] else None

@@ -94,7 +94,7 @@ def test_after_a_fatal_error_replies_under_way_are_kept_and_nothing_new_is_sent(
         assert server.requests <= 8 + 5 * 2  # eight at first; each reply lets two more go out
         assert kept(out) == server.paid.total() == server.requests - 1
         assert "waiting up to 30 s for" in said
-        assert "and are kept" in said
+        assert "received and kept" in said
         assert "set DEMUR_API_KEY" in said
         assert main(words(release, server, out)) == 0
         assert server.stats()["paid_twice"] == 0
@@ -122,8 +122,8 @@ async def test_the_grace_ends_and_says_what_it_gave_up(ask, tmp_path, capsys):
         go.set()  # their turn comes when the door waits
         await model.close()
     said = capsys.readouterr().err
-    assert "waiting up to 1 s for 4 calls under way" in said
-    assert "3 of 4 replies came and are kept, 1 given up" in said
+    assert "waiting up to 1 s for 4 calls in progress" in said
+    assert "3 of 4 replies received and kept, 1 given up" in said
     with Ledger(tmp_path / "l", read_only=True) as ledger:
         assert len(list(ledger.entries())) == 3
 
@@ -214,12 +214,12 @@ def test_ctrl_c_once_keeps_what_is_paid_and_the_next_run_pays_none_twice(release
         process = child(release, server, out)
         server.wait_for(process)
         process.send_signal(signal.SIGINT)
-        said = read_until("calls under way, which will be paid for; Ctrl-C stops at once", process)
+        said = read_until("calls in progress, which must be paid for; Ctrl-C stops at once", process)
         server.opened.set()
         _, rest = process.communicate(timeout=ENDS_S)
         said += rest
         assert process.returncode == 130
-        assert "and are kept" in said
+        assert "received and kept" in said
         assert "interrupted; run the same command again to go on" in said
         assert 8 < server.paid.total() == server.requests < N
         assert kept(out) == server.paid.total()
@@ -238,7 +238,7 @@ def test_ctrl_c_twice_stops_at_once(release, tmp_path):
         process = child(release, server, tmp_path / "runs")
         server.wait_for(process)
         process.send_signal(signal.SIGINT)
-        read_until("under way", process)
+        read_until("in progress", process)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=ENDS_S)
