@@ -22,7 +22,7 @@ import re
 import tempfile
 import unicodedata
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -79,14 +79,14 @@ def _word() -> re.Pattern[str]:
     return re.compile(rf"\w+(?:(?=[^\0-\u02ff])[{marks}]+\w*)*")
 
 
-def idf_lucene(df: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def idf_lucene(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
     """Inverse document frequency as Lucene has it (Kamphuis et al. 2020, table 1); never negative."""
     return np.log1p((n - df + 0.5) / (df + 0.5))
 
 
-def idf_okapi(df: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def idf_okapi(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
     """Inverse document frequency as in rank-bm25's BM25Okapi: negative values are lifted to a quarter of the mean."""
-    idf = np.log(n - df + 0.5) - np.log(df + 0.5)
+    idf: NDArray[np.float64] = np.log(n - df + 0.5) - np.log(df + 0.5)
     return np.where(idf < 0, 0.25 * idf.mean(), idf) if len(idf) else idf
 
 
@@ -117,7 +117,7 @@ def build_bm25(
             average = float(lengths.sum()) / n if lengths.any() else 1.0
             dtype = np.float32 if method == "lucene" else np.float64
             give_back()
-            _invert(spool, folder, df.astype(np.int64), idf, lengths, (k1, b, average), np.dtype(dtype))
+            _invert(spool, folder, df, idf, lengths, (k1, b, average), np.dtype(dtype))
         (folder / "vocab.index.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
         params = {
             "k1": k1, "b": b, "delta": 0.5, "method": "lucene", "idf_method": "lucene", "dtype": np.dtype(dtype).name,
@@ -130,25 +130,33 @@ def build_bm25(
     }  # fmt: skip
 
 
-def _count(texts: Iterable[str], spool: IO[bytes]) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.float64]]:
+def _count(texts: Iterable[str], spool: IO[bytes]) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64]]:
     """Spool (word, row, count) of every posting; returns the vocabulary, text lengths and document frequencies."""
-    vocabulary: dict[str, int] = {}
-    df, lengths, block = array("q"), array("i"), array("i")
-    for row, text in enumerate(texts):
-        counts = Counter(words(text))
-        lengths.append(counts.total())
-        for word, count in counts.items():
-            number = vocabulary.setdefault(word, len(vocabulary))
-            if number == len(df):
-                df.append(0)
-            df[number] += 1
-            block.extend((number, row, count))
-        if len(block) >= 3 * SPOOL:
-            block.tofile(spool)
-            del block[:]
-    block.tofile(spool)
+    vocabulary: defaultdict[str, int] = defaultdict()
+    vocabulary.default_factory = vocabulary.__len__  # a new word gets the next number
+    lengths, numbers, counts, sizes = (array("i") for _ in range(4))
+    df = np.zeros(0, np.int64)
+
+    def flush() -> NDArray[np.int64]:
+        first = len(lengths) - len(sizes)
+        rows = np.repeat(np.arange(first, len(lengths), dtype=np.int32), sizes)
+        spool.write(np.column_stack([numbers, rows, counts]).tobytes())
+        found = np.bincount(numbers, minlength=len(vocabulary))
+        found[: len(df)] += df
+        del numbers[:], counts[:], sizes[:]
+        return found
+
+    for text in texts:
+        own = Counter(words(text))
+        lengths.append(own.total())
+        sizes.append(len(own))
+        numbers.extend(map(vocabulary.__getitem__, own))
+        counts.extend(own.values())
+        if len(numbers) >= SPOOL:
+            df = flush()
+    df = flush()
     spool.flush()
-    return vocabulary, np.frombuffer(lengths, dtype=np.int32), np.array(df, dtype=np.float64)
+    return vocabulary, np.frombuffer(lengths, dtype=np.int32), df
 
 
 def _invert(

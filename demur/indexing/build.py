@@ -46,7 +46,7 @@ from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_f
 from demur.indexing.ivf import KINDS, Kind
 from demur.indexing.local import LocalEngine
 from demur.indexing.parts import DENSE_PARTS, build_dense, copy_vectors, keep_vectors, passage_text
-from demur.indexing.tables import BLOCK, Progress, Table, numbers, read_documents, save, write_pages
+from demur.indexing.tables import Progress, Table, in_blocks, numbers, read_documents, save, write_pages
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
@@ -242,8 +242,7 @@ def _build_lexical(
     shelf: Documents, rows: NDArray[np.int64], folder: Path, method: Method | Literal["rank-bm25"]
 ) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
-    fields = (shelf.raw(row) for start in range(0, len(rows), BLOCK) for row in rows[start : start + BLOCK].tolist())
-    texts = (passage_text(str(f["title"]), str(f["text"])) for f in fields)
+    texts = (passage_text(str(fields["title"]), str(fields["text"])) for fields in shelf.raw(in_blocks(rows)))
     made = build_rank_bm25(texts, folder) if method == "rank-bm25" else build_bm25(texts, folder, method=method)
     save(folder / "rows.npy", rows)
     return made | {"space": "", "over": "texts"}

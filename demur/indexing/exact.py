@@ -1,11 +1,11 @@
-"""Exact nearest neighbours by inner product: faiss proposes, a float64 sum decides, in one order.
+"""Exact nearest neighbours by inner product, with the same ids and score bits in any batch.
 
-The bits of a float32 score depend on the kernel that made it, and kernels differ by batch size and machine: a score
-that is handed out is therefore never theirs. faiss proposes candidates; each that can be among the first k, given the
-worst rounding error of a float32 sum, is scored again as the float64 sum of products in one fixed order, rounded to
-float32; hits are ordered by (score descending, row ascending). Where a vector that was left out could still be among
-them, more are asked for. Ids and scores are then equal for any batch size, shard count, memory mapping or machine.
-Cosine is the inner product of normalised rows.
+The bits of a float32 score depend on the kernel that computed it, and kernels differ by batch size and by machine. So
+no score of faiss is returned. faiss proposes candidates. Every candidate that could be among the first k, given the
+worst rounding error of a float32 sum, is scored again: as a float64 sum of products in one fixed order, rounded to
+float32. Hits are ordered by (score descending, row ascending). If a vector that was not proposed could still be among
+the first k, faiss is asked for more. Ids and scores are therefore equal for every batch size, number of shards and
+machine, and for mapped and loaded vectors. Cosine similarity is the inner product of normalised rows.
 """
 
 from __future__ import annotations
@@ -20,25 +20,23 @@ Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 MARGIN = 16
-"""Candidates fetched beyond k before the order is settled."""
+"""Most candidates that are fetched beyond k at first; for a smaller k, as many again as k."""
 BLAS_FROM = 4
-"""Least batch for which faiss's matrix product beats its per-query kernel (one thread, 256 to 1024 dimensions)."""
+"""Smallest batch for which faiss's matrix product beats its per-query kernel (one thread, 256 to 1024 dimensions)."""
 BLOCK = 1024
 """Most queries searched at once."""
 CANDIDATES = 1 << 22
 """Most candidates, of all queries together, that are held at once."""
 RESCORE_BYTES = 1 << 20
-"""Working memory of the exact scoring, in bytes: what stays in a cache is scored twice as fast."""
-SINGLY = 256
-"""Candidates, of all queries together, up to which scoring is not cut into blocks."""
+"""Working memory of the exact scoring: products that stay in the cache are summed twice as fast."""
 GPU_MOST = 2048
-"""Most neighbours that faiss-gpu gives."""
+"""Most neighbours that faiss-gpu returns."""
 GPU_BLOCK = 1 << 30
-"""Bytes of vectors that lie on the GPU at once."""
+"""Bytes of vectors held on the GPU at once."""
 
 
 class Found(NamedTuple):
-    """Neighbours of Q queries, best first; places past the number of vectors hold row -1 and score -inf."""
+    """Neighbours of Q queries, best first; places past the last neighbour hold row -1 and score -inf."""
 
     scores: Floats
     """(Q, k) float32."""
@@ -47,18 +45,18 @@ class Found(NamedTuple):
 
     @classmethod
     def nothing(cls, queries: int, k: int) -> Found:
-        """Empty places alone."""
+        """Only empty places."""
         return cls(np.full((queries, k), -np.inf, np.float32), np.full((queries, k), -1, np.int64))
 
 
 def unit(vectors: Floats) -> Floats:
-    """Rows divided by their Euclidean norm (computed in float64); a row of zeros stays zero."""
+    """Rows divided by their Euclidean norm (computed in float64); a row of norm 0, infinity or NaN stays as it is."""
     norms = norms_of(vectors)[..., None]
-    return np.asarray(vectors / np.where(norms > 0, norms, 1.0), dtype=np.float32)
+    return np.asarray(vectors / np.where((norms > 0) & np.isfinite(norms), norms, 1.0), dtype=np.float32)
 
 
 def norms_of(vectors: Floats) -> NDArray[np.float64]:
-    """(n,) their Euclidean norms."""
+    """(n,) Euclidean norms."""
     return np.asarray(np.sqrt(np.add.reduce(np.square(vectors, dtype=np.float64), axis=-1)))
 
 
@@ -70,24 +68,23 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
         vectors: (n, d) float32, mapped or not.
         rows: (Q, c) int64; -1 scores -inf.
     """
-    vectors, width = np.asarray(vectors), rows.shape[1]  # a memmap makes a memmap of every block
-    if rows.size <= SINGLY:  # a few queries at once: no blocks to cut
-        products = vectors[rows].astype(np.float64)
-        products *= queries[:, None]
-        return np.where(rows >= 0, np.add.reduce(products, axis=-1).astype(np.float32), np.float32(-np.inf))
-    scores = np.empty(rows.size, np.float32)
-    flat, step = rows.ravel(), max(1, RESCORE_BYTES // (16 * vectors.shape[1]))
-    for start in range(0, len(flat), step):
-        here = np.arange(start, min(start + step, len(flat)))
-        products = vectors[flat[here]].astype(np.float64)  # -1 is the last row: see below
-        products *= queries[here // width]
-        scores[here] = np.add.reduce(products, axis=-1)  # pairwise over a contiguous axis: its order depends on d alone
-    return np.where(rows >= 0, scores.reshape(rows.shape), np.float32(-np.inf))
+    vectors = np.asarray(vectors)  # a memmap would make every block a memmap
+    scores = np.empty(rows.shape, np.float32)
+    most = max(1, RESCORE_BYTES // (16 * vectors.shape[1]))  # products at once
+    lines, columns = max(1, most // max(1, rows.shape[1])), min(most, max(1, rows.shape[1]))
+    for top in range(0, rows.shape[0], lines):
+        for left in range(0, rows.shape[1], columns):
+            block = slice(top, top + lines), slice(left, left + columns)
+            products = vectors[rows[block]].astype(np.float64)  # row -1 reads the last vector: its score is replaced
+            products *= queries[block[0], None]
+            scores[block] = np.add.reduce(products, axis=-1)  # pairwise over a contiguous axis: the order depends on d
+    scores[rows < 0] = -np.inf
+    return scores
 
 
 def best(scores: Floats, rows: Rows, k: int) -> Found:
-    """The first k of each line by (score descending, row ascending); pads (row -1) come last."""
-    order = np.lexsort((rows.view(np.uint64), -scores), axis=-1)[:, :k]  # as unsigned numbers, pads are the largest
+    """The first k of each line by (score descending, row ascending); empty places (row -1) come last."""
+    order = np.lexsort((rows.view(np.uint64), -scores), axis=-1)[:, :k]  # as an unsigned number -1 is the largest
     lines = np.arange(len(order))[:, None]
     return Found(scores[lines, order], rows[lines, order])
 
@@ -100,8 +97,13 @@ def padded(found: Found, k: int) -> Found:
     return Found(np.hstack([found.scores, none.scores]), np.hstack([found.rows, none.rows]))
 
 
+def stacked(parts: Sequence[Found]) -> Found:
+    """The neighbours of several batches of queries as those of one."""
+    return Found(np.concatenate([p.scores for p in parts]), np.concatenate([p.rows for p in parts]))
+
+
 def merge(parts: Sequence[Found], k: int) -> Found:
-    """The first k over several shards' findings; each shard's rows must already be rows of the whole."""
+    """The first k over the results of several shards, whose rows must already be rows of the whole index."""
     return best(np.concatenate([p.scores for p in parts], 1), np.concatenate([p.rows for p in parts], 1), k)
 
 
@@ -112,7 +114,7 @@ def gpus() -> int:
     return int(getattr(faiss, "get_num_gpus", int)())
 
 
-def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) -> Found:
+def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float, ordered: bool = True) -> Found:
     """The exact first k of ``vectors`` for each query, in the order of this module.
 
     Args:
@@ -120,15 +122,18 @@ def exact_top(queries: Floats, vectors: Floats, k: int, *, largest_norm: float) 
         vectors: (n, d) float32, C-contiguous, mapped or not.
         k: neighbours wanted, at least 1; at most n come back.
         largest_norm: an upper bound of the norms of ``vectors``.
+        ordered: False if only the set of the first k must be exact: their order and scores may then be faiss's.
 
     Raises:
-        ValueError: queries and vectors have other dimensions than each other.
+        ValueError: queries and vectors differ in their dimensions.
     """
     if queries.shape[1] != vectors.shape[1]:
         raise ValueError(f"queries of {queries.shape[1]} dimensions, vectors of {vectors.shape[1]}")
-    queries = np.ascontiguousarray(queries)
-    slack = slack_of(norms_of(queries), vectors.shape[1], largest_norm)
-    return settled(queries, vectors, k, slack, lambda some, _, take: _nearest(some, vectors, take))
+
+    def propose(some: Floats, _: Rows, take: int) -> Found:
+        return _nearest(some, vectors, take)
+
+    return exact_rerank(queries, vectors, k, propose, largest_norm=largest_norm, ordered=ordered)
 
 
 def _nearest(queries: Floats, vectors: Floats, k: int) -> Found:
@@ -140,7 +145,8 @@ def _nearest(queries: Floats, vectors: Floats, k: int) -> Found:
         resources = faiss.StandardGpuResources()
         return Found(*faiss.knn_gpu(resources, queries, vectors, k, metric=inner, vectorsMemoryLimit=GPU_BLOCK))
     before = faiss.cvar.distance_compute_blas_threshold
-    # The threshold acts on queries x dimensions. The choice changes speed and score bits, and never the result.
+    # faiss compares queries x dimensions with the threshold. The kernel changes the speed and the bits of the scores,
+    # never the result.
     faiss.cvar.distance_compute_blas_threshold = 0 if len(queries) >= BLAS_FROM else 1 << 30
     try:
         return Found(*faiss.knn(queries, vectors, k, metric=inner))
@@ -148,45 +154,51 @@ def _nearest(queries: Floats, vectors: Floats, k: int) -> Found:
         faiss.cvar.distance_compute_blas_threshold = before
 
 
-def slack_of(norms: NDArray[np.float64], dims: int, largest_norm: float) -> Floats:
-    """(Q,) how far a float32 score may lie below another, and its vector still come before the other's.
-
-    Twice the error of each, |computed - true| <= d * 2^-24 * |q| * |x| for float32 sums in any order (Higham 2002,
-    section 3.1), and as much again, which covers the rounding of the exact score.
-
-    Args:
-        norms: (Q,) of the queries.
-        largest_norm: an upper bound of the norms of the vectors.
-    """
-    slack = (norms * (4 * largest_norm * dims * 2.0**-24)).astype(np.float32)
-    return np.asarray(np.nextafter(slack, np.float32(np.inf)))
-
-
-def settled(
-    queries: Floats, vectors: Floats, k: int, slack: Floats, propose: Callable[[Floats, Rows | slice, int], Found]
+def exact_rerank(
+    queries: Floats,
+    vectors: Floats,
+    k: int,
+    propose: Callable[[Floats, Rows, int], Found],
+    *,
+    largest_norm: float,
+    ordered: bool = True,
 ) -> Found:
-    """The exact first k of what is proposed, asked until nothing that was left out can belong to them.
+    """The exact first k of what ``propose`` finds; it is asked for more until nothing left out can be among them.
 
     Args:
         queries: (Q, d) float32.
         vectors: (n, d) float32 that the proposed rows are rows of.
         k: at least 1; at most n come back.
-        slack: (Q,) of the queries and vectors, see `slack_of`.
-        propose: called with some of the queries, their places in ``queries`` (a slice for all of them) and how many
-            candidates to give; answers with float32 scores, whose error is that of a float32 sum, best first, and row
-            -1 where there are no more.
+        propose: called with some of the queries, their places in ``queries`` and the number of candidates to return;
+            gives float32 scores, whose error is that of a float32 sum, best first, and row -1 where there are no more.
+        largest_norm: an upper bound of the norms of ``vectors``.
+        ordered: as of `exact_top`.
     """
-    k = min(k, len(vectors))
-    found, take, asked = Found.nothing(len(queries), k), min(k + MARGIN, len(vectors)), np.arange(len(queries))
-    while k and len(asked):
-        left, step = [], min(BLOCK, max(1, CANDIDATES // take))
-        # equal blocks: the product of a small one is slow
-        for block in [asked] if len(asked) <= step else np.array_split(asked, -(-len(asked) // step)):
-            some = slice(None) if len(block) == len(queries) else block  # all of them are asked about without a copy
-            near = propose(queries[some], some, take)
-            useful = near.scores >= near.scores[:, k - 1 : k] - slack[some, None]
-            rows = np.ascontiguousarray(near.rows[:, : useful.sum(axis=1).max()])  # those that can be among the first k
-            found.scores[some], found.rows[some] = best(rescore(queries[some], vectors, rows), rows, k)
-            left.append(block[useful[:, -1] & (near.rows[:, -1] >= 0) & (take < len(vectors))])
-        asked, take = np.concatenate(left), min(4 * take, len(vectors))
-    return found
+    n, dims = vectors.shape
+    k = min(k, n)
+    # A score that lies further than this, times the norm of the query, below another comes after it. It is twice the
+    # error of each, |computed - true| <= d * 2^-24 * |q| * |x| for float32 sums in any order (Higham 2002, section
+    # 3.1), and as much again, which covers the rounding of the exact score.
+    error = 4 * largest_norm * dims * 2.0**-24
+
+    def first(places: Rows, take: int) -> Found:
+        step = min(BLOCK, max(1, CANDIDATES // take))
+        if len(places) > step:  # equal blocks: the product of a small one is slow
+            return stacked([first(some, take) for some in np.array_split(places, -(-len(places) // step))])
+        some = queries[places]
+        near = propose(some, places, take)
+        slack = np.nextafter((norms_of(some) * error).astype(np.float32), np.float32(np.inf))
+        useful = near.scores >= (near.scores[:, k - 1] - slack)[:, None]
+        rows = np.ascontiguousarray(near.rows[:, : np.add.reduce(useful, axis=1).max()])
+        if not ordered and rows.shape[1] == k:
+            return Found(np.ascontiguousarray(near.scores[:, :k]), rows)
+        found = best(rescore(some, vectors, rows), rows, k)
+        if rows.shape[1] == take < n:
+            left = np.flatnonzero(useful[:, -1] & (near.rows[:, -1] >= 0))
+            if len(left):
+                found.scores[left], found.rows[left] = first(places[left], min(4 * take, n))
+        return found
+
+    if not (k and len(queries)):
+        return Found.nothing(len(queries), k)
+    return first(np.arange(len(queries)), min(k + min(k, MARGIN), n))

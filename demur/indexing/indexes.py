@@ -25,12 +25,11 @@ from demur.indexing.exact import (
     Found,
     Rows,
     best,
+    exact_rerank,
     exact_top,
     norms_of,
     padded,
     rescore,
-    settled,
-    slack_of,
 )
 from demur.indexing.ivf import Tuned, centroids_of, least_mean, lists_enough, nearest_lists, open_lists
 
@@ -120,15 +119,24 @@ class Dense:
         return found
 
     def _probe(self, queries: Floats, k: int, nprobe: int) -> Found:
-        """The first k of the vectors in that many lists of each query, as far as codes let them be found."""
-        coarse = exact_top(queries, self._centroids, nprobe, largest_norm=self._coarse_norm)
+        """The first k of the vectors in that many lists of each query, as far as the codes tell."""
+        exact = self.kind == "ivf-flat"  # what codes propose may depend on the order of the lists
+        coarse = exact_top(queries, self._centroids, nprobe, largest_norm=self._coarse_norm, ordered=not exact)
+        if len(queries) == 1:
+            return self._within(queries, coarse, k)
+        order = np.argsort(coarse.rows[:, 0], kind="stable")  # queries that share lists find them in the cache
+        found = self._within(queries[order], Found(coarse.scores[order], coarse.rows[order]), k)
+        back = np.argsort(order)
+        return Found(found.scores[back], found.rows[back])
 
-        def scan(some: Floats, places: Rows | slice, take: int) -> Found:
-            return self._scan(some, Found(coarse.scores[places], coarse.rows[places]), take)
-
+    def _within(self, queries: Floats, coarse: Found, k: int) -> Found:
+        """The first k of the vectors in the given lists of each query."""
         if self.kind == "ivf-flat":
-            slack = slack_of(norms_of(queries), self.dims, self._largest)
-            return settled(queries, self.vectors, k, slack, scan)
+
+            def scan(some: Floats, places: Rows, take: int) -> Found:
+                return self._scan(some, Found(coarse.scores[places], coarse.rows[places]), take)
+
+            return exact_rerank(queries, self.vectors, k, scan, largest_norm=self._largest)
         rows = self._scan(queries, coarse, min(self.count, max(k * self.refine, k + MARGIN))).rows
         return best(rescore(queries, self.vectors, rows), rows, k)
 
@@ -136,11 +144,11 @@ class Dense:
         """What faiss finds in the given lists of each query, (Q, take)."""
         import faiss
 
-        queries, scores, rows = np.ascontiguousarray(queries), np.ascontiguousarray(coarse.scores), coarse.rows.copy()
-        found = Found.nothing(len(queries), take)
-        self._lists.nprobe = rows.shape[1]
+        found = Found(np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64))
+        if self._lists.nprobe != coarse.rows.shape[1]:  # reading it costs a tenth of setting it
+            self._lists.nprobe = coarse.rows.shape[1]
         self._lists.search_preassigned_c(
-            len(queries), faiss.swig_ptr(queries), take, faiss.swig_ptr(rows), faiss.swig_ptr(scores),
+            len(queries), faiss.swig_ptr(queries), take, faiss.swig_ptr(coarse.rows), faiss.swig_ptr(coarse.scores),
             faiss.swig_ptr(found.scores), faiss.swig_ptr(found.rows), False,
         )  # fmt: skip
         return found

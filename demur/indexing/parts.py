@@ -12,7 +12,7 @@ Made for those spaces that the encoder serves:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
@@ -28,7 +28,7 @@ from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import LOCK, Item
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.ivf import Kind
-from demur.indexing.tables import BLOCK, Progress, save, without
+from demur.indexing.tables import BLOCK, Progress, in_blocks, save, without
 
 if TYPE_CHECKING:
     from demur.indexing.local import LocalEngine
@@ -89,23 +89,22 @@ class _Items(Sequence[Item]):
     def __getitem__(self, place: slice) -> list[Item]: ...
     def __getitem__(self, place: int | slice) -> Item | list[Item]:
         if isinstance(place, slice):
-            return [self._item(row) for row in self._rows[place].tolist()]
-        return self._item(int(self._rows[place]))
+            return list(self._items(self._rows[place].tolist()))
+        return next(self._items([int(self._rows[place])]))
 
     def __iter__(self) -> Iterator[Item]:
-        for start in range(0, len(self), BLOCK):
-            yield from map(self._item, self._rows[start : start + BLOCK].tolist())
+        return self._items(in_blocks(self._rows))
 
-    def _item(self, row: int) -> Item:
+    def _items(self, rows: Iterable[int]) -> Iterator[Item]:
         if self._part.over == "images":
-            document = self._shelf.at(row)
-            if document.image is None:  # rows of this part have one
-                raise IndexFileError("the image is gone", item=document.id)
-            return Item.of_image(document.id, document.image, self._root)
-        fields = self._shelf.raw(row)
-        title, text, name = str(fields["title"]), str(fields["text"] or ""), self._part.name
-        shown = {"passages": passage_text(title, text), "titles": title, "summaries": page_text(title, text)}[name]
-        return Item(str(fields["id"]), text=shown)
+            for document in map(self._shelf.at, rows):
+                if document.image is None:  # rows of this part have one
+                    raise IndexFileError("the image is gone", item=document.id)
+                yield Item.of_image(document.id, document.image, self._root)
+            return
+        embedded = {"passages": passage_text, "titles": lambda title, _: title, "summaries": page_text}[self._part.name]
+        for fields in self._shelf.raw(rows):
+            yield Item(str(fields["id"]), text=embedded(str(fields["title"]), str(fields["text"] or "")))
 
 
 EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")

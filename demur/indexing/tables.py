@@ -94,11 +94,16 @@ def numbers(path: Path, values: Iterable[int]) -> NDArray[np.int64]:
         return made
 
 
+def in_blocks(rows: NDArray[np.int64]) -> Iterator[int]:
+    """The numbers of a mapped array, `BLOCK` in memory at once."""
+    for start in range(0, len(rows), BLOCK):
+        yield from rows[start : start + BLOCK].tolist()
+
+
 def without(rows: NDArray[np.int64], some: Sequence[int], path: Path) -> NDArray[np.int64]:
     """(n,) ascending rows without some of them, written to a file and mapped."""
-    dropped = np.array(sorted(some), np.int64)
-    blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
-    return numbers(path, (row for block in blocks for row in block[~np.isin(block, dropped)].tolist()))
+    dropped = set(some)
+    return numbers(path, (row for row in in_blocks(rows) if row not in dropped))
 
 
 def write_pages(work: Path, table: Table) -> Documents:
@@ -137,8 +142,7 @@ WHERE row NOT IN (SELECT value FROM json_each(?)) ORDER BY first, row
 
 def _page(shelf: Documents, rows: Sequence[int]) -> Document:
     id = title = summary = lead = first = ""
-    for row in rows:
-        fields = shelf.raw(row)
+    for fields in shelf.raw(rows):
         attributes: Any = fields["attributes"]
         id = id or str(fields["page"] or fields["id"])
         first = first or _said(fields["title"])
