@@ -4,7 +4,7 @@
         async for request, response in complete_all(model, requests, progress="gate"):
             ...
 
-``docs/calls.md`` shows it at work; ``docs/design/calls.md`` tells why it is built this way.
+``docs/calls.md`` shows how to use it; ``docs/design/calls.md`` says why it is built this way.
 """
 
 from demur.models.budget import Budget

@@ -1,4 +1,4 @@
-"""One question to one model through the whole path - key, endpoint, retries, ledger; and the upkeep of a ledger."""
+"""The functions behind ``demur calls``: ask a model one question; statistics, export and clean-up of a ledger."""
 
 from __future__ import annotations
 
@@ -51,34 +51,34 @@ def question(
 def ask(
     model: str, requests: Sequence[Request], *, ledger: Path | None = None, budget: Budget | None = None, **options: Any
 ) -> list[Response]:
-    """Answers to `question`; with a ledger, the same question again goes on with the same money.
+    """Answers to `question`.
 
     Args:
-        model: as `open_model` takes it.
-        requests: of `question`.
-        ledger: file that keeps the replies, and gives those that it has.
-        budget: what may be spent.
+        model: model string.
+        requests: from `question`.
+        ledger: file that keeps the replies.
+        budget: for this question; with a ledger, earlier calls of the same question count too.
         options: of `complete_sync`.
     """
-    if ledger is not None:  # another question has money of its own
+    if ledger is not None:  # every question has its own budget
         asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
         budget = (budget or Budget(None)).recorded_in(ledger, digest(asked, 16))
     return complete_sync(model, requests, ledger=ledger, budget=budget, **options)
 
 
 def ledger_stats(file: Path) -> list[Stats]:
-    """Replies, retries, tokens, money and faults of a ledger, by model."""
+    """Replies, retries, tokens, money and faults in a ledger, by model."""
     with Ledger(file, read_only=True) as ledger:
         return ledger.stats()
 
 
 def export_ledger(file: Path, out: Path | IO[str], model: str | None = None) -> int:
-    """Every reply as a line, in an order that is the same everywhere; returns how many.
+    """Write every reply as a line, in the same order on every machine; returns their number.
 
     Args:
         file: the ledger.
-        out: file to write, or an open one.
-        model: only of this model id.
+        out: path to write, or an open file.
+        model: only replies of this model id.
     """
     with Ledger(file, read_only=True) as ledger:
         if not isinstance(out, Path):
@@ -88,7 +88,7 @@ def export_ledger(file: Path, out: Path | IO[str], model: str | None = None) -> 
 
 
 class Shrunk(NamedTuple):
-    """What was deleted from a ledger, and its size in bytes before and after."""
+    """Number of replies deleted from a ledger, and its size in bytes before and after."""
 
     replies: int
     before: int
@@ -96,7 +96,7 @@ class Shrunk(NamedTuple):
 
 
 def shrink_ledger(file: Path, *, model: str | None = None, days: float | None = None, dry: bool = False) -> Shrunk:
-    """Delete the replies of a model, or older than some days, and give their space back.
+    """Delete the replies of a model, or older than some days, and shrink the file.
 
     Raises:
         StorageError: there is no such ledger.

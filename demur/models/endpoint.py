@@ -1,6 +1,6 @@
-"""One OpenAI-compatible HTTP endpoint: a single attempt, with every way it can fail told apart.
+"""One OpenAI-compatible HTTP endpoint: a single attempt, and a distinct error for every way it can fail.
 
-A plain `aiohttp.ClientSession`, with a connector that does not hand out a connection on which an unasked reply waits.
+A plain `aiohttp.ClientSession`, whose connector does not reuse a connection with an unread reply on it.
 """
 
 from __future__ import annotations
@@ -28,28 +28,23 @@ from demur.models.keys import Secret
 from demur.models.wire import Fault
 
 _CONNECT_S = 30.0
-"""Seconds to open a connection. Five, as SDKs have it, is passed by a busy event loop alone."""
+"""Seconds to open a connection. A busy event loop alone can take more than the five that SDKs allow."""
 _MOST_REPLY = 64_000_000
-"""Bytes of a reply after which it is not a reply."""
+"""Maximum bytes of a reply."""
 _LARGE_BODY = 1 << 20
-"""Bytes of a request above which it is handed on in pieces."""
+"""Bytes of a request above which it is sent in pieces."""
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=_CONNECT_S)
 _BREAKS = (CallError, TimeoutError, aiohttp.ClientError, OSError, ValueError)
-"""What an attempt may fail with; anything else is a bug, or the task was cancelled."""
+"""Errors that an attempt may end with; any other is a bug or a cancellation."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _MARK = secrets.token_hex(16)
-"""Stands for an image while the body is encoded: image bytes are never run through the JSON encoder. Random, so
-that no text in a request can hold it."""
-
-
+"""Placeholder of an image: image bytes never go through the JSON encoder. Random, so that no request contains it."""
 _ID = re.compile(r'"id"\s*:\s*"([^"\\]+)"')
 _IDS = 4096
 """Reply ids remembered per endpoint."""
-
-
 _TRANSPORT: ContextVar[Any] = ContextVar("transport", default=None)
-"""What this task's last request went out on."""
+"""The transport of this task's last request."""
 
 
 def _mark_of(_: ImageRef) -> str:
@@ -62,10 +57,10 @@ async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Gives only connections on which nothing waits that nobody asked for, and notes which one it gave.
+    """Closes connections with an unread reply instead of reusing them, and notes the transport of each request.
 
-    A server or proxy that sends a reply twice leaves the second copy in the connection, where it would answer the
-    next request: a wrong answer that looks right.
+    A server or proxy that sends a reply twice leaves the second copy in the connection, where it would answer the next
+    request: a wrong answer that looks right.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -85,25 +80,25 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class StaleReplies:
-    """Tells a reply that belongs to an earlier request on the same connection.
+    """Detects a reply that belongs to an earlier request on the same connection.
 
-    A second copy of a reply may also arrive after the next request was sent. It has the id of the earlier reply, and
-    came on the same connection; the connection then runs one reply behind for good and must not be used again. A
-    server whose ids repeat across connections has no ids worth the name, and is not judged by them.
+    The second copy of a reply may also arrive after the next request was sent. It has the id of the earlier reply and
+    the same connection, which from then on is one reply behind and must not be used again. If a server's ids repeat
+    across connections, they identify nothing, and the check is off.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, tuple[int, ...]]] = {}
-        """Reply id -> (fingerprint of the request that it answered, the connections it came on)."""
+        """Reply id -> (fingerprint of its request, its connections)."""
         self._unique = True
 
     def is_stale(self, text: str, request: int, connection: object) -> bool:
-        """Whether a raw reply answers another request than this one.
+        """Whether a raw reply answers an earlier request.
 
         Args:
             text: the raw reply.
-            request: fingerprint of the request.
-            connection: what it came on.
+            request: fingerprint of this request.
+            connection: that the reply came on.
         """
         found = _ID.search(text) if self._unique else None
         if found is None:
@@ -114,7 +109,7 @@ class StaleReplies:
             if len(self._seen) > _IDS:
                 del self._seen[next(iter(self._seen))]
             return False
-        if earlier[0] == request:  # asked again, and answered under the same id by a server that derives it
+        if earlier[0] == request:  # the same request again, and a server that derives the id from it
             if id(connection) not in earlier[1]:
                 self._seen[found[1]] = (request, (*earlier[1][-7:], id(connection)))
             return False
@@ -131,9 +126,9 @@ class Endpoint:
         base_url: address up to and including ``/v1``.
         wire_model: the model's name there.
         key: its API key.
-        key_env: the variable that the key came from or should come from.
-        images: where image bytes come from.
-        openai: whether this is OpenAI's own service, which wants ``max_completion_tokens``.
+        key_env: the environment variable for the key.
+        images: gives image bytes.
+        openai: whether this is OpenAI's own service, which requires ``max_completion_tokens``.
     """
 
     def __init__(
@@ -155,18 +150,18 @@ class Endpoint:
         self._max_tokens_field = "max_completion_tokens" if openai else "max_tokens"
         proxy = None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
         self._proxy = Secret(proxy) if proxy else None
-        """A secret, as a proxy's address may hold a password."""
+        """Secret, as a proxy's address may contain a password."""
         if key is not None and not key.reveal().isprintable():
             raise UsageError(
-                f"the key in {key_env} holds a line break or another control character", cure="set it again"
+                f"the key in {key_env} contains a line break or another control character", cure="set it again"
             )
         self._stale = StaleReplies()
         self._poisoned: deque[object] = deque(maxlen=64)
-        """Connections that ran one reply behind; closed."""
+        """Closed connections that were one reply behind."""
         self._session: aiohttp.ClientSession | None = None
 
     def _headers(self) -> dict[str, str]:
-        # identity: replies are small, and a compressed one could unpack to any size
+        # no compression: replies are small, and a compressed one could unpack to any size
         plain = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         return plain | ({"Authorization": f"Bearer {self._key.reveal()}"} if self._key else {})
 
@@ -181,7 +176,7 @@ class Endpoint:
         return self._session
 
     def _post(self, body: list[bytes]) -> Any:
-        """The request, to be awaited or entered."""
+        """The request, as aiohttp's context manager."""
         size = sum(map(len, body))
         large = size > _LARGE_BODY
         return self._opened().post(
@@ -193,7 +188,7 @@ class Endpoint:
         )
 
     async def _body(self, request: Request) -> tuple[list[bytes], int]:
-        """The body's bytes in pieces, and a fingerprint of the request."""
+        """(the body's bytes in pieces, a fingerprint of the request)."""
         skeleton = _encode(wire.body(request, self.wire_model, _mark_of, max_tokens_field=self._max_tokens_field))
         whole = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:
@@ -206,10 +201,10 @@ class Endpoint:
         return joined, hash((whole, *(image.sha256 for image in images)))
 
     async def send(self, request: Request, timeout_s: float) -> str:
-        """One attempt; returns the raw reply, which may still be no answer (`wire.response` tells).
+        """One attempt; returns the raw reply, which `wire.response` checks.
 
         Raises:
-            Fault: may be tried again.
+            Fault: another attempt may help.
             ItemError: this request will never be answered.
             PermanentError: no request will be answered here.
         """
@@ -230,10 +225,10 @@ class Endpoint:
     async def _exchange(
         self, body: list[bytes], timeout_s: float
     ) -> tuple[int, Mapping[str, str], str, Any] | CallError:
-        """Send the request and read the reply: (status, headers, text, its transport), or what went wrong.
+        """Send the request and read the reply: (status, headers, text, transport), or the error.
 
-        Failures are returned, not raised: a server may echo the key, and what came as it came, in this frame and in
-        aiohttp's below it, would else be shown by a traceback with locals.
+        Errors are returned, not raised: a server may echo the key, and a traceback with locals would show the raw reply
+        in this frame and in aiohttp's frames below it.
         """
         _TRANSPORT.set(None)
         begun = False
@@ -255,16 +250,13 @@ class Endpoint:
         return reply.status, CIMultiDict(headers), self._clean(b"".join(chunks)), _TRANSPORT.get()
 
     def _fault(self, error: Exception, timeout_s: float, *, connected: bool, begun: bool) -> CallError:
-        """What broke an attempt (one of `_BREAKS`), as one of our errors.
-
-        Only the reason is taken over: aiohttp's own errors carry the request.
-        """
+        """One of `_BREAKS` as a demur error, with its reason only: aiohttp's errors contain the request."""
         if isinstance(error, CallError):
             return error.with_traceback(None)
         if isinstance(error, TimeoutError):
             if not connected:
                 return Fault(f"no connection to {self.name} within {min(_CONNECT_S, timeout_s):g} s", kind="connect")
-            return Fault(f"no whole reply within {timeout_s:g} s", kind="timeout", paid=True)
+            return Fault(f"no complete reply within {timeout_s:g} s", kind="timeout", paid=True)
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             return PermanentError(
                 f"the certificate of {self.name} is not trusted: {error.certificate_error}",
@@ -286,21 +278,15 @@ class Endpoint:
         return self._key.scrub(text) if self._key else text
 
     async def _refused(self, status: int, headers: Mapping[str, str], text: str) -> CallError:
-        error = wire.refusal(
-            status,
-            headers,
-            text,
-            key_env=self._key_env,
-            wire_model=self.wire_model,
-        )
+        error = wire.refusal(status, headers, text, key_env=self._key_env, wire_model=self.wire_model)
         if status == 404 and isinstance(error, PermanentError):
             served = await self._served()
             if served:
-                error.cure = f"this server has {', '.join(served[:8])}; name one of them after '#'"
+                error.cure = f"this server has {', '.join(served[:8])}; write one of them after '#'"
         return error
 
     async def _served(self) -> list[str]:
-        """Names of the models the server has; empty when it does not say."""
+        """Names of the server's models; [] if it does not list them."""
         try:
             async with self._opened().get(
                 self._models_url,

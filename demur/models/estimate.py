@@ -1,4 +1,4 @@
-"""What a command would cost, before anything is paid: calls, tokens, money and time, per stage and model."""
+"""Estimates before anything is paid: calls, tokens, money and time, per stage and model."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class EstimateLine(Record):
     stage: str
     model: str
     calls: int = 0
-    """Different calls that the stage makes, kept ones included."""
+    """Different calls of the stage, including those in the ledger."""
     cached: int = 0
-    """Of these, replies that the ledger has."""
+    """Calls whose reply is in the ledger."""
     prompt: int = 0
-    """Prompt tokens still to be paid, estimated."""
+    """Estimated prompt tokens of the other calls."""
     completion: int = 0
-    """Completion tokens still to be paid, at most: ``max_tokens`` of each call."""
+    """Maximum completion tokens of the other calls: the sum of their ``max_tokens``."""
     money: float | None = None
-    """US dollars at most, for the calls that are not kept; None when no price is known."""
+    """Maximum US dollars for the other calls; None if the price is unknown."""
     seconds: float | None = None
-    """At the rate that was given; None without one."""
+    """At the given rate; None without one."""
 
     @property
     def to_pay(self) -> int:
-        """Calls that would be sent."""
+        """Calls to send."""
         return self.calls - self.cached
 
 
@@ -43,11 +43,11 @@ class Estimate(Record):
 
     lines: tuple[EstimateLine, ...] = ()
     notes: tuple[str, ...] = ()
-    """What to know about the prices, a line each."""
+    """Remarks on the prices, one line each."""
 
     @property
     def money(self) -> float | None:
-        """US dollars at most; None when a model that has calls to pay has no known price."""
+        """Maximum US dollars; None if the price of any call to send is unknown."""
         if any(line.money is None and line.to_pay for line in self.lines):
             return None
         return sum(line.money or 0.0 for line in self.lines)
@@ -56,7 +56,7 @@ class Estimate(Record):
         return Estimate(lines=(*self.lines, *other.lines), notes=tuple(dict.fromkeys((*self.notes, *other.notes))))
 
     def text(self) -> str:
-        """As a table, one line per stage and model, the sum, and the notes.
+        """As a table: one line per stage and model, the sums, and the notes.
 
         >>> line = EstimateLine(stage="gate", model="m", calls=3, cached=1, prompt=20, money=0.5)
         >>> print(Estimate(lines=(line,)).text())
@@ -85,23 +85,19 @@ class Estimate(Record):
 
 
 def check_rate(per_second: float | None) -> None:
-    """Refuse a rate that no time can be reckoned with.
-
-    Raises:
-        UsageError: it is not positive.
-    """
+    """Raise `UsageError` if a rate is not positive."""
     if per_second is not None and not per_second > 0:
-        raise UsageError(f"--per-second {per_second:g}", cure="give replies a second, more than 0")
+        raise UsageError(f"--per-second {per_second:g}", cure="give replies per second, more than 0")
 
 
 def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
-    """What an estimate has to say about a model's price: that it is not known, or how old it is."""
+    """Notes on a model's price: that it is unknown, or its date."""
     if price is None:
-        return (f"no price is known for {model}: its money is unknown, not 0; give it with --prices FILE",)
+        return (f"no price is known for {model}: its cost is unknown, not 0; give it with --prices FILE",)
     if not price.checked:
         return ()
-    told = f"the price of {model} is of {price.checked}: check before trusting"
-    return (f"{told} - that is more than six months ago" if price.old() else told,)
+    note = f"the price of {model} dates from {price.checked}: check it before you rely on it"
+    return (f"{note} - that is more than six months ago" if price.old() else note,)
 
 
 def _cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
@@ -125,7 +121,7 @@ def _time(seconds: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in words.
+    """A time in s, min or h.
 
     >>> [duration(s) for s in (59, 3600, 36000)]
     ['59 s', '60 min', '10.0 h']
@@ -144,24 +140,24 @@ def estimate_calls(
     per_second: float | None = None,
     revision: str = "",
 ) -> Estimate:
-    """Estimate one stage; sum estimates with ``+``. Nothing is sent, and the model is not opened.
+    """Estimate one stage, without opening the model; add estimates with ``+``.
 
     Args:
-        stage: what the calls are for.
+        stage: its name.
         model: model string.
         requests: all of them; taken a thousand at a time. Equal ones count once.
-        ledger: what is kept there is not paid again; None, or a file that does not exist yet: nothing is.
-        prices: table that overlays the shipped one.
-        per_second: replies a second, for the time (see the last run's progress line).
+        ledger: its replies cost nothing; may be None, or a file that does not exist yet.
+        prices: price table that overrides the shipped one.
+        per_second: replies per second, for the time (see the last run's progress line).
         revision: as for `demur.models.open_model`.
 
     Returns:
-        An estimate of one line. Prompt tokens are estimated from text and image sizes, completion tokens are the most
-        that the requests allow, so the money is an upper estimate.
+        An estimate with one line. Prompt tokens are estimated from text and image sizes, completion tokens are the
+        maximum that the requests allow, so the money is an upper estimate.
 
     Raises:
         UsageError: not a model string, or ``per_second`` is not positive.
-        DataError: the price table is none.
+        DataError: the file is not a price table.
     """
     check_rate(per_second)
     name = parse_model(model).id

@@ -1,9 +1,9 @@
 """``python:module:function``: a Python function as a model.
 
-The function takes a `Request` and returns a `Response` or a string; it may be ``async``. It runs beside the loop that
-asks, a plain one on one thread unless more is asked for (`demur.core.worker.Calls`). It raises
-`demur.core.errors.TransientError` to be asked again and `demur.core.errors.ItemError` for an item that it cannot
-answer; anything else it raises stops the run.
+The function takes a `Request` and returns a `Response` or a string; it may be ``async``. It runs outside the caller's
+event loop, a plain function on one thread by default (`demur.core.worker.Calls`). It raises
+`demur.core.errors.TransientError` for another try and `demur.core.errors.ItemError` for an item that it cannot answer;
+any other error stops the run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class FunctionBackend:
 
     Args:
         name: ``python:module:function``.
-        function: what it names.
+        function: that function.
         most: calls at once; see `demur.core.worker.Calls`.
-        revision: what the user says of it beside its code.
+        revision: of the user, in addition to the code.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class FunctionBackend:
     ) -> None:
         self.name = name
         self.revision = code_digest(function, revision)
-        """Which code it is: its replies hold for this alone."""
+        """Digest of its code; part of the cache key."""
         self._calls = Calls(function, most, name)
 
     @property
@@ -57,7 +57,7 @@ class FunctionBackend:
         except Exception as error:
             raise PermanentError(
                 f"{self.name} raised {type(error).__name__}: {error}",
-                cure="mend it; for one bad item it raises ItemError, to be asked again TransientError",
+                cure="fix it; for one bad item raise ItemError, for another try TransientError",
             ) from error
         if isinstance(answer, str):
             answer = Response(text=answer)
@@ -70,22 +70,22 @@ class FunctionBackend:
         return wire.reply_of(answer, self.name)
 
     async def close(self) -> None:
-        """Let its threads end."""
+        """End its threads."""
         await self._calls.close()
 
 
 def open_function(text: str, most: int | None = None) -> FunctionBackend:
-    """The function that ``module:function`` names, or ``module:function@REVISION``.
+    """The backend for ``module:function`` or ``module:function@REVISION``.
 
     Raises:
-        UsageError: there is no such module or function, or it takes something else than one request.
+        UsageError: there is no such module or function, or it does not take one request.
     """
     function, revision = named(text)
-    with suppress(ValueError):  # a built-in that does not say what it takes
+    with suppress(ValueError):  # a built-in without a signature
         try:
             inspect.signature(function).bind(None)
         except TypeError as error:
             raise UsageError(
-                f"cannot be called with a request: {error}", item=f"python:{text}", cure="let it take one Request"
+                f"it cannot be called with a request: {error}", item=f"python:{text}", cure="give it one parameter"
             ) from None
     return FunctionBackend(f"python:{text.partition('@')[0]}", function, most, revision)

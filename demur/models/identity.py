@@ -1,9 +1,8 @@
-"""What makes two model calls the same call: the key of the cache.
+"""The ledger's key of a call: equal for equal calls.
 
-The key is the SHA-256 of the canonical JSON of model id and revision, messages (an image stands as the SHA-256
-of its bytes), sampling, seed, extra body, schema version and draw. The address, the retry knobs, an expiry and
-``Request.item`` are not part of it: the same model behind another port is the same call, and a paid reply
-never dies of old age.
+It is the SHA-256 of the canonical JSON of model id and revision, messages (for an image, the SHA-256 of its bytes),
+sampling, seed, extra body, schema version and draw. The address, the retry options and ``Request.item`` are not part of
+it: the same model at another port is the same call. Replies do not expire.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from demur.core.records import ImagePart, Request
 
 KEY_VERSION = 1
-"""Raised when the meaning of a field changes; a new field with a default needs no new version (see `identity`)."""
+"""Increased when the meaning of a field changes; a new field with a default needs no new version (see `identity`)."""
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -34,12 +33,12 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def identity(request: Request, model: str, revision: str = "") -> dict[str, Any]:
-    """The JSON-safe value that is hashed. Fields at their default are left out, so that adding one keeps old keys.
+    """The JSON value that is hashed. It omits fields with their default, so that a new field leaves old keys alone.
 
     Args:
-        request: the call; its ``model`` and ``item`` are not looked at.
+        request: the call; its ``model`` and ``item`` do not count.
         model: the model's id, without its address.
-        revision: which weights, where known.
+        revision: of the weights, if known.
     """
     value: dict[str, Any] = {
         "v": KEY_VERSION,
@@ -72,7 +71,7 @@ def request_key(request: Request, model: str, revision: str = "") -> bytes:
 
 
 def prefix_of(request: Request) -> tuple[str, ...]:
-    """The call's parts in order, as text that sorts calls with a shared beginning next to each other.
+    """A sort key that puts calls with a common prompt prefix next to each other.
 
     >>> from demur.core.records import Message, TextPart
     >>> prefix_of(Request(model="m", messages=(Message(role="user", parts=(TextPart(text="a"), TextPart(text="b"))),)))

@@ -1,4 +1,4 @@
-"""Image bytes on their way into a request: read once, hashed once per file, encoded once while they stay in memory."""
+"""Image bytes for requests: each file is checked once, and encoded once while the result stays in memory."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from demur.core.uris import read_image
 
 
 class ImageUrls:
-    """Image references as the text that stands for them in a request.
+    """Image references as URLs for a request.
 
-    An ``http(s)`` or ``data`` uri goes through as it is. Anything else is read and becomes a data URI; the last
-    ``most_bytes`` of them are kept, because the questions about one image follow each other. A file is checked
-    against its SHA-256 when it is first read, and again only when it changed since.
+    An ``http(s)`` or ``data`` uri stays as it is. Any other image is read and becomes a data URI; the last
+    ``most_bytes`` of them stay in memory, as questions about one image follow each other. A file is checked against its
+    SHA-256 when it is first read, and again when it changed.
 
     Args:
         root: folder that relative paths start from.
         most_bytes: memory for encoded images, in bytes.
-        read: gives the bytes of an image that lies in no file of its own (in a release's tables, say).
+        read: gives the bytes of images that are not files (those in a release's tables).
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ImageUrls:
         """The address or data URI of an image, ASCII.
 
         Raises:
-            ItemError: the image cannot be read, or is not the one that the reference names.
+            ItemError: the image cannot be read, or its SHA-256 is another.
         """
         found = self._encoded.get(image.sha256)
         if found is not None:
@@ -52,7 +52,7 @@ class ImageUrls:
         try:
             found = await asyncio.to_thread(self._encode, image)
         except (StorageError, DataError) as error:
-            raise ItemError(f"an image cannot be shown: {error}", cure="fetch it again") from error
+            raise ItemError(f"an image cannot be read: {error}", cure="fetch it again") from error
         if image.sha256 not in self._encoded:
             self._encoded[image.sha256] = found
             self._size += len(found)
@@ -70,7 +70,7 @@ class ImageUrls:
         path = (self.root or Path()) / image.uri
         try:
             state = path.stat()
-        except OSError:  # a member of an archive, or missing: the store knows
+        except OSError:  # in an archive, or missing: `read_image` says which
             state = None
         mark = None if state is None else (image.sha256, state.st_mtime_ns, state.st_size)
         if mark is not None and self._checked.get(image.uri) == mark:

@@ -1,4 +1,4 @@
-"""API keys: from the environment only, and never in a repr, a file, a log or a traceback."""
+"""API keys: read from the environment only; no repr, file, log or traceback contains them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import re
 from urllib.parse import quote, urlsplit
 
 SHORTEST = 8
-"""Characters below which a key keeps nobody out."""
+"""Characters; a shorter key is a placeholder."""
 
 
 class Secret:
-    """A text that shows itself as ``***`` everywhere but in `reveal`.
+    """A text whose repr and str are ``***``; only `reveal` gives it.
 
     >>> Secret("sk-123")
     ***
@@ -35,17 +35,16 @@ class Secret:
     __str__ = __repr__
 
     def __reduce__(self) -> str:
-        raise TypeError("a secret is not written anywhere")
+        raise TypeError("a secret cannot be pickled")
 
     def reveal(self) -> str:
-        """The text itself; for the header that carries it."""
+        """The text itself, for the request's header."""
         return self._text
 
     def scrub(self, text: str) -> str:
-        """``text`` with the secret blotted out, as it is and as JSON, addresses and base64 write it.
+        """``text`` with ``***`` for the secret, plain or in JSON, URL or base64 encoding: servers echo requests.
 
-        For servers that echo what they were sent. What is shorter than `SHORTEST` is a word that a server without keys
-        was given as one, and stays: answers may hold it.
+        A text shorter than `SHORTEST` stays: it is a placeholder for a server without keys, and answers may contain it.
         """
         for form in self._forms:
             if form in text:
@@ -54,7 +53,7 @@ class Secret:
 
 
 def key_names(base_url: str) -> tuple[str, ...]:
-    """Environment variables looked at for an endpoint's key, the first that is set wins.
+    """Environment variables for an endpoint's key; the first that is set counts.
 
     >>> key_names("http://gpu-3.lab:8000/v1")
     ('DEMUR_API_KEY_GPU_3_LAB_8000', 'DEMUR_API_KEY_GPU_3_LAB', 'DEMUR_API_KEY')
@@ -66,7 +65,7 @@ def key_names(base_url: str) -> tuple[str, ...]:
 
 
 def find_key(names: tuple[str, ...]) -> tuple[str, Secret | None]:
-    """(the variable that holds the key, the key), or (the variable to set, None) when none is set."""
+    """(the variable with the key, the key), or (the variable to set, None) if none is set."""
     for name in names:
         value = os.environ.get(name, "").strip()
         if value:

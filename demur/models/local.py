@@ -1,8 +1,8 @@
 """``hf:folder-or-repo``: a transformers model in this process (extra: ``hf``).
 
-Text and image-text models, in batches on the best device there is. Greedy requests with the same settings share a
-batch; a sampled one runs alone under its own seed, so that its reply does not depend on its neighbours.
-Log-probabilities are of the model's own distribution, before temperature and top-p, as servers report them.
+Text and image-text models, in batches, on the best available device. Greedy requests with the same settings share a
+batch; a sampled one runs alone with its own seed, so that its reply does not depend on others. Log-probabilities are
+those of the model's distribution before temperature and top-p, as servers report them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from demur.models.wire import Fault
 
 _BATCH = 16
 _DEFAULT_NEW = 512
-"""Tokens generated at most when a request sets no ``max_tokens``."""
+"""Maximum tokens to generate if a request sets no ``max_tokens``."""
 _EXTRA = frozenset({"top_k", "repetition_penalty", "chat_template_kwargs"})
 
 
@@ -36,7 +36,7 @@ class _Job(NamedTuple):
 
 
 def weights_digest(folder: Path) -> str:
-    """What a model folder holds, in 16 hex digits: small files whole; size, first and last megabyte of large ones."""
+    """Digest of a model folder, 16 hex digits: whole small files; size, first and last megabyte of large ones."""
     parts = []
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".")):
         size = path.stat().st_size
@@ -51,7 +51,7 @@ def weights_digest(folder: Path) -> str:
 
 
 def best_device() -> str:
-    """``cuda``, ``mps`` or ``cpu``: the first that is there."""
+    """``cuda``, ``mps`` or ``cpu``: the first that is available."""
     import torch
 
     if torch.cuda.is_available():
@@ -60,15 +60,15 @@ def best_device() -> str:
 
 
 def precision(device: str, stored: Any) -> Any:
-    """The number format to compute in: what the weights are stored in, but on a GPU never more than half precision.
+    """The number format for inference: 32 bits on the CPU, where half precision is slow, and half precision on a GPU.
 
     Args:
         device: from `best_device`.
-        stored: ``torch.dtype`` of the weights, None when the model's config does not say.
+        stored: ``torch.dtype`` of the weights; None if the model's config does not say.
 
     Returns:
-        ``torch.float32`` on the CPU, where half precision is slow; else the stored half-precision format, and for
-        weights in 32 bits ``torch.bfloat16`` where the GPU has it, else ``torch.float16``.
+        On a GPU the stored half-precision format; for weights in 32 bits ``torch.bfloat16`` if the GPU has it, else
+        ``torch.float16``.
     """
     import torch
 
@@ -80,25 +80,24 @@ def precision(device: str, stored: Any) -> Any:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether a device ran out of memory: CUDA says so by type, MPS and the CPU's allocator by message."""
+    """Whether a device ran out of memory: CUDA raises its own type; of MPS and the CPU only the message says it."""
     import torch
 
-    said = str(error)
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        isinstance(error, RuntimeError) and ("out of memory" in said or "not enough memory" in said)
+        isinstance(error, RuntimeError) and any(s in str(error) for s in ("out of memory", "not enough memory"))
     )
 
 
 class LocalBackend:
-    """A transformers model. Made by `open_local`.
+    """A transformers model. Created by `open_local`.
 
     Args:
         name: ``hf:`` and the folder or repository.
         model: with ``generate``.
-        processor: a tokenizer, or a processor that holds one.
+        processor: a tokenizer, or a processor with one.
         images: whether the model takes images.
         image_root: folder that relative image paths start from.
-        revision: which weights.
+        revision: of the weights.
     """
 
     def __init__(
@@ -123,16 +122,16 @@ class LocalBackend:
 
         Raises:
             ItemError: too long for the model, too large for the memory, or an image that cannot be read.
-            PermanentError: the model cannot do what is asked (images, a JSON schema, an unknown option).
+            PermanentError: the model does not support the request (images, a JSON schema, an unknown option).
             Fault: no reply in time.
         """
         if request.json_schema is not None:
-            raise PermanentError(f"{self.name} cannot be held to a JSON schema", cure="serve it with vLLM or llama.cpp")
+            raise PermanentError(f"{self.name} does not support JSON schemas", cure="serve it with vLLM or llama.cpp")
         unknown = sorted(request.extra.keys() - _EXTRA)
         if unknown:
             raise PermanentError(
-                f"{self.name} does not know {', '.join(unknown)}",
-                cure=f"extra options here: {', '.join(sorted(_EXTRA))}",
+                f"{self.name} does not support {', '.join(unknown)}",
+                cure=f"its extra options are {', '.join(sorted(_EXTRA))}",
             )
         done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._jobs.append(_Job(request, done))
@@ -147,7 +146,7 @@ class LocalBackend:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while self._jobs:
-            await asyncio.sleep(0)  # whoever is about to ask joins this batch
+            await asyncio.sleep(0)  # callers that are about to send join this batch
             batch = self._next_batch()
             if not batch:
                 continue
@@ -166,7 +165,7 @@ class LocalBackend:
         while self._jobs and len(batch) < _BATCH:
             job = self._jobs.popleft()
             if job.done.done():
-                continue  # given up meanwhile
+                continue  # cancelled
             if not batch or (
                 _settings(job.request) == _settings(batch[0].request) and not batch[0].request.temperature
             ):
@@ -179,7 +178,7 @@ class LocalBackend:
     # --- in the thread
 
     def _answer(self, requests: list[Request]) -> list[str | CallError]:
-        """Replies to a batch; an error for each request that cannot be answered."""
+        """Replies to a batch; an error in place of a reply that cannot be had."""
         try:
             return list(self._generate(requests))
         except CallError as error:
@@ -188,11 +187,11 @@ class LocalBackend:
         except Exception as error:
             full = out_of_memory(error)
             failure = (
-                ItemError("does not fit in the device's memory", cure="show less evidence, or smaller images")
+                ItemError("it does not fit in the device's memory", cure="show less evidence, or smaller images")
                 if full
                 else ItemError(f"{self.name}: {type(error).__name__}: {error}", cure="check the model with this input")
             )
-        # outside of the handlers: the failed batch's tensors hang on the traceback, and are free now
+        # outside the handlers: the traceback, which holds the failed batch's tensors, is gone now
         if len(requests) == 1:
             return [failure]
         if not full:
@@ -223,7 +222,7 @@ class LocalBackend:
         options = request.extra.get("chat_template_kwargs") or {}
         if getattr(self._processor, "chat_template", None):
             text = self._processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **options)
-        else:  # a base model: the turns one after the other
+        else:  # a base model has no chat template: join the turns
             text = "\n\n".join(t["content"] if isinstance(t["content"], str) else "" for t in turns) + "\n\n"
         return str(text), images
 
@@ -232,7 +231,7 @@ class LocalBackend:
             with opened(read_image(ref, self._root), ref.uri) as (image, _):
                 return image.convert("RGB")
         except (StorageError, DataError) as error:
-            raise ItemError(f"an image cannot be shown: {error}", cure="fetch it again") from error
+            raise ItemError(f"an image cannot be read: {error}", cure="fetch it again") from error
 
     def _generate(self, requests: list[Request]) -> list[str]:
         import torch
@@ -246,18 +245,14 @@ class LocalBackend:
             if self._takes_images
             else self._processor(texts, padding=True, return_tensors="pt", add_special_tokens=False)
         )
-        # numbers that are not ids (pixels) in the model's own format
-        inputs = (
-            inputs.to(self._model.device, dtype=self._model.dtype)
-            if self._takes_images
-            else inputs.to(self._model.device)
-        )
+        # pixels in the model's number format; token ids stay integers
+        inputs = inputs.to(self._model.device, **({"dtype": self._model.dtype} if self._takes_images else {}))
         length = int(inputs["input_ids"].shape[1])
         new = first.max_tokens or _DEFAULT_NEW
         if self._window and length + new > self._window:
             longest = int(inputs["attention_mask"].sum(dim=1).max())
             raise ItemError(
-                f"the context is too long: {longest} tokens and {new} to come, the model takes {self._window}",
+                f"the context is too long: {longest} tokens and {new} for the answer, the model takes {self._window}",
                 cure="show less evidence, or allow fewer tokens in the answer",
             )
         options: dict[str, Any] = {"max_new_tokens": new, "do_sample": bool(first.temperature)}
@@ -307,7 +302,7 @@ class LocalBackend:
         return replies
 
     def _logprobs(self, logits: tuple[Any, ...], row: int, tokens: list[int], rivals: int) -> tuple[TokenLogprob, ...]:
-        """Of each generated token; ``logits`` is one (batch, vocabulary) array per step."""
+        """For each generated token; ``logits`` has one (batch, vocabulary) array per step."""
         found = []
         for step, token in enumerate(tokens):
             scores = logits[step][row].float().log_softmax(dim=-1)
@@ -324,7 +319,7 @@ class LocalBackend:
         return tuple(found)
 
     async def close(self) -> None:
-        """Stop the thread; requests that wait are given up."""
+        """Stop the thread and drop the requests that wait."""
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)
@@ -332,7 +327,7 @@ class LocalBackend:
 
 
 def _settings(request: Request) -> str:
-    """What requests of one batch have in common, as text."""
+    """The settings that requests of one batch share, as text."""
     return json.dumps(
         [
             request.temperature,
@@ -349,7 +344,7 @@ def _settings(request: Request) -> str:
 
 
 def open_local(name: str, image_root: Path | None) -> LocalBackend:
-    """Load a model from a folder or a repository (``repo@revision``); remote code is never run.
+    """Load a model from a folder or a repository (``repo@revision``), without running remote code.
 
     Raises:
         MissingExtra: transformers or torch is not installed.

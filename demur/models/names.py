@@ -1,10 +1,10 @@
-"""Model strings, and the client that each opens.
+"""Model strings, and the clients that they open.
 
     openai/gpt-4o               OpenAI, or what OPENAI_BASE_URL names; key from OPENAI_API_KEY
     http://host:port/v1#model   any OpenAI-compatible server (vLLM, llama.cpp, SGLang ...); key from DEMUR_API_KEY...
     any-llm:provider/model      another vendor's wire format, through any-llm (extra: providers)
     hf:folder-or-repo           transformers in this process (extra: hf); hf:repo@revision pins the weights
-    python:module:function      a Python function; python:module:function@revision says more than its code does
+    python:module:function      a Python function; python:module:function@revision adds a revision to its code's digest
 
 Several strings of one model are a fleet.
 """
@@ -30,13 +30,13 @@ from demur.models.ledger import Ledger
 from demur.models.prices import Prices
 
 IN_FLIGHT = 8
-"""Calls in flight at each endpoint, where nobody says otherwise."""
+"""Default for the calls in flight at each endpoint."""
 _FORMS = "openai/MODEL, http://HOST:PORT/v1#MODEL, any-llm:PROVIDER/MODEL, hf:FOLDER-OR-REPO, python:MODULE:FUNCTION"
 _OPENAI = "https://api.openai.com/v1"
 
 
 class ModelText(NamedTuple):
-    """A model string, taken apart."""
+    """The parts of a model string."""
 
     kind: str
     """openai, http, any-llm, hf or python."""
@@ -49,7 +49,7 @@ class ModelText(NamedTuple):
 
 
 def parse_model(text: str) -> ModelText:
-    """Take a model string apart.
+    """Split a model string into its parts.
 
     >>> parse_model("http://localhost:8000/v1#Qwen/Qwen2.5-VL-7B-Instruct").id
     'Qwen/Qwen2.5-VL-7B-Instruct'
@@ -57,7 +57,7 @@ def parse_model(text: str) -> ModelText:
     ('openai', 'openai/gpt-4o', 'gpt-4o')
 
     Raises:
-        UsageError: none of the known forms, or an address with a password in it.
+        UsageError: not a known form, or the address contains a password.
     """
     kind, _, rest = text.partition(":")
     if kind in ("http", "https"):
@@ -65,7 +65,7 @@ def parse_model(text: str) -> ModelText:
         parts = urlsplit(address)
         if parts.username or parts.password:
             raise UsageError(
-                "a model string has credentials in its address", cure=f"set {key_names(address)[0]} to the key instead"
+                "the model string has credentials in its address", cure=f"set {key_names(address)[0]} to the key instead"
             )
         if not model or not parts.hostname:
             raise UsageError(
@@ -86,16 +86,15 @@ def parse_model(text: str) -> ModelText:
 
 
 def model_id(text: str) -> str:
-    """The identity of the model that a string names, without its address; what ``Request.model`` holds."""
+    """The model's id, without its address: the value of ``Request.model``."""
     return parse_model(text).id
 
 
 def revision_of(text: str) -> str:
-    """The revision that enters the cache key, as far as a string tells without opening the model.
+    """The revision in the cache key, as far as the string determines it without opening the model.
 
-    Of a local folder it is a digest of what the folder holds; of ``hf:repo@revision`` that revision (give the whole
-    commit hash: a branch's name says nothing about its weights); of a Python function the digest of its code
-    (`demur.core.code.code_digest`); else "".
+    For a local folder, a digest of its files; for ``hf:repo@revision``, that revision (give the full commit hash: the
+    weights of a branch change); for a Python function, the digest of its code (`demur.core.code.code_digest`); else "".
 
     Raises:
         UsageError: there is no such function.
@@ -113,7 +112,7 @@ def revision_of(text: str) -> str:
 
 
 def _http(model: ModelText, images: ImageUrls) -> Backend:
-    from demur.models.endpoint import Endpoint  # brings aiohttp, which takes a third of a second
+    from demur.models.endpoint import Endpoint  # imports aiohttp, which takes a third of a second
 
     names = ("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address)
     env, key = find_key(names)
@@ -140,42 +139,42 @@ async def open_model(
     prices: Path | None = None,
     grace_s: float = GRACE_S,
 ) -> AsyncIterator[ModelClient]:
-    """Open the model that a string names; several strings are endpoints of one model (a fleet).
+    """Open a model; several strings are endpoints of one model (a fleet).
 
     Args:
-        text: model string or strings; see this module's head.
-        ledger: SQLite file that keeps every reply; the same call is then never paid twice. None keeps nothing.
+        text: model string or strings; see the top of this module.
+        ledger: SQLite file that keeps every reply, so that no call is paid twice; None keeps nothing.
         image_root: folder that relative image paths start from.
-        read_image: gives the bytes of an image, where they do not lie in files under ``image_root``.
-        concurrency: most calls in flight at each endpoint; reached by slow start, halved on 429 and time-outs.
-            None: 8; of a plain Python function 1, or what its attribute ``concurrency`` says.
-        timeout_s: seconds for the first attempt; doubles with each that times out.
+        read_image: gives the bytes of images that are not files under ``image_root``.
+        concurrency: maximum calls in flight at each endpoint; reached by slow start, halved on 429 and time-outs.
+            None: 8; for a plain Python function 1, or its attribute ``concurrency``.
+        timeout_s: seconds for the first attempt; doubles with each time-out.
         deadline_s: seconds for one call with all its attempts and waits.
-        tries: attempts of one call; those answered by 429 are bounded by the deadline alone.
-        backoff_s: upper end of the first wait between attempts, in seconds; doubles with each.
-        revision: which weights the server has, where the name does not say; part of the cache key.
-        budget: stops before this money is passed; may be shared by several models.
-        prices: price table that overlays the shipped one.
-        grace_s: when the block is left while calls are under way (an error, Ctrl-C): seconds that their replies, which
-            are paid for, are waited for and kept in the ledger.
+        tries: attempts of one call; those answered by 429 do not count, only the deadline limits them.
+        backoff_s: upper bound of the first wait between attempts, in seconds; doubles each time.
+        revision: of the server's weights, if the name does not say; part of the cache key.
+        budget: stops before the cost exceeds it; several models may share one.
+        prices: price table that overrides the shipped one.
+        grace_s: if the block ends while calls are in progress (an error, Ctrl-C): seconds to wait for their replies,
+            which are paid for, and keep them.
 
     Yields:
-        The model; closed when the block is left.
+        The model; closed at the end of the block.
 
     Raises:
         UsageError: not a model string, strings of different models, or a missing key.
         MissingExtra: the string needs an extra that is not installed.
-        StorageError: the ledger cannot be used, or paid replies could not be written to it at the end.
+        StorageError: the ledger cannot be used, or paid replies could not be written at the end.
     """
     texts = (text,) if isinstance(text, str) else tuple(text)
     if not texts:
         raise UsageError("no model is named", cure=f"write one of: {_FORMS}")
     if (concurrency is not None and concurrency < 1) or tries < 1 or timeout_s <= 0 or deadline_s <= 0:
-        raise UsageError("concurrency, tries, time-out and deadline must be positive", cure="raise them")
+        raise UsageError("concurrency, tries, time-out and deadline must be positive", cure="increase them")
     models = [parse_model(t) for t in texts]
     ids = {m.id for m in models}
     if len(ids) > 1:
-        raise UsageError(f"a fleet serves one model, these are {', '.join(sorted(ids))}", cure="open them one by one")
+        raise UsageError(f"a fleet serves one model, not {', '.join(sorted(ids))}", cure="open them one by one")
     images = ImageUrls(image_root, read=read_image)
     backends: list[Backend] = []
     for model in models:

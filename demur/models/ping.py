@@ -1,7 +1,7 @@
-"""Is there somebody to ask? Told before anything is computed or paid, so that a mistyped port costs seconds.
+"""Check that a model can be called before anything is computed or paid: a mistyped port then costs seconds.
 
-Sockets are opened from a thread, by the operating system's clock: a busy machine, or a loop that something holds up, is
-not taken for a server that is not there.
+The sockets are opened in a thread, with the operating system's time-outs: a busy machine or a blocked event loop does
+not look like a missing server.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from demur.models.keys import Secret, find_key, key_names
 from demur.models.names import ModelText, parse_model
 
 CONNECT_S = (10.0, 20.0, 30.0)
-"""Seconds to open a connection, at each try in turn: only the last time-out says that nobody is there."""
+"""Seconds to open a connection, for each try; after the last time-out the server counts as missing."""
 _LIST_S = 5.0
-"""Seconds to wait for anything of the list of models; a server that is slow with it is there all the same."""
+"""Seconds to wait for each part of the list of models; a server that is slow with it is there all the same."""
 _WHOLE_S = 15.0
-"""Seconds for the whole of it: one that sends a byte now and then is not listened to for ever."""
+"""Seconds for the whole list, from a server that sends a byte now and then."""
 
 
 async def ping(addresses: Sequence[str], *, lists: bool = True) -> list[str]:
-    """See that a model can be asked: a server listens and takes the key, a function exists, an extra is installed.
+    """Check that a model can be called: a server listens and accepts the key, a function exists, an extra is installed.
 
     Args:
         addresses: model strings of one model; of several servers one must answer.
-        lists: ask servers for their models too, which tells a key that is refused.
+        lists: request the servers' lists of models too, which shows whether they accept the key.
 
     Returns:
-        What is worth a warning, a line each.
+        Warnings, one line each.
 
     Raises:
-        UsageError: no such function, no key.
+        UsageError: there is no such function, or no key.
         MissingExtra: a package is not installed.
-        PermanentError: no server answers, or it refuses the key.
+        PermanentError: no server answers, or one refuses the key.
     """
     return await asyncio.to_thread(_ping, [parse_model(a) for a in addresses], lists)
 
@@ -52,7 +52,7 @@ async def ping(addresses: Sequence[str], *, lists: bool = True) -> list[str]:
 def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
     notes: list[str] = []
     silent: dict[str, str] = {}
-    for model in models:  # what this machine knows comes first
+    for model in models:
         own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
         if own and find_key(("OPENAI_API_KEY",))[1] is None:
             raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
@@ -71,17 +71,17 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
     if silent and len(silent) == len({urlsplit(m.address).netloc for m in models}):
         raise PermanentError(
             f"no server answers there ({'; '.join(dict.fromkeys(silent.values()))})", item=", ".join(silent),
-            cure="start it, or mend the address",
+            cure="start it, or correct the address",
         )  # fmt: skip
-    return notes + [f"no server answers at {where} ({why}); the others go on" for where, why in silent.items()]
+    return notes + [f"no server answers at {where} ({why}); using the others" for where, why in silent.items()]
 
 
 def unreachable(address: str, tries: Sequence[float] = CONNECT_S) -> str:
-    """Why no connection to a server can be had; "" when one can, or when a proxy stands between.
+    """Why a server cannot be connected; "" if it can, or if a proxy is in between.
 
     Args:
         address: its base URL.
-        tries: seconds for each try; a refusal ends them at once, a time-out does not.
+        tries: seconds for each try; after a refused connection there is no other try.
     """
     url = urlsplit(address)
     host = url.hostname or ""
@@ -96,7 +96,7 @@ def unreachable(address: str, tries: Sequence[float] = CONNECT_S) -> str:
     for seconds in tries:
         try:
             with socket.create_connection((host, port), seconds) as plain:
-                if tls is not None:  # each call would wait for an answer that never comes
+                if tls is not None:  # if the port does not speak TLS, each call would wait for ever
                     tls.wrap_socket(plain, server_hostname=host).close()
             return ""
         except TimeoutError:
@@ -104,7 +104,7 @@ def unreachable(address: str, tries: Sequence[float] = CONNECT_S) -> str:
         except ssl.SSLCertVerificationError as error:
             return f"its certificate is refused: {error.verify_message}"
         except ssl.SSLError:
-            return "it speaks no TLS; is it http://?"
+            return "it does not speak TLS; is it http://?"
         except OSError as error:
             return error.strerror or type(error).__name__
     return why
@@ -112,34 +112,38 @@ def unreachable(address: str, tries: Sequence[float] = CONNECT_S) -> str:
 
 class _Stay(HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
-        """A key is sent nowhere else."""
+        """Follow no redirect: the key goes to this server only."""
 
 
 def _listed(model: ModelText) -> list[str]:
-    """Ask a server for its models: refuses a key that it refuses, and tells a name that it does not have."""
+    """A warning if a server does not list the model.
+
+    Raises:
+        PermanentError: the server refuses the key.
+    """
     env, key = find_key(("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address))
     url = urlsplit(model.address)
     found: list[list[str] | PermanentError] = []
 
     def ask() -> None:
         try:
-            found.append(_names_told(model, env, key))
+            found.append(_served(model, env, key))
         except PermanentError as error:
             found.append(error)
 
-    asking = threading.Thread(target=ask, daemon=True, name="demur-ping")  # left to itself when it takes too long
+    asking = threading.Thread(target=ask, daemon=True, name="demur-ping")  # abandoned if it takes too long
     asking.start()
     asking.join(_WHOLE_S)
-    told = found[0] if found else []
-    if isinstance(told, PermanentError):
-        raise told
-    if len(told) < 2 or model.name in told:  # with one model alone, many servers take any name
+    names = found[0] if found else []
+    if isinstance(names, PermanentError):
+        raise names
+    if len(names) < 2 or model.name in names:  # many servers with a single model accept any name
         return []
-    return [f"{url.netloc} lists {', '.join(sorted(told)[:5])}{' ...' if len(told) > 5 else ''}; not {model.name}"]
+    return [f"{url.netloc} lists {', '.join(sorted(names)[:5])}{' ...' if len(names) > 5 else ''}; not {model.name}"]
 
 
-def _names_told(model: ModelText, env: str, key: Secret | None) -> list[str]:
-    """The models of a server, none where it does not say.
+def _served(model: ModelText, env: str, key: Secret | None) -> list[str]:
+    """The models of a server; [] if it does not list them.
 
     Raises:
         PermanentError: it refuses the key.
@@ -153,7 +157,7 @@ def _names_told(model: ModelText, env: str, key: Secret | None) -> list[str]:
             return [str(entry["id"]) for entry in loose_json(reply.read(1_000_000))["data"]]
     except HTTPError as error:
         error.close()
-        if error.code == 401:  # 403 may mean that this key must not list models
+        if error.code == 401:  # 403 may mean that this key is not allowed to list models
             raise PermanentError(
                 "the server refuses the key (HTTP 401)",
                 item=url.netloc,

@@ -1,4 +1,4 @@
-"""What a call costs: a table of prices, and tokens estimated from text and image sizes before anything is sent."""
+"""The cost of a call: a table of prices, and estimates of the tokens from text and image sizes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from demur.core.store import read_json, why_invalid
 
 _PER = 1e-6
 _MESSAGE = 4
-"""Tokens that a chat template puts around a message."""
+"""Tokens that a chat template adds to a message."""
 
 
 class Price(Record):
-    """US dollars per million tokens of one model, and how it counts an image."""
+    """US dollars per million tokens of one model, and its rule for images."""
 
     prompt: float = Field(ge=0)
     completion: float = Field(ge=0)
     cached: float | None = Field(default=None, ge=0)
-    """Of prompt tokens that the server had in its prefix cache; the prompt price when not given."""
+    """For prompt tokens in the server's prefix cache; None: the prompt price."""
     images: str = "patches28"
+    """One of `IMAGE_RULES`."""
     checked: str = ""
-    """Day on which the row was looked up, as YYYY-MM-DD; "" in a table that does not say."""
+    """Date of the price, as YYYY-MM-DD; "" if unknown."""
 
     def old(self, today: date | None = None) -> bool:
-        """Whether the row was looked up more than `OLD_DAYS` days ago."""
+        """Whether the price is more than `OLD_DAYS` days old."""
         try:
             return bool(self.checked) and ((today or date.today()) - date.fromisoformat(self.checked)).days > OLD_DAYS
         except ValueError:
@@ -47,21 +48,21 @@ class Price(Record):
 
 
 OLD_DAYS = 183
-"""Days after which a price is told to be old."""
+"""Days after which an estimate warns that a price is old."""
 
 FREE = Price(prompt=0.0, completion=0.0)
 """The price of a model in this process."""
 
 
 class Prices:
-    """A price table: the shipped one, overlaid with the user's.
+    """The shipped price table, with the user's entries in place of its own.
 
     Args:
         file: JSON ``{"models": {name: {"prompt": .., "completion": .., "cached": .., "images": ..}}}`` in US dollars
-            per million tokens; its entries replace shipped ones. None: what ``DEMUR_PRICES`` names, if anything.
+            per million tokens. None: the file that ``DEMUR_PRICES`` names, if it is set.
 
     Raises:
-        DataError: the file does not hold such a table.
+        DataError: the file is not such a table.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -72,7 +73,7 @@ class Prices:
             self._models |= _table(read_json(chosen), str(chosen))
 
     def find(self, model: str) -> Price | None:
-        """The price of a model id; None when no price is known. ``"*"`` in a table is the price of all others.
+        """The price of a model id; None if unknown. ``"*"`` in a table is the price of all other models.
 
         >>> Prices().find("openai/gpt-4o").prompt
         2.5
@@ -97,14 +98,16 @@ def _table(value: object, where: str) -> dict[str, Price]:
     models = value.get("models") if isinstance(value, Mapping) else None
     if not isinstance(models, Mapping):
         raise DataError(
-            'a price table is {"models": {name: {"prompt": .., "completion": ..}}}', item=where, cure="mend the file"
+            'a price table is {"models": {name: {"prompt": .., "completion": ..}}}', item=where, cure="correct the file"
         )
     table = {}
     for name, entry in models.items():
         try:
             table[str(name)] = Price.model_validate(entry)
         except ValidationError as error:
-            raise DataError(f"the price of {name}: {why_invalid(error)}", item=where, cure="mend the file") from error
+            raise DataError(
+                f"the price of {name}: {why_invalid(error)}", item=where, cure="correct the file"
+            ) from error
         if table[str(name)].images not in IMAGE_RULES:
             raise DataError(
                 f"the price of {name}: no image rule {entry['images']!r}; known: {', '.join(IMAGE_RULES)}",
@@ -160,13 +163,13 @@ IMAGE_RULES: dict[str, Callable[[int, int], int]] = {
         1120,
     ),
 }
-"""How many tokens an image of (width, height) pixels is, by the vendors' published rules: tiles of 512 pixels or
-patches of 32 times a factor (OpenAI), merged patches of 28 (Qwen-VL), pixels over 750 (Anthropic), tiles of 768
-(Gemini); ``cautious`` is the largest of the hosted ones, for a model whose rule we do not know."""
+"""Tokens of an image of (width, height) pixels, by the vendors' published rules: tiles of 512 pixels or patches of 32
+times a factor (OpenAI), merged patches of 28 (Qwen-VL), pixels over 750 (Anthropic), tiles of 768 (Gemini);
+``cautious`` is the largest of the hosted ones, for a model whose rule is unknown."""
 
 
 def text_tokens(text: str) -> int:
-    """Tokens of a text, estimated: four ASCII characters, or one other character, per token.
+    """Estimated tokens of a text: four ASCII characters, or one other character, per token.
 
     >>> text_tokens("What is the capital of France?")
     8
@@ -175,39 +178,30 @@ def text_tokens(text: str) -> int:
     return -(-plain // 4) + len(text) - plain
 
 
-def prompt_tokens(request: Request, images: str = "patches28") -> int:
-    """Prompt tokens of a call, estimated; ``images`` names one of `IMAGE_RULES`."""
-    rule = IMAGE_RULES[images]
-    total = 0
-    for message in request.messages:
-        total += _MESSAGE
-        for part in message.parts:
-            if isinstance(part, ImagePart):
-                total += rule(part.image.width, part.image.height)
-            else:
-                total += text_tokens(part.text)
-    return total
+def prompt_tokens(request: Request, images: str = "patches28", *, at_most: bool = False) -> int:
+    """Estimated prompt tokens of a call.
 
-
-def prompt_tokens_at_most(request: Request, images: str = "patches28") -> int:
-    """Prompt tokens that a byte-level tokenizer cannot pass: one per UTF-8 byte, images counted half as much again."""
+    Args:
+        request: the call.
+        images: one of `IMAGE_RULES`.
+        at_most: an upper bound for byte-level tokenizers instead: one token per UTF-8 byte, images half as much again.
+    """
     rule = IMAGE_RULES[images]
-    total = 64
-    for message in request.messages:
-        total += 8
-        for part in message.parts:
-            if isinstance(part, ImagePart):
-                total += rule(part.image.width, part.image.height) * 3 // 2
-            else:
-                total += len(part.text.encode("utf-8", "replace"))
+    total = (2 if at_most else 1) * _MESSAGE * len(request.messages) + (64 if at_most else 0)
+    for part in (part for message in request.messages for part in message.parts):
+        if isinstance(part, ImagePart):
+            tokens = rule(part.image.width, part.image.height)
+            total += tokens * 3 // 2 if at_most else tokens
+        else:
+            total += len(part.text.encode("utf-8", "replace")) if at_most else text_tokens(part.text)
     return total
 
 
 DEFAULT_COMPLETION = 4096
-"""Tokens reserved for a reply whose request sets no ``max_tokens``."""
+"""Tokens reserved for a reply if the request sets no ``max_tokens``."""
 
 
 def price_at_most(request: Request, price: Price) -> float:
-    """US dollars that a call cannot pass, for budgets."""
+    """Upper bound of a call's cost in US dollars, for budgets."""
     completion = request.max_tokens or DEFAULT_COMPLETION
-    return (prompt_tokens_at_most(request, price.images) * price.prompt + completion * price.completion) * _PER
+    return (prompt_tokens(request, price.images, at_most=True) * price.prompt + completion * price.completion) * _PER

@@ -16,23 +16,23 @@ from demur.models.keys import Secret
 from demur.models.wire import Fault
 
 _HOLDS_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
-"""Names of variables whose values are shown nowhere."""
+"""Environment variables whose values must not appear anywhere."""
 _KINDS = {"Timeout": "timeout", "Connection": "connect", "RateLimit": "429", "ProviderError": "error"}
-"""Part of an SDK's error name -> the fault it stands for, where the error has no HTTP status."""
+"""Part of an SDK's error name -> kind of fault, for errors without an HTTP status."""
 _FOR_GOOD = ("Auth", "Permission", "ApiKey", "APIKey", "NotFound", "Unsupported", "NotInstalled", "Import", "Quota")
-"""Parts of the names of errors that every further request would meet."""
+"""Parts of the names of errors that concern all requests."""
 
 
 class AnyLlmBackend:
-    """A model of any provider that any-llm knows; its key comes from the variable that the provider names.
+    """A model of a provider that any-llm supports; its key comes from the provider's own environment variable.
 
     Args:
         name: ``provider/model``.
-        images: where image bytes come from.
+        images: gives image bytes.
 
     Raises:
         MissingExtra: any-llm is not installed.
-        UsageError: no such provider, no key for it, or its own package is not installed.
+        UsageError: there is no such provider, no key, or the provider's own package is not installed.
     """
 
     def __init__(self, name: str, images: ImageUrls) -> None:
@@ -53,7 +53,7 @@ class AnyLlmBackend:
         self._images = images
 
     async def send(self, request: Request, timeout_s: float) -> str:
-        """One attempt; the reply in chat-completion form. any-llm's own retries are switched off."""
+        """One attempt, without any-llm's own retries; the reply in chat-completion form."""
         urls: dict[str, str] = {}
         for message in request.messages:
             for part in message.parts:
@@ -67,11 +67,11 @@ class AnyLlmBackend:
         except TimeoutError as error:
             raise Fault(f"no reply within {timeout_s:g} s", kind="timeout", paid=True) from error
         except Exception as error:
-            # not chained: the SDKs' errors hold the request with its headers
+            # not chained: the SDKs' errors contain the request with its headers
             raise self._translated(error) from None
         try:
             raw = str(reply.model_dump_json())
-        except Exception as error:  # half a character, or no record at all: whatever its library hands on
+        except Exception as error:  # half a character, or not a pydantic model: whatever the library returns
             raise Fault(f"the reply is malformed, {self._scrub(str(error))[:300]}", kind="broken", paid=True) from None
         return self._scrub(raw)
 
@@ -81,7 +81,7 @@ class AnyLlmBackend:
         return text
 
     def _translated(self, error: Exception) -> CallError:
-        """An SDK's error as ours: by its HTTP status where one is to be found, else by its class name."""
+        """A demur error for an SDK's: by its HTTP status if it has one, else by its class name."""
         inner = getattr(error, "original_exception", None) or error
         said = self._scrub(str(error))
         status = getattr(inner, "status_code", None) or getattr(error, "status_code", None)
@@ -101,10 +101,10 @@ class AnyLlmBackend:
             return PermanentError(
                 f"{name}: {said}", cure=f"check the key, the model and the provider {self._provider!r}"
             )
-        return ItemError(f"{name}: {said}")  # whatever a library raises on one item's request or reply
+        return ItemError(f"{name}: {said}")  # anything else concerns this request or its reply
 
     async def close(self) -> None:
-        """Close the provider's own client, where it has one that can be closed."""
+        """Close the provider's own client, if it can be closed."""
         close = getattr(getattr(self._client, "client", None), "close", None)
         if close is not None:
             done = close()

@@ -1,28 +1,27 @@
-"""Many requests to one model: in any number, in constant memory, none lost.
+"""Many requests to one model: any number, in constant memory, each answered once.
 
-A chunk of requests is looked up in the ledger in one query, what is there is handed on at once, and the rest is
-put in an order that shares prompt prefixes and given to as many workers as the model takes calls.
+`complete_all` looks up a chunk of requests in the ledger with one query and yields the replies that are there. It sorts
+the rest so that requests with a common prompt prefix follow each other, and gives them to as many workers as the model
+takes calls.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence, Sized
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from demur.core.errors import CallError, ItemError, PermanentError, TransientError
+from demur.core.errors import ItemError, PermanentError, TransientError
 from demur.core.progress import counting
 from demur.core.records import Request, Response
 from demur.models.client import GRACE_S, Counts, Model, summary
 from demur.models.identity import prefix_of
 
 _CHUNK = 512
-"""Requests looked up and ordered at a time."""
+"""Requests looked up and sorted at a time."""
 
 T = TypeVar("T")
 
@@ -31,59 +30,46 @@ class _Run:
     """The state that the workers and the consumer of one `complete_all` share."""
 
     def __init__(self, model: Model, hopeless_after: int) -> None:
-        self.model = model
-        self.pending: deque[Request] = deque()
-        self.done: deque[tuple[Request, Response]] = deque()
+        self.model, self.hopeless_after = model, hopeless_after
+        self.pending: asyncio.Queue[Request] = asyncio.Queue()
+        self.done: asyncio.Queue[tuple[Request, Response] | None] = asyncio.Queue()
+        """Results; None for a request whose error ended the run."""
+        self.unfinished = 0
+        """Requests that are pending or in progress."""
         self.stop: BaseException | None = None
-        self.ended = False
-        self.busy = 0
-        self.hopeless_after = hopeless_after
         self.failures_in_a_row = 0
-        self.more = asyncio.Event()
-        """Set when there is work, or when there will be no more."""
-        self.news = asyncio.Event()
-        """Set when there is a result, an end, or a worker without work."""
 
     async def work(self) -> None:
-        """Take requests until there are no more."""
-        while self.stop is None:
-            if not self.pending:
-                self.news.set()
-                if self.ended:
-                    return
-                self.more.clear()
-                await self.more.wait()
-                continue
-            request = self.pending.popleft()
-            self.busy += 1
+        """Take requests until cancelled."""
+        while True:
+            request = await self.pending.get()
+            result = None
             try:
-                response = await self.model.complete(request)
+                result = request, await self.model.complete(request)
                 self.failures_in_a_row = 0
             except (ItemError, TransientError) as error:
-                response = Response(error=str(error))
-                self._note_failure(error)
+                result = request, Response(error=str(error))
+                self.failures_in_a_row += 1
+                if self.failures_in_a_row >= self.hopeless_after:
+                    self._end(
+                        PermanentError(
+                            f"the last {self.failures_in_a_row} calls all failed; the last: {error.message}",
+                            cure=error.cure or "check the model and run the same command again: replies are kept",
+                        )
+                    )
             except asyncio.CancelledError:
                 raise
-            except BaseException as error:  # a permanent refusal, the budget, the disk, or a bug: all stop the run
-                self.stop = self.stop or error
-                return
-            finally:
-                self.busy -= 1
-                self.news.set()
-            self.done.append((request, response))
+            except BaseException as error:  # a permanent refusal, the budget, the disk, or a bug
+                self._end(error)
+            self.unfinished -= 1
+            self.done.put_nowait(result)
 
-    def _note_failure(self, error: CallError) -> None:
-        self.failures_in_a_row += 1
-        if self.failures_in_a_row >= self.hopeless_after and self.stop is None:
-            self.stop = PermanentError(
-                f"the last {self.failures_in_a_row} calls all failed; the last: {error.message}",
-                cure=error.cure or "check the model and run the same command again: replies already had are kept",
-            )
-
-
-def _peek(model: Model, requests: Sequence[Request]) -> list[Response | None]:
-    peek = getattr(model, "peek", None)
-    return [None] * len(requests) if peek is None else cast("list[Response | None]", peek(requests))
+    def _end(self, error: BaseException) -> None:
+        """Start no further calls; the first error counts."""
+        self.stop = self.stop or error
+        while not self.pending.empty():
+            self.pending.get_nowait()
+            self.unfinished -= 1
 
 
 async def complete_all(
@@ -96,20 +82,20 @@ async def complete_all(
     hopeless_after: int = 100,
     grace_s: float = GRACE_S,
 ) -> AsyncIterator[tuple[Request, Response]]:
-    """Every request with its reply, in the order in which replies come; memory does not grow with their number.
+    """Every request with its reply, in the order in which replies arrive; memory does not grow with their number.
 
-    A request that fails for good comes back with ``Response.error`` set. What no request can survive (a wrong
-    key, an unknown model, a reached budget, a full disk) is raised, after the replies that were under way. Those that
-    are still under way when the caller leaves, or is cancelled, are kept when the model is closed (`open_model`).
+    A request that fails for good has a response with ``error``. An error that concerns all requests (a wrong key, an
+    unknown model, an exhausted budget, a full disk) is raised after the replies in progress. If the caller leaves or is
+    cancelled, `open_model` keeps the replies in progress when it closes the model.
 
     Args:
         model: from `open_model`, or anything with ``complete``; its ``concurrency`` (default 8) calls run at once.
         requests: taken as needed, a few hundred ahead.
         on_done: called with each pair before it is yielded.
         progress: label of a progress line on standard error; None shows none.
-        total: how many requests there are, for the estimate; known by itself for a list.
-        hopeless_after: failed calls in a row, with not one reply between, that end the run.
-        grace_s: seconds that calls under way may still take when the run ends by an error.
+        total: number of requests, for the time left; a list has it already.
+        hopeless_after: consecutive failed calls that end the run.
+        grace_s: seconds that calls in progress may still take when an error ends the run.
 
     Yields:
         (request, response), each request once.
@@ -117,11 +103,12 @@ async def complete_all(
     Raises:
         PermanentError: no request will be answered, or too many failed in a row.
         BudgetReached: the budget leaves no room for another call.
-        StorageError: replies cannot be kept.
+        StorageError: replies cannot be written.
     """
     concurrency = int(getattr(model, "concurrency", 8))
-    loop, until = asyncio.get_running_loop(), 0.0
-    source = iter(requests)
+    peek: Callable[[Sequence[Request]], list[Response | None]] = getattr(model, "peek", lambda some: [None] * len(some))
+    clock, deadline = asyncio.get_running_loop().time, 0.0
+    source, ended = iter(requests), False
     run = _Run(model, hopeless_after)
     size = total if total is not None else len(requests) if isinstance(requests, Sized) else None
     chunk = max(_CHUNK, 2 * concurrency)
@@ -130,42 +117,44 @@ async def complete_all(
     with counting(progress or "", size, progress is not None, lambda: summary([counts] if counts else [])) as count:
         try:
             while True:
-                if not run.ended and run.stop is None and len(run.pending) < concurrency:
+                ready: list[tuple[Request, Response]] = []
+                if not ended and run.stop is None and run.pending.qsize() < concurrency:
                     batch = list(islice(source, chunk))
-                    run.ended = len(batch) < chunk
+                    ended = len(batch) < chunk
                     missing = []
-                    for request, reply in zip(batch, _peek(model, batch), strict=True):
+                    for request, reply in zip(batch, peek(batch), strict=True):
                         if reply is None:
                             missing.append(request)
                         else:
-                            run.done.append((request, reply))
+                            ready.append((request, reply))
                     missing.sort(key=prefix_of)
-                    # two processes on one ledger begin at different places, and meet each other's replies later
+                    # two processes on one ledger start at different places, and meet each other's replies later
                     start = os.getpid() * 2654435761 % len(missing) if missing else 0
-                    run.pending.extend(missing[start:] + missing[:start])
-                    while len(workers) < min(concurrency, run.busy + len(run.pending)):
+                    for request in missing[start:] + missing[:start]:
+                        run.pending.put_nowait(request)
+                    run.unfinished += len(missing)
+                    while len(workers) < min(concurrency, run.unfinished):
                         workers.append(asyncio.create_task(run.work()))
-                    run.more.set()
-                    await asyncio.sleep(0)  # calls under way get their turn between chunks that were all kept
-                while run.done:
-                    request, response = run.done.popleft()
+                    await asyncio.sleep(0)  # calls in progress get their turn between chunks of kept replies
+                elif run.unfinished or not run.done.empty():
+                    if run.stop is not None:
+                        deadline = deadline or clock() + grace_s
+                    try:
+                        async with asyncio.timeout_at(deadline or None):
+                            result = await run.done.get()
+                    except TimeoutError:
+                        break
+                    ready = [] if result is None else [result]
+                else:
+                    break
+                for request, response in ready:
                     count.advance(1, 0 if counts else bool(response.error))
                     if on_done is not None:
                         on_done(request, response)
                     yield request, response
-                if run.stop is not None and not run.done:
-                    until = until or loop.time() + grace_s
-                    if not run.busy or loop.time() >= until:
-                        raise run.stop
-                if run.ended and not run.pending and not run.busy and not run.done:
-                    return
-                if not run.done and (run.ended or run.stop is not None or len(run.pending) >= concurrency):
-                    run.news.clear()
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(run.news.wait(), until - loop.time() if until else None)
+            if run.stop is not None:
+                raise run.stop
         finally:
-            run.ended = True
-            run.more.set()
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
@@ -177,31 +166,21 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(_quiet_at_ctrl_c(work))
-    result: list[T] = []
-    failure: list[BaseException] = []
-
-    def body() -> None:
-        try:
-            result.append(asyncio.run(work))
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=body, name="demur-calls")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return result[0]
+    thread = ThreadPoolExecutor(1, thread_name_prefix="demur-calls")
+    try:
+        return thread.submit(asyncio.run, work).result()
+    finally:
+        thread.shutdown(wait=False)
 
 
 async def _quiet_at_ctrl_c(work: Coroutine[Any, Any, T]) -> T:
-    """A second Ctrl-C is raised in whatever task happens to run, whose exception nobody asks for: no traceback then."""
+    """A second Ctrl-C may be raised in a task whose exception nobody retrieves: print no traceback for it."""
 
-    def told(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), KeyboardInterrupt):
             loop.default_exception_handler(context)
 
-    asyncio.get_running_loop().set_exception_handler(told)
+    asyncio.get_running_loop().set_exception_handler(handle)
     return await work
 
 
@@ -209,7 +188,7 @@ def complete_sync(model: str | Sequence[str], requests: Sequence[Request], **opt
     """Replies to a list of requests, in its order, without ``await``: for scripts and notebooks.
 
     Args:
-        model: model string or strings, as `demur.models.open_model` takes them.
+        model: model string or strings, as for `demur.models.open_model`.
         requests: what to ask.
         options: those of `demur.models.open_model`, and ``progress``.
 
@@ -224,23 +203,21 @@ def complete_sync(model: str | Sequence[str], requests: Sequence[Request], **opt
     label = options.pop("progress", None)
 
     async def work() -> list[Response]:
-        replies: list[Response | None] = [None] * len(requests)
-        places: dict[int, deque[int]] = {}
-        for place, request in enumerate(requests):
-            places.setdefault(id(request), deque()).append(place)
+        replies: dict[int, Response] = {}
+        copies = [request.model_copy() for request in requests]  # a request may be in the list twice
         async with open_model(model, **options) as client:
-            async for request, response in complete_all(client, requests, progress=label):
-                replies[places[id(request)].popleft()] = response
-        return cast("list[Response]", replies)
+            async for request, response in complete_all(client, copies, progress=label):
+                replies[id(request)] = response
+        return [replies[id(request)] for request in copies]
 
     return run_sync(work())
 
 
 def by_prefix(requests: Iterable[Request], window: int = 4096) -> Iterator[Request]:
-    """Requests in an order in which those that begin alike follow each other, ``window`` at a time.
+    """Requests sorted by their prompt prefix, ``window`` at a time.
 
-    Servers with a prefix cache (vLLM, llama.cpp, the vendors) then compute a shared beginning once. `complete_all`
-    does this for the requests that it has to send; use it to order work before it is cut into pieces.
+    Servers with a prefix cache (vLLM, llama.cpp, the vendors) then compute a common prefix once. `complete_all` sorts
+    the requests that it sends; use this function before you split work into pieces.
 
     >>> from demur.core.records import Message, TextPart
     >>> def ask(*texts):

@@ -1,7 +1,7 @@
 """The OpenAI chat-completions wire format: a `Request` as a body, a reply as a `Response`, a refusal as an error.
 
-Every model, local ones and other vendors' included, answers in this one shape, so that the ledger keeps one
-kind of raw reply and reads it back with the same checks as a fresh one.
+Every model answers in this format, local ones and other vendors' included: so the ledger keeps one kind of raw reply,
+and reads it back with the same checks as a fresh one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from demur.core.strict_json import loose_json
 
 _OURS = frozenset({"model", "messages", "stream", "n"})
 _FLOOR_LOGPROB = -9999.0
-"""Stands for minus infinity, which JSON cannot hold; the value that servers use themselves."""
+"""Replaces minus infinity, which JSON cannot hold; servers use the same value."""
 
 
 class Fault(TransientError):
-    """One attempt that failed and may be tried again.
+    """A failed attempt that may be repeated.
 
     Args:
-        kind: what to count it under: ``429``, ``500``, ``connect``, ``reset``, ``timeout``, ``broken``, ``empty``.
-        paid: whether the server may have charged for it (a reply was under way); budgets count it as paid.
+        kind: for counts: ``429``, ``500``, ``connect``, ``reset``, ``timeout``, ``broken``, ``empty``.
+        paid: whether the server may have charged for it (it had begun to reply); budgets count it as paid.
     """
 
     def __init__(
@@ -77,23 +77,23 @@ def body(
 ) -> dict[str, Any]:
     """The request as a chat-completions body.
 
-    A message of text alone is sent as one string (what every server accepts), one with images as a list of
-    parts in their order.
+    The content of a message with only text is one string (every server accepts it); with images it is a list of parts
+    in their order.
 
     Args:
         request: what to ask.
         wire_model: the model's name at this server.
-        image_url: text to stand for an image: a data URI, an address, or a placeholder to be filled later.
-        max_tokens_field: ``max_completion_tokens`` for OpenAI's own endpoint, which refuses the older name
-            for its reasoning models.
+        image_url: an image's data URI, its address, or a placeholder.
+        max_tokens_field: ``max_completion_tokens`` for OpenAI's own endpoint, which refuses the older name for its
+            reasoning models.
 
     Raises:
-        UsageError: ``extra`` would change the model, the messages, or ask for several choices or a stream.
+        UsageError: ``extra`` sets the model, the messages, the number of choices or streaming.
     """
     clash = sorted(_OURS & request.extra.keys())
     if clash:
         raise UsageError(
-            f"extra body sets {', '.join(clash)}", item=request.item, cure="leave it out; use draws for several replies"
+            f"extra sets {', '.join(clash)}", item=request.item, cure="leave it out; use draws for several replies"
         )
     value: dict[str, Any] = {
         "model": wire_model,
@@ -106,7 +106,7 @@ def body(
     if request.max_tokens is not None:
         value[max_tokens_field] = request.max_tokens
     if request.seed is not None:
-        # the same seed again would be the same answer again: each further draw has a seed of its own
+        # the same seed would give the same answer: every further draw has its own
         value["seed"] = seed_of(request.seed, request.draw) % 2**31 if request.draw else request.seed
     if request.stop:
         value["stop"] = list(request.stop)
@@ -127,9 +127,9 @@ def body(
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    r"""Inline thinking and the answer after it.
+    r"""Inline thinking and the answer behind it.
 
-    Chat templates that open the tag in the prompt leave only the closing one in the reply; a reply cut off while
+    If the chat template opens the tag in the prompt, the reply has only the closing one; a reply that was cut off while
     thinking has only the opening one.
 
     >>> split_thinking("<think>two and two</think>\n4")
@@ -169,11 +169,11 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
 
 
 _MOST_TOKENS = 10**12
-"""More than any model reads; the sums of a million such replies still fit 64 bits."""
+"""More than any model reads; the sum over a million replies still fits 64 bits."""
 
 
 class _Malformed(ValueError):
-    """What a reply says where something else belongs."""
+    """A field of a reply has the wrong type or range."""
 
 
 def _count(value: Any) -> int:
@@ -192,7 +192,7 @@ def _usage(reply: Mapping[str, Any]) -> Usage:
         raise _Malformed(f"its usage is a {type(found).__name__}")
     prompt, completion = found.get("prompt_tokens_details") or {}, found.get("completion_tokens_details") or {}
     if not isinstance(prompt, dict) or not isinstance(completion, dict):
-        raise _Malformed("the details of its usage are no objects")
+        raise _Malformed("the details of its usage are not objects")
     return Usage(
         prompt=_count(found.get("prompt_tokens")),
         completion=_count(found.get("completion_tokens")),
@@ -202,7 +202,7 @@ def _usage(reply: Mapping[str, Any]) -> Usage:
 
 
 def usage_of(raw: str) -> Usage:
-    """The tokens of a raw reply that is no answer, but was paid for (the content filter's)."""
+    """The tokens of a raw reply that has no answer but was paid for (the content filter's)."""
     return _usage(loose_json(raw))
 
 
@@ -224,15 +224,13 @@ def _confidence(value: Any) -> float | None:
 def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False) -> Response:
     """Read a raw reply, fresh or from the ledger, with the same checks.
 
-    A refusal is an answer. A reply that has thinking but was cut off before its answer is returned with empty
-    ``text`` and its ``finish_reason``: asking again would only pay again.
-
-    This is the one place where replies are checked, whoever they are from: what passes can be kept in every file.
+    A refusal is an answer. A reply that was cut off while thinking has empty ``text`` and its ``finish_reason``: to ask
+    again would only cost again. All replies are checked here: what passes can be written to any file.
 
     Raises:
-        Fault: not JSON, not of the shape of a chat completion, or with text or numbers that no file can hold
-            (``broken``); no choice, or one with neither text, refusal nor thinking (``empty``).
-        ItemError: the content filter left nothing of the answer.
+        Fault: not JSON, not a chat completion, or with text or numbers that no file can hold (``broken``); without a
+            choice, or with one that has neither text, refusal nor thinking (``empty``).
+        ItemError: the content filter removed the answer.
     """
     try:
         reply = loose_json(raw)
@@ -255,7 +253,7 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
                 raise ItemError(
                     "the content filter withheld the answer", cure="leave the item out, or ask another model"
                 )
-            raise _empty(f"the reply is empty (finish reason {finish or 'not given'})")
+            raise _empty(f"the reply is empty (finish reason: {finish or 'none'})")
         found = Response(
             text=text,
             reasoning=reasoning,
@@ -278,10 +276,10 @@ def response(raw: str | bytes, *, served_by: str = "", latency_s: float = 0.0, c
 
 
 def _may_be_unstorable(raw: str | bytes, found: Response) -> bool:
-    """Whether a reply has anything of which `unstorable` could complain: few have, and a walk takes long.
+    """Whether to call `unstorable`, which is slow: hardly any reply needs it.
 
-    Counts and confidence were bounded when they were read. What is left is half a character, which a text without other
-    letters than ASCII's can only have as an escape, and the numbers of log-probabilities.
+    Counts and confidence are checked already. What remains is half a character, which an ASCII text can only hold as an
+    escape, and the numbers of log-probabilities.
     """
     if found.logprobs or not raw.isascii():
         return True
@@ -289,7 +287,7 @@ def _may_be_unstorable(raw: str | bytes, found: Response) -> bool:
 
 
 def reply_of(answer: Response, model: str) -> str:
-    """A `Response` made in this process, as the raw reply that the ledger keeps; `response` reads it back."""
+    """A `Response` of a model in this process as a raw reply; `response` reads it back."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -348,7 +346,7 @@ def _excerpt(raw: str | bytes, most: int = 160) -> str:
 
 
 def error_message(raw: str | bytes) -> str:
-    """What a server says in its error body, in one line of at most 300 characters."""
+    """The message in a server's error body, as one line of at most 300 characters."""
     try:
         found = loose_json(raw)
         if isinstance(found, dict):
@@ -364,7 +362,7 @@ def error_message(raw: str | bytes) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks us to wait (``Retry-After`` as seconds or a date, or ``retry-after-ms``).
+    """Seconds that the server asks the client to wait (``Retry-After`` as seconds or a date, or ``retry-after-ms``).
 
     >>> retry_after({"Retry-After": "2.5"})
     2.5
@@ -389,18 +387,17 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def refusal(status: int, headers: Mapping[str, str], raw: str | bytes, *, key_env: str, wire_model: str) -> CallError:
-    """The error that an HTTP status and its body stand for, with its cure.
+    """The error for an HTTP status and its body, with its cure.
 
     Args:
         status: the HTTP status, not 200.
         headers: of the reply.
         raw: its body.
-        key_env: name of the environment variable that the key was looked for in.
+        key_env: name of the environment variable for the key.
         wire_model: the model's name at this server.
 
     Returns:
-        `Fault` where another try can help, `ItemError` where this one item is at fault, else
-        `PermanentError`.
+        `Fault` if another try can help, `ItemError` if this one item is the cause, else `PermanentError`.
     """
     said = error_message(raw)
     if _TEXT_ONLY.search(said):
@@ -408,7 +405,7 @@ def refusal(status: int, headers: Mapping[str, str], raw: str | bytes, *, key_en
             f"{wire_model} does not take images: {said}", cure="serve a vision-language model (llama.cpp: add --mmproj)"
         )
     if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
-        return ItemError(f"the context is too long: {said}", cure="show less evidence, or serve with a larger window")
+        return ItemError(f"the context is too long: {said}", cure="show less evidence, or serve a larger window")
     if status == 413:
         return ItemError(f"the request is too large: {said}", cure="send fewer or smaller images")
     if status in (400, 403, 422) and _FILTERED.search(said):
@@ -427,7 +424,7 @@ def refusal(status: int, headers: Mapping[str, str], raw: str | bytes, *, key_en
         return ItemError(f"the server refuses the request (HTTP {status}): {said}", cure="change what it names")
     if 300 <= status < 400:
         return PermanentError(
-            f"HTTP {status}: the address is redirected to {headers.get('Location', 'elsewhere')}",
+            f"HTTP {status}: the server redirects to {headers.get('Location', 'another address')}",
             cure="give the final address",
         )
     return PermanentError(f"HTTP {status}: {said}", cure="check the endpoint's address")

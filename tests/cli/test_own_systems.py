@@ -115,7 +115,7 @@ def test_a_function_is_called_from_one_thread_unless_more_are_asked_for(own, rel
 def test_everybody_is_seen_to_before_the_first_is_asked(own, release, tmp_path, capsys):
     system = own(SERVICE.format(up=True))
     assert run(release, "--system", system, "model:http://127.0.0.1:9/v1#m") == 1
-    assert "start it, or mend the address" in capsys.readouterr().err
+    assert "start it, or correct the address" in capsys.readouterr().err
     assert set() == sys.modules["my_service"].THREADS
     assert run(release, "--system", system, "python:my_service:answr", "python:my_nothing:x") == 2
     assert "my_service' has no 'answr' - it has answer" in capsys.readouterr().err

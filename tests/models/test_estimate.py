@@ -11,7 +11,7 @@ from demur.core.errors import DataError, UsageError
 from demur.core.records import ImageRef, Usage
 from demur.models import Estimate, EstimateLine, Prices, complete_all, open_model
 from demur.models.estimate import estimate_calls
-from demur.models.prices import IMAGE_RULES, Price, price_at_most, prompt_tokens, prompt_tokens_at_most
+from demur.models.prices import IMAGE_RULES, Price, price_at_most, prompt_tokens
 from demur.testing import FakeEndpoint
 
 
@@ -34,7 +34,7 @@ def test_the_cautious_image_rule_is_no_less_than_the_hosted_ones(size):
 def test_a_plan_says_how_old_its_prices_are_and_what_it_does_not_know(ask, tmp_path):
     request = ask("q", max_tokens=9)
     (note,) = estimate_calls("gate", "http://localhost:1/v1#gpt-4o", [request]).notes
-    assert "2026-11-22: check before trusting" in note
+    assert "2026-11-22: check it before" in note
     unknown = estimate_calls("gate", "http://localhost:1/v1#my-own", [request])
     assert unknown.money is None
     assert "unknown, not 0" in unknown.notes[0]
@@ -83,7 +83,7 @@ def test_prompt_tokens_are_estimated_from_text_and_images(ask):
     assert prompt_tokens(ask("東京")) == 4 + 2
     assert prompt_tokens(ask("x" * 400, image(280, 56), "y" * 4)) == 4 + 100 + 20 + 1
     for text in ("plain words", "東京タワー", "🙂" * 30):
-        assert prompt_tokens(ask(text)) <= prompt_tokens_at_most(ask(text))
+        assert prompt_tokens(ask(text)) <= prompt_tokens(ask(text), at_most=True)
 
 
 def test_a_reply_is_priced_with_what_the_prefix_cache_saved():
