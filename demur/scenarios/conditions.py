@@ -1,8 +1,7 @@
-"""Conditions: how a system is told to answer. Strictness of the deflection clause, and add-ons.
+"""Prompting conditions: the strictness of the deflection clause, and add-ons.
 
-A condition is named by text that parses back: ``moderate``, ``severe+strict``, ``moderate+confidence``. Its
-words are versioned files in ``prompts/``; ``--prompts DIR`` puts a user's own files in their place, and
-the SHA-256 of each text used stands in the manifest.
+A condition's text parses back: ``moderate``, ``severe+strict``, ``moderate+confidence``. Its words are versioned files
+in ``prompts/``; ``--prompts DIR`` replaces them by a user's own, and the manifest holds the SHA-256 of each text used.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from demur.core.errors import DataError, UsageError
 from demur.core.store import digest, read_text, storage_errors
 
 STRICTNESS = ("none", "soft", "moderate", "severe")
-"""From no clause to an order to refuse at any doubt (VLM-DeflectionBench, section 4.4). ``moderate`` is the default."""
+"""From no clause to an order to refuse at any doubt (VLM-DeflectionBench, section 4.4); the default is ``moderate``."""
 
 ADDONS = ("strict", "confidence", "reasoning")
-"""strict: a system prompt that allows the evidence alone. confidence: state it from 1 to 5. reasoning: think first."""
+"""strict: use only the evidence (a system prompt). confidence: state it from 1 to 5. reasoning: think first."""
 
 _FILES = {
     "system": "system.v1.md",
@@ -35,7 +34,7 @@ _FILES = {
 
 
 class Condition(NamedTuple):
-    """A strictness level and the add-ons beside it."""
+    """A strictness level and its add-ons."""
 
     strictness: str = "moderate"
     addons: tuple[str, ...] = ()
@@ -49,7 +48,7 @@ def condition(text: str) -> Condition:
     """Parse a condition.
 
     Raises:
-        UsageError: an unknown level or add-on; lists those that exist.
+        UsageError: unknown level or add-on; lists the known ones.
 
     >>> str(condition("confidence+severe"))
     'severe+confidence'
@@ -68,10 +67,10 @@ class Prompts:
     """The texts of all conditions, from the package or from a user's folder.
 
     Args:
-        folder: files of the same names as those in ``demur/scenarios/prompts`` replace them one by one; see `replace`.
+        folder: its files replace those of the same names in ``demur/scenarios/prompts``; see `replace`.
 
     Raises:
-        DataError: a file of the folder is not one that demur knows, is empty, or lacks a placeholder.
+        DataError: a file has an unknown name, is empty, or lacks a placeholder.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -85,30 +84,27 @@ class Prompts:
 
     @classmethod
     def single(cls, text: str) -> Self:
-        """One prompt that says everything in the user's turn, without a system prompt and without clauses.
-
-        Args:
-            text: holds ``$question``; to be asked under the condition ``none``.
+        """One prompt for the user's turn, without system prompt and clauses, for the condition ``none``.
 
         Raises:
-            DataError: the placeholder is missing.
+            DataError: the text lacks ``$question``.
         """
         if "question" not in Template(text).get_identifiers():
-            raise DataError("the prompt lacks $question", cure="put it where the question shall stand")
+            raise DataError("the prompt lacks $question", cure="put it where the question belongs")
         made = cls()
         made.texts |= {"system": "", "ask": text.strip()}
         made.sha256 = {role: digest(text.encode()) for role, text in made.texts.items()}
         return made
 
     def replace(self, folder: Path, names: Mapping[str, str] = _FILES) -> None:
-        """Put a user's texts in the place of these.
+        """Replace texts by a user's own.
 
         Args:
-            folder: files of these names; or one file, which is the text that asks.
-            names: role -> name of its file.
+            folder: files with these names; or one file, which replaces the text with the question.
+            names: role -> file name.
 
         Raises:
-            DataError: a file is not one of these, is empty, or lacks a placeholder.
+            DataError: a file has an unknown name, is empty, or lacks a placeholder.
         """
         roles: dict[str, str] = {name: role for role, name in names.items()}
         with storage_errors(folder):
@@ -127,14 +123,14 @@ class Prompts:
             template = Template(text)
             if role == "ask" and not (template.is_valid() and {*template.get_identifiers()} <= {"question", "clause"}):
                 raise DataError(
-                    "the prompt holds a $ that is no placeholder", item=str(path),
+                    "the prompt has a $ that is not a placeholder", item=str(path),
                     cure="write $$ for a dollar; its placeholders are $question and $clause",
                 )  # fmt: skip
             self.texts[role] = text
             self.sha256[role] = digest(text.encode())
         if not found:
             raise DataError(
-                "no prompt files (*.md) there", item=str(folder), cure=f"name them {', '.join(sorted(roles))}"
+                "no prompt files (*.md) in the folder", item=str(folder), cure=f"name them {', '.join(sorted(roles))}"
             )
 
     def system(self, condition: Condition) -> str:
@@ -142,13 +138,13 @@ class Prompts:
         return self.texts["strict" if "strict" in condition.addons else "system"]
 
     def ask(self, question: str, condition: Condition) -> str:
-        """The question with the clause and add-ons of a condition. The question cannot break the template."""
+        """The question with a condition's clause and add-ons. Nothing in the question is read as a placeholder."""
         clauses = [self.texts[condition.strictness]] if condition.strictness != "none" else []
         clauses += [self.texts[a] for a in condition.addons if a != "strict"]
         return Template(self.texts["ask"]).substitute(question=question, clause="\n".join(clauses)).strip()
 
     def used(self, condition: Condition) -> dict[str, str]:
-        """Role -> SHA-256 of every text that this condition is made of."""
+        """Role -> SHA-256 of every text that a condition uses."""
         roles = {"ask", "strict" if "strict" in condition.addons else "system", *condition.addons}
         roles |= {condition.strictness} - {"none"}
         return {role: self.sha256[role] for role in sorted(roles)}

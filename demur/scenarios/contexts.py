@@ -1,9 +1,9 @@
-"""Context sets: which evidence a sample is asked with, and in which order.
+"""Context sets: which evidence goes with a sample's question, and in which order.
 
-The four scenarios of VLM-DeflectionBench (section 3.5) and their variations are one recipe each. Everything
-drawn at random is drawn by hashing (seed, sample, document), so that a set does not depend on the model, on
-the order of work or on other samples, and so that sets are *nested*: the distractors of k=2 are among those
-of k=3, in the same relative order. Differences between k, orders or models are therefore paired.
+Each of the four scenarios of VLM-DeflectionBench (section 3.5) and their variations is a recipe. Random choices hash
+(seed, sample, document), so a set does not depend on the model, the order of work or other samples. Sets are *nested*:
+the distractors of k=2 are among those of k=3, in the same relative order. Comparisons between k, orders or models are
+therefore paired.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SHORTS: tuple[Short, ...] = ("use_all", "exclude")
 SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
 WITHOUT_EVIDENCE = frozenset(Scenario) - {Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL}
 POISONABLE = (Scenario.FULL, Scenario.GOLD_REMOVED)
-"""Asked over a corpus: instructions stand in its documents (``demur corpus export --poison``)."""
+"""Asked over a corpus, whose documents may hold instructions (``demur corpus export --poison``)."""
 WHOLE = tuple(s.value for s in Scenario if not s.shows_evidence)
-"""Scenarios of a whole RAG system, its own retriever included."""
+"""Scenarios of a RAG system with its own retriever."""
 _ORDER = re.compile(r"shuffled|gold-first|gold-last|gold@[0-9]{1,9}")
 
 
@@ -36,14 +36,14 @@ class Recipe(NamedTuple):
     """How a context set is made; its text parses back: ``realistic(k=2,pick=ranked,order=shuffled,short=use_all)``.
 
     Attributes:
-        scenario: which kinds of evidence are shown.
-        k: distractors asked for (0 in parametric and oracle).
+        scenario: which kinds of evidence the set has.
+        k: number of distractors (0 in parametric and oracle).
         pick: which of a sample's distractors: by mining rank, at random, or the hardest (`hardness`).
         order: ``shuffled``, ``gold-first``, ``gold-last`` or ``gold@I`` (the gold block starts at position I, from 0).
-        short: what happens to a sample with fewer than k distractors: all of them are used, or it is left out.
-        gold: modality of the gold evidence shown; samples that lack it are left out.
-        negatives: modality of the distractors shown; ``both`` asks for at least one of each.
-        inject: whether a distractor with text, or a document of the corpus, tells the system to say something else
+        short: for a sample with fewer than k distractors: use all of them, or exclude the sample.
+        gold: modality of the gold evidence; excludes samples without it.
+        negatives: modality of the distractors; ``both`` needs at least one of each.
+        inject: whether a text distractor, or a document of the corpus, holds a prompt injection
             (`demur.scenarios.injection`).
     """
 
@@ -60,30 +60,21 @@ class Recipe(NamedTuple):
         """Canonical text; equal recipes have equal text."""
         if self.scenario in WITHOUT_EVIDENCE:
             return self.scenario.value + ("(inject=yes)" if self.inject == "yes" else "")
-        parts = []
-        if self.scenario is not Scenario.ORACLE:
-            parts += [f"k={self.k}", f"pick={self.pick}"]
-        parts.append(f"order={self.order}")
-        if self.scenario is not Scenario.ORACLE:
-            parts.append(f"short={self.short}")
-        if self.gold != "any":
-            parts.append(f"gold={self.gold}")
-        if self.negatives != "any":
-            parts.append(f"negatives={self.negatives}")
-        if self.inject != "no":
-            parts.append(f"inject={self.inject}")
+        names = ["order"] if self.scenario is Scenario.ORACLE else ["k", "pick", "order", "short"]
+        names += [name for name in ("gold", "negatives", "inject") if getattr(self, name) != self._field_defaults[name]]
+        parts = [f"{name}={getattr(self, name)}" for name in names]
         return f"{self.scenario.value}({','.join(parts)})"
 
 
 def recipe(text: str, *, k: int = 2) -> Recipe:
-    """Parse a recipe; what is not said has its default.
+    """Parse a recipe.
 
     Args:
-        text: a scenario name, or a name with options in brackets.
-        k: distractors where the text does not say (VLM-DeflectionBench uses 2).
+        text: a scenario, optionally with options in brackets; the others have their defaults.
+        k: default number of distractors (VLM-DeflectionBench uses 2).
 
     Raises:
-        UsageError: not a recipe; says what is allowed.
+        UsageError: not a recipe; lists the choices.
 
     >>> str(recipe("realistic"))
     'realistic(k=2,pick=ranked,order=shuffled,short=use_all)'
@@ -102,7 +93,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
         name, equals, value = part.partition("=")
         if not equals or name not in Recipe._fields or name == "scenario":
             options = ", ".join(Recipe._fields[1:])
-            raise UsageError(f"{part!r} in {text!r}", cure=f"options are {options}, as name=value")
+            raise UsageError(f"unknown option {part!r} in {text!r}", cure=f"options are {options}, as name=value")
         values[name] = value
     allowed: dict[str, Sequence[str]] = {"pick": PICKS, "short": SHORTS, "gold": SIDES, "negatives": SIDES}
     allowed["inject"] = ("no", "yes")
@@ -112,7 +103,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
     if "order" in values and not _ORDER.fullmatch(values["order"]):
         raise UsageError(f"order={values['order']!r} in {text!r}", cure="shuffled, gold-first, gold-last or gold@I")
     if values.get("inject") == "yes" and not (with_distractors or match[1] in POISONABLE):
-        raise UsageError(f"inject=yes in {text!r}", cure="realistic and adversarial have a distractor to put it into")
+        raise UsageError(f"inject=yes in {text!r}", cure="only realistic, adversarial, full and gold-removed take it")
     stated = values.pop("k", str(k if with_distractors else 0))
     number = whole_number(stated)
     oracle_like = scenario is Scenario.REALISTIC and number == 0  # the left end of a distractor sweep
@@ -134,7 +125,7 @@ def _has(evidence: Sequence[Evidence], modality: Modality) -> bool:
 
 
 def _side(evidence: Sequence[Evidence], side: Side) -> list[Evidence]:
-    """Evidence of that modality; for ``both`` everything, provided that both are there (else nothing)."""
+    """Evidence of that modality; for ``both`` everything if both occur, else nothing."""
     if side == "any":
         return list(evidence)
     if side == "both":
@@ -143,7 +134,7 @@ def _side(evidence: Sequence[Evidence], side: Side) -> list[Evidence]:
 
 
 def _alternating(ranked: list[Evidence]) -> list[Evidence]:
-    """Both modalities in turn, so that every prefix of two or more holds both (and prefixes stay nested)."""
+    """Both modalities in turn, so that every prefix of two or more has both, and prefixes stay nested."""
     text = [e for e in ranked if e.modality is Modality.TEXT]
     image = [e for e in ranked if e.modality is Modality.IMAGE]
     mixed = [e for pair in zip(text, image, strict=False) for e in pair]
@@ -151,11 +142,11 @@ def _alternating(ranked: list[Evidence]) -> list[Evidence]:
 
 
 def hardness(evidence: Sequence[Evidence]) -> dict[str, float]:
-    """How hard each distractor is among those whose scores can be compared with its own: 0 the hardest, 1 the easiest.
+    """Quantile of each distractor among those with comparable scores: near 0 the hardest, 1 the easiest.
 
-    Scores of one mode in one index lie on one scale; a cosine, a BM25 score and a reciprocal rank do not. So each
-    distractor counts by its place in its own mode: the i-th of n by score (by rank, where a source shipped it without
-    one) stands at quantile (i - 1/2) / n. Equal scores share their places. What has neither score nor rank stands at 1.
+    Only scores of one mode in one index are comparable: a cosine, a BM25 score and a reciprocal rank are not. The i-th
+    of n distractors of a mode by score (by rank, if the source gave no score) has the quantile (i - 1/2) / n; equal
+    scores share the mean. A distractor with neither score nor rank has 1.
 
     Args:
         evidence: distractors of one sample.
@@ -183,7 +174,7 @@ def hardness(evidence: Sequence[Evidence]) -> dict[str, float]:
 
 
 def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
-    """All distractors of a sample in the order in which the recipe takes them; the first k are shown."""
+    """All distractors of a sample, in the order in which the recipe takes them; it uses the first k."""
     found = _side(sample.negatives, recipe.negatives)
     if recipe.pick == "random":
         found.sort(key=lambda e: seed_of(seed, "pick", sample.id, e.id))
@@ -196,12 +187,12 @@ def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
 
 
 def _arranged(sample: Sample, gold: list[Evidence], taken: list[Evidence], order: str, seed: int) -> list[Evidence]:
-    def by_draw(e: Evidence) -> int:
+    def by_hash(e: Evidence) -> int:
         return seed_of(seed, "order", sample.id, e.id)
 
     if order == "shuffled":
-        return sorted([*gold, *taken], key=by_draw)
-    gold, taken = sorted(gold, key=by_draw), sorted(taken, key=by_draw)
+        return sorted([*gold, *taken], key=by_hash)
+    gold, taken = sorted(gold, key=by_hash), sorted(taken, key=by_hash)
     at = {"gold-first": 0, "gold-last": len(taken)}.get(order)
     if at is None:
         at = min(int(order.removeprefix("gold@")), len(taken))
@@ -209,16 +200,16 @@ def _arranged(sample: Sample, gold: list[Evidence], taken: list[Evidence], order
 
 
 def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
-    """The context set of one sample, or None when the sample cannot be asked this way.
+    """The context set of one sample.
 
     Args:
         sample: with its gold evidence and distractors.
-        recipe: how the set is made.
-        seed: of the whole run; what is drawn depends on it, the sample's id and the documents' ids alone.
+        recipe: how to make the set.
+        seed: of the run; random choices depend on it, the sample's id and the documents' ids alone.
 
     Returns:
-        None when the recipe needs a modality that the sample lacks, has ``short=exclude`` and the sample has
-        fewer than k distractors, or is adversarial and the sample has none at all.
+        None if the recipe needs a modality that the sample lacks, has ``short=exclude`` and the sample has fewer than k
+        distractors, or has a k above 0 and the sample has no distractors.
     """
     gold = _side(sample.gold, recipe.gold)
     shows_gold = recipe.scenario in (Scenario.ORACLE, Scenario.REALISTIC)
@@ -227,7 +218,7 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     if not sample.gold and (
         recipe.scenario is Scenario.FULL or (recipe.scenario is Scenario.GOLD_REMOVED and sample.answerable)
     ):
-        return None  # nothing of it is in a corpus; what no document answers is asked where gold is missing
+        return None  # without gold no corpus holds its answer; unanswerable questions are asked without it
     pool = distractors(sample, recipe, seed) if recipe.k else []
     if recipe.k and (not pool or (recipe.short == "exclude" and len(pool) < recipe.k)):
         return None
@@ -240,40 +231,33 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     shown = _arranged(sample, shown_gold, taken, recipe.order, seed)
     answers = shows_gold or recipe.scenario is Scenario.FULL
     expected: Literal["answer", "deflect"] = "answer" if answers and sample.answerable else "deflect"
-    body = {
-        "sample": sample.id,
-        "scenario": recipe.scenario,
-        "evidence": tuple(e.id for e in shown),
-        "gold": tuple(e.id for e in shown if e in shown_gold),
-        "expected": expected,
-        "k_asked": recipe.k,
-        "k_used": len(taken),
-        "recipe": str(recipe),
-        "seed": seed,
-    }
-    return ContextSet(id=digest(body, 16), **body)
+    gold_ids = tuple(e.id for e in shown if e in shown_gold)
+    return _context_set(
+        sample, recipe.scenario, tuple(e.id for e in shown), gold_ids, expected, recipe.k, len(taken), str(recipe), seed
+    )
 
 
 def single(sample: Sample, evidence: str, seed: int = 0) -> ContextSet:
-    """One distractor alone: quality control's context (VLM-DeflectionBench, equation 5), of no scenario's table."""
+    """One distractor alone: the context of quality control (VLM-DeflectionBench, equation 5)."""
+    return _context_set(sample, Scenario.ADVERSARIAL, (evidence,), (), "deflect", 1, 1, f"single({evidence})", seed)
+
+
+def _context_set(
+    sample: Sample, scenario: Scenario, evidence: tuple[str, ...], gold: tuple[str, ...],
+    expected: Literal["answer", "deflect"], k_asked: int, k_used: int, recipe: str, seed: int,
+) -> ContextSet:  # fmt: skip
+    """A context set whose id is the hash of everything in it."""
     body = {
-        "sample": sample.id,
-        "scenario": Scenario.ADVERSARIAL,
-        "evidence": (evidence,),
-        "gold": (),
-        "expected": "deflect",
-        "k_asked": 1,
-        "k_used": 1,
-        "recipe": f"single({evidence})",
-        "seed": seed,
-    }
+        "sample": sample.id, "scenario": scenario, "evidence": evidence, "gold": gold, "expected": expected,
+        "k_asked": k_asked, "k_used": k_used, "recipe": recipe, "seed": seed,
+    }  # fmt: skip
     return ContextSet(id=digest(body, 16), **body)
 
 
 def contexts(
     samples: Sequence[Sample], recipes: Sequence[Recipe], seed: int = 0
 ) -> Iterator[tuple[Sample, ContextSet]]:
-    """Every possible (sample, context set), sample by sample, so that calls which share a prefix lie together."""
+    """Every possible (sample, context set), sample by sample, so that calls with a common prefix are neighbours."""
     for sample in samples:
         for one in recipes:
             made = context(sample, one, seed)
@@ -290,11 +274,11 @@ def grid(k: int = 2) -> tuple[Recipe, ...]:
 
 
 MOST_POINTS = 1_000
-"""Points of a sweep: no sample has so many distractors, and every point asks every question once more."""
+"""Most points of a sweep: no sample has so many distractors, and each point asks every question again."""
 
 
 def sweep(low: int, high: int) -> tuple[Recipe, ...]:
-    """Realistic with low..high distractors (VLM-DeflectionBench, Figure 3); 0 is the oracle's evidence."""
+    """Realistic with low..high distractors (VLM-DeflectionBench, Figure 3); 0 shows the gold alone."""
     if not 0 <= low <= high:
         raise UsageError(f"distractors {low}:{high}", cure="give LOW:HIGH with 0 <= LOW <= HIGH")
     if high >= MOST_POINTS:
@@ -303,7 +287,7 @@ def sweep(low: int, high: int) -> tuple[Recipe, ...]:
 
 
 def positions(low: int, high: int, k: int = 2) -> tuple[Recipe, ...]:
-    """Realistic with gold at each of low..high among k distractors, or among as many as that takes."""
+    """Realistic with gold at each position of low..high among k distractors, or more if the positions need it."""
     if not 0 <= low <= high < MOST_POINTS:
         raise UsageError(
             f"positions {low}:{high}", cure=f"give LOW:HIGH with LOW <= HIGH, and HIGH below {MOST_POINTS:,}"

@@ -1,6 +1,6 @@
-"""Rendering: what a model is sent for one ask.
+"""Rendering: the messages that a model gets for one ask.
 
-Earlier turns of a conversation come first, each as a message of its own. Layout of the last message, in this order::
+Earlier turns of a conversation come first, each as a message of its own. The last message has, in this order::
 
     [1] TITLE                 text evidence: number, title, text
     text ...
@@ -10,9 +10,8 @@ Earlier turns of a conversation come first, each as a message of its own. Layout
     <image>
     Question: ...             the condition's prompt (demur/scenarios/prompts/ask.*.md)
 
-Models differ in how many images they take: ``many``, ``one`` (the query image has it; evidence images become
-their captions) or ``none`` (captions only). What had to be left out is returned as cuts and recorded with
-the response; gold evidence is never cut silently.
+Models differ in how many images they take: ``many``, ``one`` (the query image; evidence images become captions) or
+``none`` (captions only). Rendering returns what it left out as cuts, and the response records them.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ Captions = Literal["with", "without", "only"]
 
 
 class Layout(NamedTuple):
-    """How much a model can be shown.
+    """What a model's prompt can hold.
 
     Attributes:
         images: how many images the model takes in one request.
         captions: image evidence with its caption, without it, or as the caption alone.
         max_tokens: budget for the whole prompt, in estimated tokens; None for no limit.
-        image_tokens: estimated tokens of one image.
-        max_side: longest side in pixels of an image that is sent; larger ones are scaled down.
+        image_tokens: estimated tokens per image.
+        max_side: longest side of an image in pixels; larger images are scaled down.
     """
 
     images: Images = "many"
@@ -63,14 +62,14 @@ EVERYTHING = Layout()
 
 
 class Rendered(NamedTuple):
-    """Messages for a model, and what had to be left out of them."""
+    """Messages for a model, and what was left out of them."""
 
     messages: tuple[Message, ...]
     cuts: tuple[str, ...]
 
 
 def shown(evidence: Evidence) -> Shown:
-    """Evidence as a system may see it: without role, origin and score."""
+    """Evidence as a system sees it: without role, origin and score."""
     return Shown(
         id=evidence.id, modality=evidence.modality, title=evidence.title, text=evidence.text, image=evidence.image
     )
@@ -85,13 +84,15 @@ def ask(
     exclude: Sequence[str] = (),
     fold: str = "",
 ) -> Ask:
-    """The ask of a sample in a context under a condition, as one of several independent repeats.
+    """The ask of a sample in a context under a condition.
 
-    ``exclude`` names what a system's own retriever is to leave out, ``fold`` the corpus that it is to search, where
-    that is not called as the scenario is.
+    Its id covers everything that a system can react to: the question, the content of images and evidence in their
+    order, and the words of the prompts. Two runs share an answer exactly if these are equal.
 
-    Its id covers everything a system could react to: the question, the content of images and evidence in their
-    order, and the words of the prompts. Two runs share an answer exactly when these are equal.
+    Args:
+        repeat: which of several independent repeats.
+        exclude: ids that a system's own retriever must leave out.
+        fold: the corpus to search, if its name is not the scenario's.
     """
     by_id: Mapping[str, Evidence] = {e.id: e for e in (*sample.gold, *sample.negatives)}
     missing = [i for i in context.evidence if i not in by_id]
@@ -100,8 +101,8 @@ def ask(
     parts = tuple(shown(by_id[i]) for i in context.evidence)
     if INJECTED in context.recipe and context.scenario.shows_evidence:
         at = next(i for i, one in enumerate(parts) if one.text and one.id not in context.gold)
-        told = parts[at].model_copy(update={"text": injected(parts[at].text or "", sample.id)})
-        parts = (*parts[:at], told, *parts[at + 1 :])
+        poisoned = parts[at].model_copy(update={"text": injected(parts[at].text or "", sample.id)})
+        parts = (*parts[:at], poisoned, *parts[at + 1 :])
     identity: dict[str, object] = {
         "question": sample.question,
         "choices": sample.answers.choices,
@@ -119,7 +120,7 @@ def ask(
         identity["corpus"] = fold
     if sample.turns:
         identity["turns"] = sample.turns
-    if repeat:  # the first keeps the id that it has alone; "draw": ids of earlier versions stay
+    if repeat:  # the first has the id of a run without repeats; "draw" is the key of earlier versions
         identity["draw"] = repeat
     return Ask(
         id=digest(identity, 16),
@@ -156,18 +157,16 @@ def render(
     """The messages for one ask.
 
     Args:
-        ask: what is asked.
-        condition: whose prompts are used; must be the ask's own.
-        prompts: the texts.
+        condition: the ask's own.
         layout: what the model can take.
-        scale: gives the (smaller) image to send in place of one.
+        scale: returns the (smaller) image to send in place of one.
 
     Returns:
-        A system message, the earlier turns of a conversation as they were, and a user message; and what was cut: one
-        line per piece of evidence that was shortened, dropped, or shown by its caption alone.
+        A system message, the earlier turns of a conversation, and a user message; and the cuts: one line per piece of
+        evidence that was shortened, dropped, or replaced by its caption.
 
     Raises:
-        UsageError: the prompt is over the budget although all evidence was cut.
+        UsageError: the prompt is over the budget even without evidence.
     """
     if str(condition) != ask.condition:
         raise UsageError(f"the ask was made for {ask.condition!r}, not {condition!s}", item=ask.id)
@@ -179,10 +178,8 @@ def render(
         query_images = query_images[:1]
     if layout.images == "none" and ask.images:
         cuts.append(f"{len(ask.images)} query image(s): the model takes no images")
-    said = "\n".join(turn.content for turn in ask.turns)
-    texts = _fit(
-        ask, f"{said}\n{question}" if said else question, len(query_images), layout, prompts.system(condition), cuts
-    )
+    written = "\n".join([*(turn.content for turn in ask.turns), question])
+    texts = _fit(ask, written, len(query_images), layout, prompts.system(condition), cuts)
 
     parts: list[TextPart | ImagePart] = []
     for number, (evidence, text) in enumerate(zip(ask.evidence, texts, strict=True), start=1):
@@ -216,7 +213,7 @@ def _with_choices(ask: Ask) -> str:
 
 
 def _fit(ask: Ask, question: str, n_query: int, layout: Layout, system: str, cuts: list[str]) -> list[str | None]:
-    """The text of each piece of evidence as it fits the budget (None: left out), the last shown cut first."""
+    """The text of each piece of evidence within the budget; None for those left out, the last first."""
     texts: list[str | None] = [e.text or "" for e in ask.evidence]
     if layout.max_tokens is None:
         return texts
@@ -234,7 +231,7 @@ def _fit(ask: Ask, question: str, n_query: int, layout: Layout, system: str, cut
             cure="raise the token budget",
         )
     spent = sum(cost(i) for i in range(len(texts)))
-    # Every piece of evidence is shortened to the same share first, so that no position is favoured.
+    # First every text is shortened to the same length, so that no position is favoured.
     longest = max((tokens(t) for t in texts if t), default=0)
     while spent > room and longest > 32:
         longest = longest * 3 // 4
@@ -255,7 +252,7 @@ def _fit(ask: Ask, question: str, n_query: int, layout: Layout, system: str, cut
 
 
 def _joined(parts: list[TextPart | ImagePart]) -> tuple[TextPart | ImagePart, ...]:
-    """Neighbouring texts become one part: fewer parts, and the same bytes for the server's prefix cache."""
+    """Merge neighbouring texts: fewer parts, and the same bytes for the server's prefix cache."""
     out: list[TextPart | ImagePart] = []
     for part in parts:
         last = out[-1] if out else None

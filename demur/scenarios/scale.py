@@ -1,4 +1,4 @@
-"""Down-scaling of images before they are sent: a model is paid by the pixel and limited in them."""
+"""Scales images down before they are sent: models charge by the pixel and limit their number."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from demur.core.images import opened
 from demur.core.records import ImageRef
 from demur.core.store import digest
 
-REMEMBERED = 64_000_000
-"""Bytes of scaled images that are kept in memory; more are made again when they are sent."""
+MAX_CACHED = 64_000_000
+"""Bytes of scaled images in memory; others are scaled again when they are sent."""
 
 
 class Scaler:
-    """Gives a smaller image in place of a large one, and the bytes of either.
+    """Replaces large images by smaller ones, and returns the bytes of either.
 
-    The smaller one is a function of the larger one's bytes and of ``max_side``, so a request has the same
-    identity on every run.
+    The smaller image depends only on the original's bytes and ``max_side``, so a request has the same identity in every
+    run.
 
     Args:
-        read: gives the bytes of an original.
-        max_side: longest side in pixels of what is sent; None sends every image as it is.
+        read: returns the bytes of an original.
+        max_side: longest side in pixels; None sends every image unchanged.
     """
 
     def __init__(self, read: Callable[[ImageRef], bytes], max_side: int | None) -> None:
@@ -47,7 +47,7 @@ class Scaler:
         return self._small[ref.sha256]
 
     def read(self, ref: ImageRef) -> bytes:
-        """Bytes of an original, or of what `scale` gave."""
+        """Bytes of an original, or of a result of `scale`."""
         original = self._original.get(ref.sha256)
         if original is None:
             return self._read_original(ref)
@@ -69,6 +69,6 @@ class Scaler:
     def _keep(self, sha256: str, data: bytes) -> None:
         self._bytes[sha256] = data
         self._held += len(data)
-        while self._held > REMEMBERED and len(self._bytes) > 1:
+        while self._held > MAX_CACHED and len(self._bytes) > 1:
             _, dropped = self._bytes.popitem(last=False)
             self._held -= len(dropped)
