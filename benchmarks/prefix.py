@@ -20,7 +20,7 @@ from pathlib import Path
 from demur.core.records import Request, Sample
 from demur.core.uris import read_image
 from demur.curation.sources import open_source
-from demur.evaluation.asking import tasks_of
+from demur.evaluation.questions import Questions
 from demur.models import Model, complete_all, open_model
 from demur.scenarios.conditions import STRICTNESS, Prompts, condition
 from demur.scenarios.contexts import standard
@@ -56,7 +56,8 @@ def samples() -> list[Sample]:
 def requests(address: str) -> list[Request]:
     """Every request, in demur's order of work."""
     prompts = Prompts()
-    tasks = tasks_of(samples(), standard(5), [condition(c) for c in STRICTNESS], prompts, 0, repeat=2)
+    questions = Questions(standard(5), [condition(c) for c in STRICTNESS], repeat=2, prompts=prompts)
+    tasks = questions.tasks(samples())
     system = ModelSystem(address, SystemContext(read_image=lambda ref: read_image(ref, ATLAS), prompts=prompts))
     system.sampling = {"temperature": 0.7, "seed": 1, "max_tokens": 16}
     return [system.request(task.ask) for task in tasks]

@@ -125,6 +125,7 @@ def evaluate(
     """
     from demur.core.progress import QUIET, TerminalProgress
     from demur.evaluation.asking import ask
+    from demur.evaluation.questions import Questions
     from demur.release import Release
     from demur.scenarios.conditions import condition
     from demur.scenarios.contexts import WHOLE, recipe
@@ -140,13 +141,13 @@ def evaluate(
     given = {**sampling, **({"name": called} if called else {})}
     texts = [one for text in _several(scenarios) for one in (WHOLE if text == "whole" else (text,))]
     with TerminalProgress() if progress else QUIET as steps:
+        questions = Questions(
+            [recipe(one, k=k) for one in texts], [condition(one) for one in _several(strictness)], seed, limit,
+            text_only, repeat, None if corpora is None else Path(corpora),
+        )  # fmt: skip
         [folder] = ask(
-            opened, [system], Path(out), judge=judge, seed=seed, limit=limit, repeat=repeat,
-            text_only=text_only, corpora=None if corpora is None else Path(corpora),
-            recipes=[recipe(one, k=k) for one in texts],
-            conditions=[condition(one) for one in _several(strictness)],
-            options={name_of(system): given}, encoder_name=encoder, concurrency=concurrency, budget=money,
-            steps=steps, fresh=fresh, minutes=minutes,
+            opened, [system], Path(out), questions, judge=judge, options={name_of(system): given},
+            encoder_name=encoder, concurrency=concurrency, budget=money, steps=steps, fresh=fresh, minutes=minutes,
         )  # fmt: skip
     return Evaluation(folder, opened.folder)
 

@@ -22,6 +22,7 @@ from demur.curation.build import Built, curate
 from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.curation.sample_pool import sample_sources
 from demur.evaluation.asking import ask
+from demur.evaluation.questions import Questions
 from demur.indexing.encoders import open_encoder
 from demur.models.ledger import Ledger
 from demur.reports.data import ReportData, load
@@ -121,22 +122,23 @@ def demo(
             **{k: named[k] for k in ("layout", "note", "name")},
         }
 
+        moderate = [condition("moderate")]
+
         def ask_small() -> list[Path]:
             return ask(
-                built.release, [small], out / "runs", recipes=standard(), conditions=[condition("moderate")], seed=seed,
-                limit=_asked_of_it(plan), text_only=True, options={small: sampling}, steps=steps, alongside=2,
-                ledger=out / "build" / "calls.sqlite",
+                built.release, [small], out / "runs",
+                Questions(standard(), moderate, seed, limit=_asked_of_it(plan), text_only=True),
+                options={small: sampling}, steps=steps, max_in_flight=2, ledger=out / "build" / "calls.sqlite",
             )  # fmt: skip
 
         with ThreadPoolExecutor(1) as other:  # the model answers in its own process meanwhile
             waiting = other.submit(ask_small) if address else None
-            moderate = [condition("moderate")]
             runs = ask(
-                built.release, ["reader"], out / "runs", recipes=standard(), conditions=moderate, seed=seed,
-                encoder=encoder, steps=steps, notes={"reader": BY_CONSTRUCTION},
+                built.release, ["reader"], out / "runs", Questions(standard(), moderate, seed), encoder=encoder,
+                steps=steps, notes={"reader": BY_CONSTRUCTION},
             ) + ask(
-                built.release, [CAREFUL], out / "runs", recipes=(*standard(), *sweep(0, 5)), conditions=moderate,
-                seed=seed, encoder=encoder, steps=steps,
+                built.release, [CAREFUL], out / "runs", Questions((*standard(), *sweep(0, 5)), moderate, seed),
+                encoder=encoder, steps=steps,
             )  # fmt: skip
             if waiting is not None:
                 runs += waiting.result()

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from demur.evaluation.asking import ask
+from demur.evaluation.questions import Questions
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import read_table
 from demur.release import Release
@@ -20,14 +21,8 @@ release = Release.open(Path(sys.argv[1]))
 print(release.name, release.version, release.manifest["counts"]["samples"], "samples")
 
 with tempfile.TemporaryDirectory() as folder:
-    (run,) = ask(
-        release,
-        ["python:examples.my_rag:answer"],
-        Path(folder),
-        recipes=[recipe("oracle"), recipe("adversarial(k=3)")],
-        conditions=[condition("moderate")],
-        limit=25,
-    )
+    questions = Questions([recipe("oracle"), recipe("adversarial(k=3)")], [condition("moderate")], limit=25)
+    (run,) = ask(release, ["python:examples.my_rag:answer"], Path(folder), questions)
     for measure in rates(read_table(run / "rows.parquet")):
         missing = f"ungraded {measure.ungraded}, failed {measure.failed}"
         print(f"{measure.name:14} {measure.value:.3f}  n={measure.n}, {missing}")

@@ -69,5 +69,5 @@ def test_of_the_manifest_of_a_run(tmp_path: Path, key: str, value: object) -> No
     if (key, value) == ("seed", 10**12):
         assert _tasks(tmp_path, manifest, release, {}) == []
         return
-    with pytest.raises(DataError, match="not what was asked"):
+    with pytest.raises(DataError, match="not the manifest of a run"):
         _tasks(tmp_path, manifest, release, {})

@@ -15,6 +15,7 @@ from demur.core.errors import UsageError
 from demur.core.text import whole_number
 
 if TYPE_CHECKING:
+    from demur.evaluation.questions import Questions
     from demur.release import Release
     from demur.scenarios.conditions import Condition
     from demur.scenarios.contexts import Recipe
@@ -115,6 +116,16 @@ def conditions_of(args: argparse.Namespace) -> list[Condition]:
     return [condition(text) for text in (STRICTNESS if args.strictness == ["all"] else args.strictness)]
 
 
+def questions_of(args: argparse.Namespace, recipes: Sequence[Recipe], conditions: Sequence[Condition]) -> Questions:
+    """The questions of a command."""
+    from demur.evaluation.questions import Questions
+    from demur.scenarios.conditions import Prompts
+
+    return Questions(
+        recipes, conditions, args.seed, args.limit, args.text_only, args.repeat, args.corpora, Prompts(args.prompts)
+    )
+
+
 def _span(text: str, option: str) -> tuple[int, int]:
     low, high = map(whole_number, text.partition(":")[::2])
     if low is None or high is None:
@@ -191,31 +202,19 @@ def go(args: argparse.Namespace, recipes: Sequence[Any], conditions: Sequence[An
     from demur.reports.data import load
     from demur.reports.official import labels_table
     from demur.reports.terminal import print_data, summarised
-    from demur.scenarios.conditions import Prompts
 
     release = opened(args, args.out)
-    prompts = Prompts(args.prompts)
-    common: dict[str, Any] = {
-        "recipes": recipes,
-        "conditions": conditions,
-        "seed": args.seed,
-        "limit": args.limit,
-        "text_only": args.text_only,
-        "repeat": args.repeat,
-        "corpora": args.corpora,
-        "prompts": prompts,
-        "options": _model_options(args),
-        "prices": args.prices,
-    }
+    questions = questions_of(args, recipes, conditions)
+    common: dict[str, Any] = {"options": _model_options(args), "prices": args.prices}
     if args.plan:
         ledger = args.out / "calls.sqlite"
-        found = planned(release, args.systems, ledger=ledger, per_second=args.per_second, **common)
+        found = planned(release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common)
         sys.stdout.write((found.model_dump_json() if args.json else found.text()) + "\n")
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")
         folders = ask(
-            release, args.systems, args.out, judge=args.judge, encoder_name=args.encoder, steps=steps,
+            release, args.systems, args.out, questions, judge=args.judge, encoder_name=args.encoder, steps=steps,
             concurrency=args.concurrency, budget=budget_of(args), fresh=args.fresh, minutes=args.minutes, **common,
         )  # fmt: skip
         steps.stage("sum up")

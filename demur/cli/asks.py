@@ -6,7 +6,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from demur.cli._asking import conditions_of, named_recipes, opened, scenarios, sweeps, swept_recipes, what_is_asked
+from demur.cli._asking import (
+    conditions_of,
+    named_recipes,
+    opened,
+    questions_of,
+    scenarios,
+    sweeps,
+    swept_recipes,
+    what_is_asked,
+)
 
 EXAMPLES = """examples:
   $ demur asks demo-out/release -o asks.jsonl --images pictures
@@ -33,15 +42,10 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from demur.evaluation.asks import write_asks
-    from demur.scenarios.conditions import Prompts
 
     recipes = list(dict.fromkeys((*named_recipes(args), *swept_recipes(args))))
     release = opened(args, args.output.parent)
-    written = write_asks(
-        release, args.output, recipes=recipes, conditions=conditions_of(args), images=args.images,
-        seed=args.seed, limit=args.limit, repeat=args.repeat, text_only=args.text_only,
-        corpora=args.corpora, prompts=Prompts(args.prompts),
-    )  # fmt: skip
+    written = write_asks(release, args.output, questions_of(args, recipes, conditions_of(args)), args.images)
     if args.json:
         sys.stdout.write(json.dumps(written._asdict(), sort_keys=True) + "\n")
         return 0

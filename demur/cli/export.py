@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from demur.cli._arguments import job
-from demur.cli._asking import conditions_of, named_recipes, opened, scenarios, what_is_asked
+from demur.cli._asking import conditions_of, named_recipes, opened, questions_of, scenarios, what_is_asked
 
 NEXT = {
     "inspect": "pip install {out}; inspect eval {package}/{task} --model MODEL\n"
@@ -38,14 +38,11 @@ def run(args: argparse.Namespace) -> int:
     """Write them, and say how they are run."""
     from demur.evaluation.for_inspect import export_inspect
     from demur.evaluation.for_lmms_eval import export_lmms_eval
-    from demur.scenarios.conditions import Prompts
 
     release = opened(args, args.out)
     write = export_inspect if args.job == "inspect" else export_lmms_eval
-    made = write(
-        release, args.out, judge=args.judge, recipes=named_recipes(args), conditions=conditions_of(args),
-        seed=args.seed, limit=args.limit, repeat=args.repeat, text_only=args.text_only, prompts=Prompts(args.prompts),
-    )  # fmt: skip
+    questions = questions_of(args, named_recipes(args), conditions_of(args))
+    made = write(release, args.out, questions, judge=args.judge)
     if args.json:
         sys.stdout.write(json.dumps(made._asdict(), sort_keys=True) + "\n")
         return 0

@@ -6,10 +6,12 @@ repeated a billion times. What a file says of itself is looked at first; what li
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import DataError
+from demur.core.store import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +46,46 @@ def rows_at_once(file: pq.ParquetFile, group: int, most: int) -> int:
     """
     size = file.metadata.row_group(group).total_byte_size
     return int(max(1, min(most, MAX_GROUP // max(size, 1))))
+
+
+def write_table(
+    path: Path,
+    schema: pa.Schema,
+    rows: Iterable[dict[str, Any]],
+    *,
+    group: int = 50_000,
+    weigh: Callable[[dict[str, Any]], int] = lambda row: 0,
+    heaviest: int = 1,
+    compression: str = "zstd",
+) -> None:
+    """Write rows to a Parquet file, atomically, one row group in memory at a time.
+
+    Args:
+        path: the file.
+        schema: its columns.
+        rows: their values.
+        group: most rows of a row group.
+        weigh: bytes of a row, such as those of its images.
+        heaviest: a row group ends when its rows weigh this much.
+        compression: of its columns.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with replacing(path) as handle, pq.ParquetWriter(handle, schema, compression=compression) as writer:
+        batch: list[dict[str, Any]] = []
+        weight = 0
+        for row in rows:
+            batch.append(row)
+            weight += weigh(row)
+            if len(batch) == group or weight >= heaviest:
+                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+                batch, weight = [], 0
+        if batch:
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 
 def whole_table(path: Path, **options: Any) -> pa.Table:

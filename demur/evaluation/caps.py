@@ -1,8 +1,8 @@
-"""What a run may take: minutes, and the dollars that a service says its answers cost. The same command goes on.
+"""Caps of a run: minutes, and the dollars that a service reports for its answers.
 
-What models cost is bounded by `demur.models.Budget`, which knows it before a call is sent. A service tells it
-afterwards: until the first has told its price one question is in flight, and then as many as fit if none costs more
-than the dearest so far. Answers that are there already count.
+`demur.models.Budget` bounds what models cost, which it knows before a call. A service reports its cost afterwards: one
+question is in flight until the first report, then as many as fit if none costs more than the dearest so far. Stored
+answers count too.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Caps:
     """Caps of one command, over all its systems.
 
     Args:
-        minutes: after which no new question is asked; None for no end.
-        dollars: of what answers say they cost; None for no end.
-        clock: seconds, ever growing.
+        minutes: until the last new question; None for no limit.
+        dollars: of reported cost; None for no limit.
+        clock: monotonic, in seconds.
 
     Raises:
-        UsageError: minutes are no positive number.
+        UsageError: minutes are not positive.
     """
 
     def __init__(
@@ -38,30 +38,30 @@ class Caps:
         self._most: float | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self.spent = 0.0
-        """Dollars that answers said."""
+        """Dollars that answers reported."""
 
     def count(self, response: Response) -> None:
-        """An answer that came, or that was there."""
+        """Count an answer, new or stored."""
         self.spent += response.cost or 0.0
         self._most = max(self._most or 0.0, response.cost or 0.0)
 
     def check(self) -> None:
-        """Before a question is asked.
+        """Check the caps before a question.
 
         Raises:
             BudgetReached: a cap is reached.
         """
         now = self._clock()
         began = self._began = now if self._began is None else self._began
-        cure = "run the same command again to go on with what was answered"
+        cure = "run the same command again to go on"
         if self._minutes is not None and now - began >= 60 * self._minutes:
             raise BudgetReached(f"{self._minutes:g} minutes are over, and questions are left", cure=cure)
         if self._dollars is not None and self._most and self.spent + self._most > self._dollars + 1e-9:
-            told = f"answers cost ${self.spent:.4f} of ${self._dollars:g}, as the service says, and questions are left"
-            raise BudgetReached(told, cure=f"{cure}, with a larger --budget")
+            spent = f"the service reports ${self.spent:.4f} of ${self._dollars:g} spent, and questions are left"
+            raise BudgetReached(spent, cure=f"{cure}, with a larger --budget")
 
     async def begin(self) -> None:
-        """Wait until one more question may be in flight; `end` must follow.
+        """Wait until another question may be in flight; `end` must follow.
 
         Raises:
             BudgetReached: a cap is reached.
@@ -78,7 +78,7 @@ class Caps:
         return self._most is not None and self.spent + (self._in_flight + 1) * self._most <= dollars + 1e-9
 
     def end(self, response: Response | None) -> None:
-        """A question came back, with an answer or with an error that ends the run (None)."""
+        """End a question: with its answer, or None after an error that ends the run."""
         self._in_flight -= 1
         if response is not None:
             self.count(response)

@@ -1,27 +1,26 @@
-"""A release's questions as rows that another evaluation framework asks, and their answers judged there as here.
+"""Exports a release's questions to other evaluation frameworks, and grades the answers there as demur does.
 
-Each row holds the messages that `demur run` sends a model, and what a judge needs. The frameworks' own files are made
-in `demur.evaluation.for_inspect` and `demur.evaluation.for_lmms_eval`; their logs come back as ``answers:LOG``.
+Each row holds the messages that `demur run` sends to a model, and what a judge needs. `demur.evaluation.for_inspect`
+and `demur.evaluation.for_lmms_eval` write the frameworks' own files; ``answers:LOG`` reads their logs.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, ImageRef, Message, Record, Response, Scenario, TextPart, Verdict
 from demur.core.store import Problems, read_records, write_atomic, write_records
-from demur.evaluation.asking import drawn, tasks_of
+from demur.evaluation.questions import Questions
 from demur.judge.base import open_judge
 from demur.judge.grading import Grading
 from demur.models.wire import split_thinking
 from demur.release import Release
-from demur.scenarios.conditions import Condition, Prompts, condition
-from demur.scenarios.contexts import Recipe
+from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.render import render
 from demur.scenarios.systems.model import read_reply
 
@@ -30,7 +29,7 @@ IMAGES = "images"
 
 
 class Part(Record):
-    """A run of text, or an image by its path from the folder of the questions."""
+    """A text, or an image by its path relative to the questions' folder."""
 
     text: str = ""
     image: str = ""
@@ -44,12 +43,12 @@ class Turn(Record):
 
 
 class Question(Record):
-    """One question as it is asked elsewhere, and judged."""
+    """One exported question."""
 
     id: str
-    """Of the ask: its answer comes back under it."""
+    """Id of the ask; the log names the answer by it."""
     task: str
-    """Which of the tasks it belongs to: a scenario, with recipe and condition where several are exported."""
+    """Its task: the scenario, with recipe and condition if several are exported."""
     messages: tuple[Turn, ...]
     ask: Ask
     answers: AnswerSpec
@@ -64,39 +63,27 @@ class Exported(NamedTuple):
 
 
 def slug(text: str) -> str:
-    """A name that Python takes for a module or function."""
+    """A valid Python name for a module or function."""
     made = re.sub(r"\W+", "_", text.lower(), flags=re.ASCII).strip("_") or "release"
     return made if not made[0].isdigit() else f"_{made}"
 
 
-def write_questions(
-    release: Release,
-    folder: Path,
-    *,
-    recipes: Sequence[Recipe],
-    conditions: Sequence[Condition],
-    seed: int = 0,
-    limit: int | None = None,
-    repeat: int = 1,
-    text_only: bool = False,
-    prompts: Prompts | None = None,
-) -> dict[str, int]:
-    """Write ``questions.jsonl`` and ``images/`` of what `demur.evaluation.asking.ask` would ask a model.
+def write_questions(release: Release, folder: Path, questions: Questions) -> dict[str, int]:
+    """Write ``questions.jsonl`` and ``images/`` with what `demur.evaluation.asking.ask` would ask a model.
 
     Returns:
         Task -> questions.
 
     Raises:
-        UsageError: no sample can be asked this way, or a scenario needs a retriever that a model does not have.
+        UsageError: no sample can be asked this way, or a scenario needs a system with its own retriever.
     """
-    if whole := [str(r) for r in recipes if not Scenario(r.scenario).shows_evidence]:
+    if whole := [str(r) for r in questions.recipes if not Scenario(r.scenario).shows_evidence]:
         raise UsageError(
             f"{whole[0]} asks a system with its own retriever, and these frameworks ask models",
             cure="export parametric, oracle, realistic, adversarial",
         )
-    prompts = prompts or Prompts()
-    samples = drawn(list(release.samples()), limit, seed, text_only=text_only)
-    several = Counter(r.scenario for r in recipes)
+    prompts = questions.prompts or Prompts()
+    several = Counter(r.scenario for r in questions.recipes)
     seen: set[str] = set()
 
     def place(ref: ImageRef) -> str:
@@ -113,10 +100,10 @@ def write_questions(
     counts: Counter[str] = Counter()
 
     def rows() -> Iterable[Question]:
-        for task in tasks_of(samples, recipes, conditions, prompts, seed, repeat):
+        for task in questions.tasks(list(release.samples()), release.sha256):
             ask = task.ask
             name = ask.recipe if several[ask.scenario] > 1 else ask.scenario.value
-            name = slug(f"{name} {ask.condition}" if len(conditions) > 1 else name)
+            name = slug(f"{name} {ask.condition}" if len(questions.conditions) > 1 else name)
             counts[name] += 1
             made = render(ask, condition(ask.condition), prompts).messages
             yield Question(id=ask.id, task=name, messages=tuple(map(turn, made)), ask=ask, answers=task.sample.answers)
@@ -138,11 +125,7 @@ def read_questions(folder: Path, task: str) -> list[Question]:
 
 
 class Judging:
-    """Verdicts on answers that were given elsewhere, the same that a run of demur gives them.
-
-    Args:
-        judge: by name.
-    """
+    """Grades answers given in another framework exactly as a run of demur does."""
 
     def __init__(self, judge: str = "rules") -> None:
         self.judge = open_judge(judge)
@@ -151,7 +134,7 @@ class Judging:
     async def verdict(
         self, ask: Ask, answers: AnswerSpec, text: str, *, reasoning: str = "", finish_reason: str = "", error: str = ""
     ) -> Verdict:
-        """Of one reply of a model."""
+        """The verdict on one reply of a model."""
         thought, said = split_thinking(text)
         how = condition(ask.condition)
         reply = Response(text=said, reasoning=reasoning or thought, finish_reason=finish_reason, error=error)

@@ -1,12 +1,12 @@
-"""Tasks for inspect (UK AISI): ``demur export inspect`` writes a package, and what its tasks do when they run.
+"""Tasks for inspect (UK AISI): ``demur export inspect`` writes a package whose tasks call this module.
 
-The package is installed beside demur and inspect-ai (``pip install DIR``) and run by name::
+Install the package beside demur and inspect-ai (``pip install DIR``) and run its tasks by name::
 
     inspect eval demur_atlas/oracle --model openai/gpt-4o
     demur run RELEASE --scenarios oracle --system answers:logs/....eval     # the log, as answers of a run
 
-Verdicts are of the same judge as in `demur run`: correct C, incorrect I, deflected N; what the judge cannot grade is
-unscored, as is a reply that is no answer.
+The judge is that of `demur run`: correct C, incorrect I, deflected N. Answers that it cannot grade and failed replies
+are unscored.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from demur.core.records import Outcome, Status
 from demur.core.store import write_atomic
 from demur.core.version import __version__
 from demur.evaluation.export import Exported, Judging, Question, read_questions, slug, write_questions
+from demur.evaluation.questions import Questions
 from demur.release import Release
 
 LETTERS = {Outcome.CORRECT: "C", Outcome.INCORRECT: "I", Outcome.DEFLECTED: "N"}
 """inspect's values for an outcome."""
 
 
-def export_inspect(release: Release, out: Path, *, judge: str = "rules", **asked: Any) -> Exported:
+def export_inspect(release: Release, out: Path, questions: Questions, *, judge: str = "rules") -> Exported:
     """Write a package of tasks, one for each scenario.
 
     Args:
         release: opened.
         out: folder of the package.
-        judge: who grades, unless ``-T judge=...`` says otherwise.
-        asked: as for `demur.evaluation.export.write_questions`.
+        judge: by name; ``-T judge=...`` overrides it.
     """
     package = f"demur_{slug(release.name)}"
-    tasks = write_questions(release, out / package, **asked)
+    tasks = write_questions(release, out / package, questions)
     names = ", ".join(sorted(tasks))
     functions = "".join(
         f'\n\n@task\ndef {name}(judge: str = {judge!r}) -> Task:\n    """{n} questions."""\n'
@@ -66,12 +66,12 @@ def inspect_task(folder: Path, name: str, judge: str = "rules") -> Any:
     from inspect_ai.dataset import MemoryDataset
     from inspect_ai.solver import generate
 
-    questions = {one.id: one for one in read_questions(folder, name)}
-    samples = [_sample(one, folder) for one in questions.values()]
+    exported = {one.id: one for one in read_questions(folder, name)}
+    samples = [_sample(one, folder) for one in exported.values()]
     return Task(
         dataset=MemoryDataset(samples, name=name),
         solver=generate(),
-        scorer=demur_scorer(questions, judge),
+        scorer=demur_scorer(exported, judge),
         metadata={"judge": judge},
     )
 
@@ -90,7 +90,7 @@ def _sample(one: Question, folder: Path) -> Any:
 
 
 def demur_scorer(questions: dict[str, Question], judge: str = "rules") -> Any:
-    """A scorer of inspect that gives demur's verdicts, with the three rates of what was graded."""
+    """A scorer for inspect with demur's verdicts, and the three rates among graded answers."""
     from inspect_ai.scorer import Score, metric, scorer
 
     judging = Judging(judge)

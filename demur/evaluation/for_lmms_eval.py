@@ -1,11 +1,11 @@
-"""Tasks for lmms-eval: ``demur export lmms-eval`` writes its task files, and what they call when they run.
+"""Tasks for lmms-eval: ``demur export lmms-eval`` writes task files that call this module.
 
-A folder of YAML files, one for each scenario and one group of them all, and ``utils.py``, which leads here::
+A folder of YAML files, one per scenario and one group of them all, and a ``utils.py`` that imports this module::
 
     python -m lmms_eval --include_path DIR --tasks demur_atlas --model qwen2_5_vl --log_samples --output_path logs
     demur run RELEASE --scenarios oracle --system answers:logs/..._samples_demur_atlas_oracle.jsonl
 
-Verdicts are of the same judge as in `demur run`; what it cannot grade is in no rate, and counted as ``ungraded``.
+The judge is that of `demur run`; ``ungraded`` counts the answers that it cannot grade, which are in no other rate.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from demur.core.records import AnswerSpec, Ask, Outcome, Record, Verdict
 from demur.core.store import write_atomic, write_records
 from demur.core.worker import Worker
 from demur.evaluation.export import Exported, Judging, Part, Turn, read_questions, slug, write_questions
+from demur.evaluation.questions import Questions
 from demur.models.run import run_sync
 from demur.release import Release
 
 METRICS = {"accuracy": Outcome.CORRECT, "deflection": Outcome.DEFLECTED, "hallucination": Outcome.INCORRECT}
-"""Rate of what was graded -> the outcome that it counts."""
+"""Rate among graded answers -> the outcome that it counts."""
 
 
 class Doc(Record):
-    """A question as lmms-eval reads it: nested texts are JSON, so that no column changes its type from row to row."""
+    """A question as lmms-eval reads it: nested values are JSON texts, so that every column has one type."""
 
     id: str
     target: str
@@ -41,17 +42,16 @@ class Doc(Record):
 FUNCTIONS = ("doc_to_visual", "doc_to_text", "doc_to_messages", "process_results")
 
 
-def export_lmms_eval(release: Release, out: Path, *, judge: str = "rules", **asked: Any) -> Exported:
+def export_lmms_eval(release: Release, out: Path, questions: Questions, *, judge: str = "rules") -> Exported:
     """Write task files, one for each scenario, and the group of them.
 
     Args:
         release: opened.
         out: the folder, for ``--include_path``.
-        judge: who grades.
-        asked: as for `demur.evaluation.export.write_questions`.
+        judge: by name.
     """
     package = f"demur_{slug(release.name)}"
-    tasks = write_questions(release, out, **asked)
+    tasks = write_questions(release, out, questions)
     for name in tasks:
         rows = (
             Doc(
@@ -93,11 +93,11 @@ def export_lmms_eval(release: Release, out: Path, *, judge: str = "rules", **ask
 
 
 class Functions:
-    """What the task files of a folder call.
+    """The functions of a folder's task files.
 
     Args:
-        folder: theirs, with the images.
-        judge: who grades.
+        folder: with the task files and images.
+        judge: by name.
     """
 
     def __init__(self, folder: Path, judge: str) -> None:
@@ -106,7 +106,7 @@ class Functions:
         self._worker = Worker("demur judge of lmms-eval")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Functions:
-        """Itself: lmms-eval copies the configuration of a task, and these functions with it."""
+        """Itself: lmms-eval copies a task's configuration, these functions included."""
         return self
 
     async def _verdict(self, ask: Ask, answers: AnswerSpec, text: str) -> Verdict:
@@ -121,11 +121,11 @@ class Functions:
         return Image.open(io.BytesIO((self.folder / part.image).read_bytes())).convert("RGB")
 
     def doc_to_visual(self, doc: dict[str, Any]) -> list[Any]:
-        """Its images, in the order in which they are shown."""
+        """Its images, in order."""
         return [self._image(p) for turn in self._turns(doc) for p in turn.parts if p.image]
 
     def doc_to_text(self, doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
-        """Its text, for models that take images before it; ``(image N)`` says where the N-th stands."""
+        """Its text, for models that take all images first; ``(image N)`` marks the place of the N-th."""
         number, texts = 0, []
         for turn in self._turns(doc):
             for part in turn.parts:
@@ -135,7 +135,7 @@ class Functions:
         return "".join(texts).strip()
 
     def doc_to_messages(self, doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> list[dict[str, Any]]:
-        """Texts and images as `demur run` sends them, for models that take them interleaved."""
+        """Texts and images interleaved, as `demur run` sends them."""
         return [
             {
                 "role": turn.role,
@@ -150,35 +150,32 @@ class Functions:
     def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
         """The verdict on one answer, under the name of every rate.
 
-        lmms-eval calls this from several threads at once; a judge has one event loop, and every call waits for it.
+        lmms-eval calls this from several threads; the judge runs in one event loop, and every call waits for it.
         """
         text = str(results[0]) if results else ""
         ask, answers = Ask.model_validate_json(doc["ask"]), AnswerSpec.model_validate_json(doc["answers"])
         verdict = run_sync(self._worker.run(self._verdict(ask, answers, text)))
-        said = {
-            "id": doc["id"],
-            "status": verdict.status.value,
-            "outcome": verdict.outcome.value if verdict.outcome else None,
-        }
-        return dict.fromkeys((*METRICS, "ungraded"), said)
+        outcome = verdict.outcome.value if verdict.outcome else None
+        result = {"id": doc["id"], "status": verdict.status.value, "outcome": outcome}
+        return dict.fromkeys((*METRICS, "ungraded"), result)
 
     @staticmethod
-    def _share(said: Sequence[dict[str, Any]], outcome: Outcome) -> float:
-        graded = [one["outcome"] for one in said if one["outcome"] is not None]
+    def _share(results: Sequence[dict[str, Any]], outcome: Outcome) -> float:
+        graded = [one["outcome"] for one in results if one["outcome"] is not None]
         return graded.count(outcome.value) / len(graded) if graded else float("nan")
 
-    def accuracy(self, said: Sequence[dict[str, Any]]) -> float:
-        """Correct, of what was graded."""
-        return self._share(said, Outcome.CORRECT)
+    def accuracy(self, results: Sequence[dict[str, Any]]) -> float:
+        """Share of correct among graded answers."""
+        return self._share(results, Outcome.CORRECT)
 
-    def deflection(self, said: Sequence[dict[str, Any]]) -> float:
-        """Deflected, of what was graded."""
-        return self._share(said, Outcome.DEFLECTED)
+    def deflection(self, results: Sequence[dict[str, Any]]) -> float:
+        """Share of deflected among graded answers."""
+        return self._share(results, Outcome.DEFLECTED)
 
-    def hallucination(self, said: Sequence[dict[str, Any]]) -> float:
-        """Incorrect, of what was graded."""
-        return self._share(said, Outcome.INCORRECT)
+    def hallucination(self, results: Sequence[dict[str, Any]]) -> float:
+        """Share of incorrect among graded answers."""
+        return self._share(results, Outcome.INCORRECT)
 
-    def ungraded(self, said: Sequence[dict[str, Any]]) -> float:
-        """What is in no rate, of all: the judge could not say, or there was no answer."""
-        return sum(one["outcome"] is None for one in said) / len(said) if said else float("nan")
+    def ungraded(self, results: Sequence[dict[str, Any]]) -> float:
+        """Share of all answers that the judge could not grade, or that failed."""
+        return sum(one["outcome"] is None for one in results) / len(results) if results else float("nan")

@@ -1,4 +1,4 @@
-"""Before anything is computed or paid: can everybody who will be asked be asked?"""
+"""Checks every system and judge before anything is computed or paid."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from demur.scenarios.systems import System
 async def preflight(
     systems: Mapping[str, System | Judge], asks: Sequence[Ask] = (), *, perhaps: Collection[str] = ()
 ) -> list[str]:
-    """Ask every system whether it is ready: endpoints are connected to, files of answers compared with the questions.
+    """Check that every system is ready: connects to endpoints, compares files of answers with the questions.
 
     Args:
-        systems: by what they are called.
-        asks: all that they will be asked; empty where that is not known yet.
-        perhaps: those that may have nothing left to be asked, as their answers were kept: that nobody answers for one
-            of these is a warning. (The server of an old gate need not run for a rebuild.)
+        systems: by name.
+        asks: all questions; empty if not known yet.
+        perhaps: names of systems whose answers may all be stored; an unreachable one is only a warning. (The server of
+            an old gate need not run for a rebuild.)
 
     Returns:
-        Warnings, each beginning with the system's name.
+        Warnings, each with the system's name first.
 
     Raises:
-        DemurError: some cannot be asked; the first one's error, the others in its message.
+        DemurError: a system is not ready; the message also has the errors of others.
     """
 
     async def one(name: str, system: System | Judge) -> list[str] | DemurError:
@@ -38,7 +38,7 @@ async def preflight(
         try:
             return [f"{name}: {line}" for line in await ready(asks)]
         except CallError as error:
-            return [f"{name}: {error.message}; what it answered before is used"] if name in perhaps else error
+            return [f"{name}: {error.message}; its stored answers are used"] if name in perhaps else error
         except DemurError as error:
             return error
 
@@ -56,7 +56,7 @@ async def preflight(
 def require_ready(
     systems: Mapping[str, System], asks: Sequence[Ask], judges: Mapping[str, Judge] | None = None
 ) -> list[str]:
-    """`preflight` from ordinary code, of those who grade too; where somebody cannot be asked, everybody is closed."""
+    """`preflight` from synchronous code; on an error it closes all systems."""
 
     async def work() -> list[str]:
         try:

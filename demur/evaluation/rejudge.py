@@ -1,10 +1,9 @@
-"""Grading what is there already: rows of a file, the stored answers of a run, the attack suite."""
+"""Grades existing answers: rows of a file, the stored answers of a run, the attack suite."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, NamedTuple
@@ -25,9 +24,9 @@ from demur.core.store import (
     write_records,
 )
 from demur.corpora.formats import json_lines
-from demur.evaluation.asking import tasks_of
+from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
-from demur.evaluation.runner import commonest, run
+from demur.evaluation.runner import commonest, map_in_order, run
 from demur.judge.attacks import Held, attacks, held, question_of
 from demur.judge.base import UNJUDGED, Judge, close_judge
 from demur.judge.grading import Grading
@@ -37,12 +36,9 @@ from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
 from demur.scenarios.render import ask as make_ask
 
-AT_ONCE = 64
-"""Answers that are graded at once; a model judge's endpoint has a limit of its own."""
-
 
 class GradeRow(Record):
-    """One line of a file to be graded."""
+    """One line of a file to grade."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -54,9 +50,9 @@ class GradeRow(Record):
     answer_type: str = "string"
     """string, number, date, choice."""
     choices: dict[str, str] = Field(default_factory=dict)
-    """Letter -> text of the options shown; a list of texts is A, B, C ..."""
+    """Letter -> text of the options; a list of texts is lettered A, B, C ..."""
     finish_reason: str = ""
-    """Why the response ended, as the endpoint said it: "length" of one that was cut off at its limit of tokens."""
+    """The endpoint's reason for the end of the response; "length" if the token limit cut it off."""
 
     @field_validator("choices", mode="before")
     @classmethod
@@ -72,46 +68,37 @@ def grade_items(
     """Verdicts in the order of the items; an item that the judge cannot grade is ungraded, with the reason.
 
     Raises:
-        TransientError: the judge failed on every one that it was asked about.
+        TransientError: the judge failed on every item.
     """
-    verdicts = run_sync(_grade(judge, list(items), progress))
-    failed = [v.reason for v in verdicts if v.kind == UNJUDGED]
-    if failed and not any(v.status is Status.GRADED for v in verdicts):
-        raise TransientError(
-            f"not one of {len(verdicts):,} answers could be judged: {next(iter(commonest(failed)))}", item=judge.id,
-            cure="see to the judge, and run the same command again",
-        )  # fmt: skip
-    return verdicts
-
-
-async def _grade(
-    judge: Judge, items: Sequence[tuple[Ask, Response, AnswerSpec]], progress: Callable[[int], None]
-) -> list[Verdict]:
-    at_once = asyncio.Semaphore(AT_ONCE)
+    grading = Grading(judge)
     done = 0
 
     async def one(item: tuple[Ask, Response, AnswerSpec]) -> Verdict:
         nonlocal done
-        async with at_once:
-            verdict = await grading.verdict(*item)
+        verdict = await grading.verdict(*item)
         done += 1
         progress(done)
         return verdict
 
-    grading = Grading(judge)
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(item)) for item in items]
-    except* Exception as errors:
-        raise errors.exceptions[0] from None
-    finally:
-        grading.close()
-        await close_judge(judge)
-    return [task.result() for task in tasks]
+    async def work() -> list[Verdict]:
+        try:
+            return await map_in_order(one, items)
+        finally:
+            grading.close()
+            await close_judge(judge)
+
+    verdicts = run_sync(work())
+    failed = [v.reason for v in verdicts if v.kind == UNJUDGED]
+    if failed and not any(v.status is Status.GRADED for v in verdicts):
+        raise TransientError(
+            f"could not grade any of {len(verdicts):,} answers: {next(iter(commonest(failed)))}", item=judge.id,
+            cure="fix the judge, and run the same command again",
+        )  # fmt: skip
+    return verdicts
 
 
 def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
-    """The rows of a file to be graded; bad ones, and ids that come twice, are problems with their place."""
+    """The rows of a file to grade; malformed rows and repeated ids become problems with their place."""
     rows, seen = [], set()
     for place, line in json_lines(path, problems):
         try:
@@ -120,7 +107,7 @@ def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
             problems.add(f"{place} ({line.get('id', 'no id')})", why_invalid(error))
             continue
         if row.id in seen:
-            problems.add(f"{place} ({row.id})", "this id stands in an earlier line too")
+            problems.add(f"{place} ({row.id})", "an earlier line has the same id")
             continue
         seen.add(row.id)
         rows.append(row)
@@ -128,7 +115,7 @@ def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
 
 
 def row_item(row: GradeRow) -> tuple[Ask, Response, AnswerSpec]:
-    """A row as judges take it."""
+    """A row as a judge's input."""
     choices = tuple(row.choices.items())
     kind: Any = "choice" if choices else row.answer_type
     spec = AnswerSpec(accepted=tuple((a,) for a in row.answers), kind=kind, choices=choices)
@@ -146,10 +133,10 @@ def judge_file(
     skip_bad: bool = False,
     progress: Callable[[int], None] = lambda n: None,
 ) -> list[Verdict]:
-    """Grade the rows of a file (`GradeRow`), and write the verdicts beside them.
+    """Grade the rows of a file (`GradeRow`), and write the verdicts to ``out``.
 
     Raises:
-        BadInput: rows that cannot be graded, all at once, before anything is asked.
+        BadInput: malformed rows; lists all, before any is graded.
     """
     problems = Problems()
     rows = read_rows(path, problems)
@@ -169,11 +156,11 @@ def judge_file(
 
 
 _CARRIED = ("release", "corpora", "seed", "limit", "recipes", "conditions", "prompts", "repeat")
-"""What the manifest of a run says of its questions."""
+"""Manifest entries of a run's questions."""
 
 
 class _Stored:
-    """The stored answers of a run as a system: nothing is asked again."""
+    """The stored answers of a run as a system."""
 
     def __init__(self, manifest: dict[str, Any], known: dict[str, Response]) -> None:
         self.id, self.note = str(manifest["system"]), "its stored answers, graded again"
@@ -200,15 +187,15 @@ def judge_run(
     progress: Callable[[int], None] = lambda n: None,
     note: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Grade the stored answers of a run again, into a run folder of its own; the system is not asked.
+    """Grade the stored answers of a run again, into another run folder; the system is not asked.
 
     Args:
         folder: of the run.
-        release: that it was asked from.
-        judge: who grades.
+        release: the one that the run asked.
+        judge: grades the answers.
         out: the new run folder.
-        progress: told how many answers were graded.
-        note: told what was done, a line each.
+        progress: called with the number of answers graded so far.
+        note: called with one line per thing to report.
 
     Raises:
         UsageError: the run is of another release, or not finished.
@@ -224,17 +211,17 @@ def judge_run(
 
 
 def _stored(folder: Path, release: Release) -> tuple[dict[str, Any], dict[str, Response]]:
-    """The manifest and the answers of a finished run of that release."""
+    """The manifest and the answers of a finished run of the release."""
     manifest = read_json(folder / "manifest.json")
     if "files" not in manifest:
         raise UsageError("the run is not finished", item=str(folder), cure="run its command again, then grade it")
     if manifest.get("release", {}).get("sha256") != release.sha256:
         raise UsageError(
-            "the run is of another release", item=str(folder), cure="give --release, the one it was asked from"
+            "the run is of another release", item=str(folder), cure="give --release, the one that the run asked"
         )
     problems = Problems()
     known = {a.ask: a.response for a in read_records(folder / "responses.jsonl", Answer, problems)}
-    problems.settle()  # a line that cannot be read is an answer that would be missing from every rate
+    problems.settle()  # the answer of a damaged line would be missing from every rate
     return manifest, known
 
 
@@ -246,42 +233,42 @@ def judge_beside(
     *,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Path:
-    """Grade the stored answers of a run again, and file the verdicts beside its own: ``verdicts/NAME.jsonl``.
+    """Grade the stored answers of a run again, into its ``verdicts/NAME.jsonl`` (for ``demur report --verdicts NAME``).
 
-    What reports call ``--verdicts NAME``. Written at once when all are there; a model's replies are in its ledger, so
-    that a grading that was stopped pays for nothing twice.
+    The file is written when all answers are graded; a model's replies are in its ledger, so that an interrupted grading
+    pays for nothing twice.
 
     Args:
         folder: of the run.
-        release: that it was asked from.
-        judge: who grades.
+        release: the one that the run asked.
+        judge: grades the answers.
         name: of the verdicts.
-        progress: told how many answers were graded.
+        progress: called with the number of answers graded so far.
 
     Returns:
         The file.
 
     Raises:
-        UsageError: the run is of another release or not finished, or the name is none for a file, or of another judge.
+        UsageError: the run is of another release or not finished, or the name is not a file name or another judge's.
     """
     if not re.fullmatch(r"[\w.@+-]{1,80}", name):
         raise UsageError(f"verdicts named {name!r}", cure="use letters, digits, dots and dashes: --name gpt")
     file = folder / "verdicts" / f"{name}.jsonl"
     about = file.with_suffix(".json")
     if about.is_file() and (before := read_json(about).get("judge")) != judge.id:
-        raise UsageError(f"verdicts {name!r} are of {before}", item=str(file), cure="give another --name")
+        raise UsageError(f"the verdicts {name!r} are of {before}", item=str(file), cure="give another --name")
     manifest, known = _stored(folder, release)
     tasks = _tasks(folder, manifest, release, known)
     items = [(t.ask, known[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
     write_records(file, verdicts)
-    said = {"judge": judge.id, "responses": manifest["files"].get("responses.jsonl", ""), "answers": len(verdicts)}
-    write_json(about, said)
+    responses = manifest["files"].get("responses.jsonl", "")
+    write_json(about, {"judge": judge.id, "responses": responses, "answers": len(verdicts)})
     return file
 
 
 def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
-    """The questions of a finished run with what was answered, as they were asked: evidence and all.
+    """The questions of a finished run, evidence included, with their answers.
 
     Raises:
         UsageError: the run is of another release, or not finished.
@@ -291,7 +278,7 @@ def answered(folder: Path, release: Release) -> list[tuple[Task, Response]]:
 
 
 def _tasks(folder: Path, manifest: dict[str, Any], release: Release, known: dict[str, Response]) -> list[Task]:
-    """The questions of a run, made again from its manifest; where that says too little, from its rows."""
+    """The questions of a run, made again from its manifest; if that is not enough, from its rows."""
     try:
         recipes = [recipe(text) for text in manifest["recipes"]]
         conditions = [condition(text) for text in manifest["conditions"]]
@@ -300,19 +287,20 @@ def _tasks(folder: Path, manifest: dict[str, Any], release: Release, known: dict
             raise ValueError(f"{repeat} repeats, {len(known)} answers")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"not what was asked in a run: {type(error).__name__}: {str(error)[:200]}", item="manifest.json",
-            cure="take the run from where it was made",
+            f"not the manifest of a run: {type(error).__name__}: {str(error)[:200]}", item="manifest.json",
+            cure="copy the run again from its origin",
         ) from error  # fmt: skip
     samples = list(release.samples())
     if "corpora" not in manifest:
-        found = [t for t in tasks_of(samples, recipes, conditions, Prompts(), seed, repeat) if t.ask.id in known]
+        questions = Questions(recipes, conditions, seed, repeat=repeat)
+        found = [t for t in questions.tasks(samples) if t.ask.id in known]
         if len(found) == len(known):
             return found
     return _tasks_of_rows(folder / "rows.parquet", {s.id: s for s in samples}, known, seed)
 
 
 def _tasks_of_rows(path: Path, samples: Mapping[str, Sample], known: dict[str, Response], seed: int) -> list[Task]:
-    """The same from the rows: under prompts or corpora of the user's own an ask's id holds words that are not here."""
+    """The same from the rows: an ask's id depends on the user's own prompts and corpora, which are not at hand."""
     with storage_errors(path):
         rows = whole_table(path).to_pylist()
     found = []
@@ -325,13 +313,13 @@ def _tasks_of_rows(path: Path, samples: Mapping[str, Sample], known: dict[str, R
     if len(found) < len(known):
         raise UsageError(
             f"{len(known) - len(found)} of {len(known)} stored answers belong to no question of this release",
-            item=str(path), cure="take the run from where it was made",
+            item=str(path), cure="copy the run again from its origin",
         )  # fmt: skip
     return found
 
 
 class Attacked(NamedTuple):
-    """How a judge stood the attack suite."""
+    """A judge's result in the attack suite."""
 
     families: list[Held]
     flipped: list[str]
@@ -339,7 +327,7 @@ class Attacked(NamedTuple):
 
 
 def attack(judge: Judge, progress: Callable[[int], None] = lambda n: None) -> Attacked:
-    """Put every attack to a judge."""
+    """Put every attack of the suite to a judge."""
     made = list(attacks())
     verdicts = grade_items(judge, [question_of(a, n) for n, a in enumerate(made)], progress)
     flipped = [a.text for a, v in zip(made, verdicts, strict=True) if v.outcome == "correct"]

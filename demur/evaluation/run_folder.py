@@ -1,12 +1,12 @@
-"""A run folder: what it says of itself, the answers that it has, when it goes aside, and the files that it ends with.
+"""A run folder: its identity, its stored answers, when it is moved aside, and its final files.
 
-A run folder can be killed at any moment and run again: answers are appended to ``journal.jsonl`` as they come, and the
-final files are written from it in the order of the tasks, so that they are the same bytes whenever and however often
-the run was stopped. Answers that were errors are asked for again by the next run of the same command.
+A run can be killed at any moment and resumed: answers are appended to ``journal.jsonl`` as they arrive, and the final
+files are written from it in the order of the tasks, so their bytes do not depend on interruptions. The next run of the
+same command asks again for answers that were errors.
 
-It holds what one revision of a system (its code, its file, its weights) answered under one sampling and layout. When
-any of them has changed, the folder goes aside, to ``.earlier/NAME@REVISION`` beside it, and everything is asked again;
-when it has changed back, the earlier folder is taken up again.
+A folder holds the answers of one revision of a system (its code, its file, its weights) under one sampling and layout.
+When any of these changes, the folder is moved to ``.earlier/NAME@REVISION`` beside it, and everything is asked again;
+when it changes back, the earlier folder is resumed.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from demur.core.errors import UsageError
+from demur.core.parquet import write_table
 from demur.core.records import Ask, ContextSet, Evidence, Modality, Record, Response, Row, Sample, Verdict
 from demur.core.store import Problems, digest, read_json, read_jsonl, storage_errors, unstorable
 from demur.scenarios.systems import System
 
 EARLIER = ".earlier"
-"""Beside the run folders: those that went aside."""
+"""Folder beside the run folders, for those moved aside."""
 
-
-_ASIDE = {
+_MOVED_IF_CHANGED = {
     "revision": "its code or file changed",
     "settings": "its sampling or layout changed",
     "judge_code": "the judge changed",
 }
-"""What may differ between two runs of one folder, and why it goes aside then; of another run it is refused."""
+"""Manifest entries whose change moves a run aside, with the reason; other changes make it another run."""
 _RESULTS = frozenset({"files", "counts", "errors", "unjudged", "reads_prompt"})
-"""What a manifest says of a run that is finished."""
+"""Manifest entries of a finished run."""
 
 
 class Task(NamedTuple):
-    """One planned question: everything known before the system is asked."""
+    """One planned question."""
 
     sample: Sample
     context: ContextSet
@@ -55,24 +55,24 @@ class Answer(Record):
 
 
 def timings_path(folder: Path) -> Path:
-    """``NAME.timings.jsonl`` beside a run folder: what was measured when its answers came, never the same twice."""
+    """``NAME.timings.jsonl`` beside a run folder: measurements, which differ from run to run."""
     return folder.with_name(f"{folder.name}.timings.jsonl")
 
 
 class Timing(Record):
-    """One line of `timings_path`; an ask that was asked again has several, the last of them counts."""
+    """One line of `timings_path`; the last line of an ask counts."""
 
     ask: str
     latency_s: float
     first_s: float = 0.0
     served_by: str = ""
-    """The system, and its version where it tells one: ``my-rag@7``."""
+    """The system, with its version if it reports one: ``my-rag@7``."""
     cached: bool = False
-    """Kept by the ledger or by a cache in front of the service: the time is not the service's."""
+    """From the ledger or a cache in front of the service: the time is not the service's."""
 
     @classmethod
     def of(cls, ask: str, response: Response) -> Timing:
-        """Of an answer that has just come."""
+        """The timing of a new answer."""
         return cls(
             ask=ask,
             latency_s=round(response.latency_s, 4),
@@ -83,7 +83,7 @@ class Timing(Record):
 
 
 def read_timings(folder: Path) -> dict[str, Timing]:
-    """The timings of a run folder by ask; {} of one that has none. Damaged lines are passed over."""
+    """The timings of a run folder by ask. Skips damaged lines."""
     path, found = timings_path(folder), {}
     if path.is_file():
         for _, line in read_jsonl(path, Problems()):
@@ -94,13 +94,13 @@ def read_timings(folder: Path) -> dict[str, Timing]:
 
 
 def versions_of(system: str, timings: Iterable[Timing]) -> dict[str, int]:
-    """Version -> answers of a system that tells its version (``my-rag@7``)."""
-    told = (t.served_by.removeprefix(f"{system}@") for t in timings if t.served_by.startswith(f"{system}@"))
-    return dict(Counter(told).most_common())
+    """Version -> number of answers, of a system that reports its version (``my-rag@7``)."""
+    versions = (t.served_by.removeprefix(f"{system}@") for t in timings if t.served_by.startswith(f"{system}@"))
+    return dict(Counter(versions).most_common())
 
 
 class Graded(NamedTuple):
-    """One answered and judged question."""
+    """One answered and graded question."""
 
     task: Task
     response: Response
@@ -110,38 +110,38 @@ class Graded(NamedTuple):
 def resume(
     out: Path, identity: dict[str, Any], fresh: bool, note: Callable[[str], None]
 ) -> tuple[dict[str, Response], str]:
-    """Make ``out`` ready for a run: the answers that it has, and of when they are.
+    """Prepare ``out`` for a run: its stored answers, and the time of the last one.
 
     Raises:
         UsageError: it holds another run.
     """
     old = _identity_in(out)
     other = {k for k in {*old, *identity} if old.get(k) != identity.get(k)} if old else set()
-    if other - _ASIDE.keys() and not fresh:
+    if other - _MOVED_IF_CHANGED.keys() and not fresh:
         names = ", ".join(sorted(other))
         raise UsageError(
             f"holds another run (they differ in: {names})", item=str(out),
             cure="choose another folder, or delete this one to start over",
         )  # fmt: skip
-    graded_otherwise: dict[str, Response] = {}
+    regraded: dict[str, Response] = {}
     since = _date(out)
     if old and (other or fresh):
-        aside = _aside(out, old)
-        why = "asked afresh" if fresh else next(said for name, said in _ASIDE.items() if name in other)
-        note(f"{identity['system']}: {why}; the run of {since} is now {aside}")
+        aside = _move_aside(out, old)
+        why = "asked afresh" if fresh else next(why for name, why in _MOVED_IF_CHANGED.items() if name in other)
+        note(f"{identity['system']}: {why}; moved the run of {since} to {aside}")
         if not fresh and other == {"judge_code"}:
-            graded_otherwise = read_answers(aside / "journal.jsonl") | read_answers(aside / "responses.jsonl")
-        earlier = _place_aside(out, identity)
+            regraded = read_answers(aside / "journal.jsonl") | read_answers(aside / "responses.jsonl")
+        earlier = _aside_path(out, identity)
         if not fresh and earlier.is_dir():
             with storage_errors(out):
                 earlier.rename(out)
-            note(f"{identity['system']}: it was like this before; its earlier run is taken up again")
+            note(f"{identity['system']}: it was like this before; its earlier run is resumed")
             since = _date(out)
-    return graded_otherwise | read_answers(out / "journal.jsonl") | read_answers(out / "responses.jsonl"), since
+    return regraded | read_answers(out / "journal.jsonl") | read_answers(out / "responses.jsonl"), since
 
 
 def known_answers(folder: Path, system: System) -> dict[str, Response]:
-    """The answers by ask that a run folder has of this revision of a system, so set; errors are none."""
+    """The stored answers of a system in this revision with these settings, by ask, without errors."""
     old, settings = _identity_in(folder), getattr(system, "settings", None) or None
     if (old.get("system"), old.get("revision"), old.get("settings")) != (system.id, system.revision, settings):
         return {}
@@ -149,17 +149,17 @@ def known_answers(folder: Path, system: System) -> dict[str, Response]:
 
 
 def _identity_in(folder: Path) -> dict[str, Any]:
-    """What a run folder's manifest says of which run it is; {} where there is none."""
+    """The entries of a manifest that identify its run; {} without a manifest."""
     path = folder / "manifest.json"
     return {k: v for k, v in read_json(path).items() if k not in _RESULTS} if path.exists() else {}
 
 
-def _place_aside(out: Path, identity: dict[str, Any]) -> Path:
+def _aside_path(out: Path, identity: dict[str, Any]) -> Path:
     return out.parent / EARLIER / f"{out.name}@{digest(identity, 8)}"
 
 
-def _aside(out: Path, identity: dict[str, Any]) -> Path:
-    first = place = _place_aside(out, identity)
+def _move_aside(out: Path, identity: dict[str, Any]) -> Path:
+    first = place = _aside_path(out, identity)
     again = 2
     while place.exists():
         place, again = first.with_name(f"{first.name}-{again}"), again + 1
@@ -170,16 +170,13 @@ def _aside(out: Path, identity: dict[str, Any]) -> Path:
 
 
 def _date(folder: Path) -> str:
-    """When the last answer of a run folder came, to the minute."""
+    """Time of a run folder's last answer, to the minute."""
     times = [p.stat().st_mtime for name in ("journal.jsonl", "responses.jsonl") if (p := folder / name).exists()]
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(max(times))) if times else ""
 
 
 def read_answers(path: Path) -> dict[str, Response]:
-    """Answers had before; a torn or damaged line is passed over, so that its question is asked again.
-
-    An answer that was an error is not kept: another run may do better.
-    """
+    """Stored answers by ask; skips damaged lines and errors, so that their questions are asked again."""
     if not path.exists():
         return {}
     found: dict[str, Response] = {}
@@ -193,8 +190,8 @@ def read_answers(path: Path) -> dict[str, Response]:
     return found
 
 
-def filed(response: Response) -> Response:
-    """A response as it is filed: without what differs from one run to the next (`Timing` and the ledger have that)."""
+def without_timing(response: Response) -> Response:
+    """A response without what differs from run to run (`Timing` and the ledger have that)."""
     return response.model_copy(update={"latency_s": 0.0, "first_s": 0.0, "cached": False, "served_by": ""})
 
 
@@ -236,27 +233,16 @@ def _modality(evidence: Sequence[Evidence]) -> Literal["none", "text", "image", 
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write ``rows.parquet``: exactly the columns of `Row`, repeated texts as dictionaries."""
+    """Write ``rows.parquet``: exactly the columns of `Row`."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     kinds = {"k_used": pa.int32(), "repeat": pa.int32(), "confidence": pa.float64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in Row.model_fields])
-    with storage_errors(path):
-        temporary = path.with_name(f".{path.name}.tmp")
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            batch: list[dict[str, Any]] = []
-            for one in rows:
-                batch.append(one.model_dump(mode="json"))
-                if len(batch) == 50_000:
-                    writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                    batch = []
-            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-        temporary.replace(path)
+    write_table(path, schema, (row.model_dump(mode="json") for row in rows))
 
 
 def all_failed(folders: Iterable[Path]) -> list[str]:
-    """A line for each run in which the system gave no usable answer, or its judge no verdict: the commonest reason."""
+    """A line with the commonest reason for each run without a usable answer or without a verdict."""
     lines = []
     for folder in folders:
         manifest = read_json(folder / "manifest.json")
@@ -268,7 +254,7 @@ def all_failed(folders: Iterable[Path]) -> list[str]:
             )
         elif manifest["asks"] and not manifest["counts"]["graded"] and (why := manifest.get("unjudged")):
             lines.append(
-                f"{manifest['judge']}: no answer of {manifest['system']} could be judged: {next(iter(why))} - fix that "
-                "and run the same command again"
+                f"{manifest['judge']}: could not grade any answer of {manifest['system']}: {next(iter(why))} - fix "
+                "that and run the same command again"
             )
     return lines

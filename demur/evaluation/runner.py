@@ -1,6 +1,6 @@
-"""Release -> run: ask a system every sample in every context set, judge what it says, keep all of it.
+"""Runs one system over planned tasks: asks it, grades its answers, and writes the run folder.
 
-How a run is resumed, and when it goes aside: `demur.evaluation.run_folder`.
+How a run is resumed, and when an old one is moved aside: `demur.evaluation.run_folder`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from demur.core.errors import DemurError, UsageError
+from demur.core.errors import DemurError
 from demur.core.records import (
     Ask,
     Outcome,
     Response,
-    Sample,
-    Scenario,
     Status,
 )
 from demur.core.store import (
@@ -40,74 +38,23 @@ from demur.evaluation.run_folder import (
     Graded,
     Task,
     Timing,
-    filed,
     read_timings,
     resume,
     row,
     timings_path,
     versions_of,
+    without_timing,
     write_rows,
 )
 from demur.judge.base import UNJUDGED, Judge, close_judge, judge_code
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
-from demur.release.corpora import Corpora
-from demur.scenarios import contexts as making
-from demur.scenarios.conditions import Condition, Prompts
-from demur.scenarios.render import ask as make_ask
 from demur.scenarios.systems import System
 
-ALONGSIDE = 64
-"""Asks under way at once; the limit per endpoint is `demur.models`' own."""
-
-
-def plan(
-    samples: Sequence[Sample],
-    recipes: Sequence[making.Recipe],
-    conditions: Sequence[Condition],
-    prompts: Prompts,
-    seed: int = 0,
-    repeat: int = 1,
-    corpora: Corpora | None = None,
-) -> Iterator[Task]:
-    """Every task, sample by sample: asks that share images and evidence lie together for the server's cache.
-
-    Each is asked ``repeat`` times, independently. With ``corpora``, questions whose answer stands in the corpus without
-    their gold are not asked where the gold is removed; without, only the gold itself is excluded.
-    """
-    seen: set[str] = set()
-    recipes = [_over(recipe, corpora) for recipe in recipes]
-    for sample, context in making.contexts(samples, recipes, seed):
-        removed: tuple[str, ...] = ()
-        fold = ""
-        if context.scenario is Scenario.GOLD_REMOVED:
-            if corpora is not None and corpora.stated(sample.id):
-                continue
-            own = dict.fromkeys(name for e in sample.gold for name in (e.id, e.document, e.page) if name)
-            removed = tuple(own) if corpora is None else corpora.excluded(sample.id)
-            fold = "" if corpora is None else corpora.fold(sample.id)
-        for condition in conditions:
-            for number in range(repeat):
-                task = Task(sample, context, make_ask(sample, context, condition, prompts, number, removed, fold))
-                if task.ask.id not in seen:  # a sweep and the four scenarios may name the same recipe
-                    seen.add(task.ask.id)
-                    yield task
-
-
-def _over(recipe: making.Recipe, corpora: Corpora | None) -> making.Recipe:
-    """The recipe as these corpora have it: over poisoned ones it says so, so that no answer is taken for another's.
-
-    Raises:
-        UsageError: instructions are asked for, and no document holds one.
-    """
-    poisoned = corpora is not None and bool(corpora.poisoned)
-    if recipe.scenario not in making.POISONABLE or poisoned == (recipe.inject == "yes"):
-        return recipe
-    if not poisoned:
-        raise UsageError(
-            "no document of the corpora holds an instruction", item=str(recipe), cure="demur corpus export --poison"
-        )
-    return recipe._replace(inject="yes")
+T = TypeVar("T")
+R = TypeVar("R")
+MAX_IN_FLIGHT = 64
+"""Asks in flight at once; `demur.models` limits the calls per endpoint."""
 
 
 async def grade_all(
@@ -117,24 +64,22 @@ async def grade_all(
     *,
     known: Mapping[str, Response] | None = None,
     on_answer: Callable[[Task, Response], None] = lambda task, response: None,
-    alongside: int = ALONGSIDE,
+    max_in_flight: int = MAX_IN_FLIGHT,
     caps: Caps | None = None,
 ) -> list[Graded]:
-    """Ask and judge all tasks, in the order given; bounded work in flight.
+    """Ask and grade all tasks; results are in their order.
 
     Args:
-        tasks: what to ask; those that the system does not take are passed over.
-        system: who is asked.
-        judge: who grades.
-        known: answers had before, by ask id; they are judged, not asked again.
-        on_answer: called once for every new answer, as it comes.
-        alongside: asks in flight at once.
+        tasks: those that the system cannot be asked are skipped.
+        known: earlier answers by ask id; they are graded, not asked again.
+        on_answer: called once for every new answer, as it arrives.
+        max_in_flight: asks in flight at once.
         caps: of time and money; checked before each new question.
     """
     known, caps = known or {}, caps or Caps()
-    for had in known.values():
-        caps.count(had)
-    gate = asyncio.Semaphore(alongside)
+    for earlier in known.values():
+        caps.count(earlier)
+    grading = Grading(judge)
 
     async def one(task: Task) -> Graded:
         response = known.get(task.ask.id)
@@ -145,31 +90,36 @@ async def grade_all(
             finally:
                 caps.end(response)
             on_answer(task, response)
-        verdict = await grading.verdict(task.ask, response, task.sample.answers)
-        gate.release()
-        return Graded(task, response, verdict)
+        return Graded(task, response, await grading.verdict(task.ask, response, task.sample.answers))
 
-    grading = Grading(judge)
-    running: list[asyncio.Task[Graded]] = []
     try:
-        async with asyncio.TaskGroup() as group:
-            for task in tasks:
-                if system.skip_reason(task.ask):
-                    continue
-                await gate.acquire()
-                running.append(group.create_task(one(task)))
-    except* Exception as errors:  # the group wraps what ended it; the first is what happened
-        raise errors.exceptions[0] from None
+        return await map_in_order(one, (t for t in tasks if not system.skip_reason(t.ask)), max_in_flight)
     finally:
         grading.close()
+
+
+async def map_in_order(
+    work: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], max_in_flight: int = MAX_IN_FLIGHT
+) -> list[R]:
+    """The results of ``work`` in the order of the items; the first exception cancels the rest and is raised."""
+    free = asyncio.Semaphore(max_in_flight)
+    running: list[asyncio.Task[R]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for item in items:
+                await free.acquire()
+                running.append(group.create_task(work(item)))
+                running[-1].add_done_callback(lambda _: free.release())
+    except* Exception as errors:  # the group wraps the exception
+        raise errors.exceptions[0] from None
     return [task.result() for task in running]
 
 
 async def answer_of(system: System, ask: Ask) -> Response:
-    """A system's answer; what a stranger's raises, or returns that no file can hold, is this question's error.
+    """A system's answer; an exception or a malformed value of a user's system is this question's error.
 
     Raises:
-        DemurError: no question will be answered.
+        DemurError: the whole system fails.
     """
     try:
         response: Any = await system.answer(ask)
@@ -193,23 +143,23 @@ def run(
     about: dict[str, Any],
     progress: Callable[[int], None] = lambda n: None,
     note: Callable[[str], None] = lambda line: None,
-    alongside: int = ALONGSIDE,
+    max_in_flight: int = MAX_IN_FLIGHT,
     fresh: bool = False,
     caps: Caps | None = None,
 ) -> Path:
     """Run one system over planned tasks into a run folder.
 
     Args:
-        out: the run folder; one begun by the same command goes on, one of another command is refused, one of another
-            revision of the system goes aside.
-        system: who is asked; closed at the end.
-        judge: who grades; called from one thread.
-        tasks: the plan; asks that the system does not take are left out and counted in the manifest.
-        about: what the manifest says beside system and judge (release, seed, prompts, recipes); JSON-safe.
-        progress: told the number of answers had so far, as they come.
-        note: told, a line each: what was reused and of when, what was asked, why answers failed.
-        alongside: asks in flight at once.
-        fresh: reuse nothing; what is in ``out`` goes aside.
+        out: the run folder. A run of the same command is resumed, of another revision of the system moved aside, of
+            another command refused.
+        system: closed at the end.
+        judge: called from one thread.
+        tasks: those that the system cannot be asked are skipped, and counted in the manifest.
+        about: the manifest's entries beside system and judge (release, seed, prompts, recipes); JSON-safe.
+        progress: called with the number of answers so far.
+        note: called with one line each: what was reused and from when, how much was asked, why answers failed.
+        max_in_flight: asks in flight at once.
+        fresh: reuse nothing; move what is in ``out`` aside.
         caps: of time and money.
 
     Returns:
@@ -218,7 +168,7 @@ def run(
     Raises:
         UsageError: ``out`` holds another run.
         StorageError: it cannot be written.
-        BudgetReached: a cap is reached; what was answered is kept.
+        BudgetReached: a cap is reached; answers so far are kept.
     """
     taken, skipped = _askable(tasks, system)
     identity = _identity(system, judge, taken, skipped, about)
@@ -237,8 +187,8 @@ def run(
 
         def on_answer(task: Task, response: Response) -> None:
             nonlocal done, timings
-            journal.append({"ask": task.ask.id, "response": filed(response).model_dump(mode="json")})
-            if response.latency_s:  # of those that compute their answers here nothing is measured
+            journal.append({"ask": task.ask.id, "response": without_timing(response).model_dump(mode="json")})
+            if response.latency_s:  # systems that compute their answers here report none
                 timings = timings or more.enter_context(JsonlLog(timings_path(out)))
                 timings.append(Timing.of(task.ask.id, response))
             done += 1
@@ -247,7 +197,7 @@ def run(
         async def work() -> list[Graded]:
             try:
                 return await grade_all(
-                    taken, system, judge, known=known, on_answer=on_answer, alongside=alongside, caps=caps
+                    taken, system, judge, known=known, on_answer=on_answer, max_in_flight=max_in_flight, caps=caps
                 )
             finally:
                 await system.close()
@@ -263,25 +213,25 @@ def run(
     if reused:
         note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
     if len(versions := versions_of(system.id, read_timings(out).values())) > 1:
-        told = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
+        answers = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
         note(
-            f"{system.id}: redeployed during the run, so its figures are of several versions ({told} answers) - "
+            f"{system.id}: redeployed during the run, so its figures mix several versions ({answers} answers) - "
             "--fresh asks the last one everything"
         )
     if failed := results["counts"]["failed"]:
         reason, times = next(iter(results.get("errors", {}).items()), ("no reason given", failed))
         note(
-            f"{system.id}: {failed:,} of {len(taken):,} failed, {times:,} of them so: {reason} - the same command asks "
-            "them again"
+            f"{system.id}: {failed:,} of {len(taken):,} questions failed, {times:,} of them with: {reason} - the same "
+            "command asks them again"
         )
     if why := results.get("unjudged"):
         reason, times = next(iter(why.items()))
-        note(f"{judge.id}: gave no verdict, {times:,} times so: {reason} - the same command asks it again")
+        note(f"{judge.id}: could not grade {times:,} answers: {reason} - the same command asks it again")
     return out
 
 
 def _askable(tasks: Iterable[Task], system: System) -> tuple[list[Task], dict[str, int]]:
-    """The tasks that the system can be asked, and why how many others cannot."""
+    """The tasks that the system can be asked, and the number of others by reason."""
     taken: list[Task] = []
     skipped: Counter[str] = Counter()
     for task in tasks:
@@ -295,7 +245,7 @@ def _askable(tasks: Iterable[Task], system: System) -> tuple[list[Task], dict[st
 def _identity(
     system: System, judge: Judge, taken: Sequence[Task], skipped: Mapping[str, int], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What tells this run from another: who was asked what, by which code, and who graded."""
+    """What distinguishes this run from others: system, judge, their code, and the questions."""
     code, settings = judge_code(judge), getattr(system, "settings", None)
     plain: dict[str, Any] = json.loads(canonical({
         **{k: v for k, v in about.items() if k != "caveat"},
@@ -314,12 +264,12 @@ def _identity(
 
 
 def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, Any]:
-    """Write the files of a finished run; what its manifest says of them."""
+    """Write the files of a finished run; returns their entries in the manifest."""
     contexts = {g.task.context.id: g.task.context for g in graded}
     files = {
         "contexts.jsonl": write_records(out / "contexts.jsonl", contexts.values()),
         "responses.jsonl": write_records(
-            out / "responses.jsonl", (Answer(ask=g.task.ask.id, response=filed(g.response)) for g in graded)
+            out / "responses.jsonl", (Answer(ask=g.task.ask.id, response=without_timing(g.response)) for g in graded)
         ),
         "verdicts.jsonl": write_records(out / "verdicts.jsonl", (g.verdict for g in graded)),
     }
@@ -347,7 +297,7 @@ def _results(out: Path, graded: Sequence[Graded], system: System) -> dict[str, A
 
 
 def commonest(errors: Iterable[str], most: int = 3) -> dict[str, int]:
-    """The reasons that were given most often, with how often; numbers in them count as the same.
+    """The most frequent reasons with their counts; reasons that differ only in numbers count as one.
 
     >>> commonest(["no reply to item 3", "", "no reply to item 14", "broken"])
     {'no reply to item 3': 2, 'broken': 1}
@@ -357,13 +307,13 @@ def commonest(errors: Iterable[str], most: int = 3) -> dict[str, int]:
     for error in errors:
         if error:
             text = " ".join(error.split())[:300]
-            alike = re.sub(r"\d+", "0", text)
-            first.setdefault(alike, text)
-            times[alike] += 1
-    return {first[alike]: n for alike, n in times.most_common(most)}
+            pattern = re.sub(r"\d+", "0", text)
+            first.setdefault(pattern, text)
+            times[pattern] += 1
+    return {first[pattern]: n for pattern, n in times.most_common(most)}
 
 
 def _gold_cut(graded: Graded) -> bool:
-    """Whether gold evidence was not shown whole: such an answer says little about the model."""
+    """Whether gold evidence was cut: such an answer says little about the model."""
     gold = set(graded.task.context.gold)
     return any(line.partition(":")[0] in gold for line in graded.response.cuts)

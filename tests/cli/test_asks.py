@@ -77,7 +77,7 @@ def test_what_is_missing_and_what_nobody_asks_are_named(release, tmp_path, capsy
     said = capsys.readouterr().err
     assert "1 of 4 questions have no answer: sample s3 in oracle (k=0, moderate)" in said
     assert "1 of 4 rows answer no question of this run: mine.jsonl:4 (0123456789abcdef)" in said
-    assert "1 of 4 failed" in said
+    assert "1 of 4 questions failed" in said
     strange = write(
         tmp_path / "strange.jsonl", [{"sample": f"x{i}", "scenario": "oracle", "answer": "y"} for i in range(10)]
     )

@@ -176,7 +176,7 @@ def test_a_model_that_is_asked_otherwise_is_asked_anew(release, tmp_path, monkey
             (["--temperature", 0], ""),
             (["--temperature", 1], "its sampling or layout changed"),
             (["--temperature", 1, "--extra", '{"key": "sesame"}'], "its sampling or layout changed"),
-            (["--temperature", 0], "its earlier run is taken up again"),
+            (["--temperature", 0], "its earlier run is resumed"),
         ):
             capsys.readouterr()
             assert run(release, "--system", f"model:{address}", "--limit", 2, *words) == 0

@@ -240,7 +240,7 @@ def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
             told.append(line)
 
     rebuilt = curate(new.recipe, tmp_path / "new", base=new.base, skip_bad=new.skip_bad, steps=Told())
-    assert told == ["old: no server answers there (Connection refused); what it answered before is used"]
+    assert told == ["old: no server answers there (Connection refused); its stored answers are used"]
     assert set(rebuilt.asked) <= {"weak", "middle"}
     assert rebuilt.reused > 0
     assert rebuilt.since.startswith("20")

@@ -17,10 +17,11 @@ from strategies import sample
 from demur.core.errors import StorageError, UsageError
 from demur.core.records import Response, Row, Scenario, Status
 from demur.evaluation import runner as evaluate
+from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import all_failed
-from demur.evaluation.runner import plan, run
+from demur.evaluation.runner import run
 from demur.judge.rules import RuleJudge
-from demur.scenarios.conditions import Prompts, condition
+from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import standard, sweep
 
 SAMPLES = [sample(f"s{i}", text=6, visual=2) for i in range(8)]
@@ -58,7 +59,7 @@ class Echo:
 
 
 def tasks(recipes=None):
-    return list(plan(SAMPLES, recipes or standard(), [condition("moderate")], Prompts()))
+    return Questions(recipes or standard(), [condition("moderate")]).tasks(SAMPLES)
 
 
 def go(out, system, **more):
@@ -102,7 +103,7 @@ def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(tmp_path):
     for stop in (0, 1, 5, 20):
         out = tmp_path / f"stop{stop}"
         with pytest.raises(StorageError, match="killed"):
-            go(out, Echo(die_after=stop), alongside=1)
+            go(out, Echo(die_after=stop), max_in_flight=1)
         again = Echo()
         go(out, again)
         assert contents(out) == whole
@@ -126,7 +127,7 @@ def test_a_finished_run_asks_nobody_and_another_run_is_refused(tmp_path):
 def test_failures_are_asked_again_and_their_commonest_reason_is_told(tmp_path):
     told = []
     out = go(tmp_path / "run", Echo(), note=told.append)
-    assert told == ["echo: 4 of 28 failed, 4 of them so: it broke - the same command asks them again"]
+    assert told == ["echo: 4 of 28 questions failed, 4 of them with: it broke - the same command asks them again"]
     before = contents(out)
     go(out, Echo())
     assert contents(out) == before  # still down: the same bytes
@@ -199,7 +200,7 @@ def test_what_a_judge_failed_on_is_judged_again_by_the_same_command(tmp_path, do
         return system.asked
 
     assert len(go_on(Weak(down))) == 28
-    assert "weak: gave no verdict" in told[-1]
+    assert "weak: could not grade" in told[-1]
     assert "nobody there - the same command asks it again" in told[-1]
     silent = down(tasks()[0].ask) is False
     assert bool(all_failed([out])) is silent
@@ -233,7 +234,7 @@ def test_a_torn_journal_costs_one_answer_and_no_more(tmp_path):
     whole = contents(go(tmp_path / "whole", Echo()))
     out = tmp_path / "torn"
     with pytest.raises(StorageError):
-        go(out, Echo(die_after=9), alongside=1)
+        go(out, Echo(die_after=9), max_in_flight=1)
     journal = out / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-7])
     system = Echo()
@@ -261,7 +262,7 @@ def test_kill_minus_nine_then_again_gives_the_same_bytes(tmp_path):
                 async def answer(self, ask):
                     await asyncio.sleep(0.02)
                     return await super().answer(ask)
-            t.go(Path(sys.argv[1]), Slow(), alongside=2)
+            t.go(Path(sys.argv[1]), Slow(), max_in_flight=2)
             """
         )
     )

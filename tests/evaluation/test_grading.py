@@ -10,10 +10,11 @@ from strategies import sample
 from demur.core.errors import StorageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.store import read_json
-from demur.evaluation.runner import plan, run
+from demur.evaluation.questions import Questions
+from demur.evaluation.runner import run
 from demur.judge.grading import Grading
 from demur.judge.rules import RuleJudge
-from demur.scenarios.conditions import Prompts, condition
+from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import standard
 
 ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Which?")
@@ -113,6 +114,6 @@ class Poisonous:
 
 
 def test_poisonous_answers_are_failed_items_of_a_run_that_ends(tmp_path):
-    tasks = list(plan([sample(f"s{i}", text=2) for i in range(4)], standard(), [condition("moderate")], Prompts()))
+    tasks = Questions(standard(), [condition("moderate")]).tasks([sample(f"s{i}", text=2) for i in range(4)])
     out = run(tmp_path / "run", system=Poisonous(), judge=RuleJudge(), tasks=tasks, about={})
     assert read_json(out / "manifest.json")["counts"]["failed"] == len(tasks)

@@ -298,7 +298,7 @@ def test_a_judge_whose_every_call_failed_is_no_success(tmp_path, capsys, monkeyp
     rows.write_text("".join(json.dumps({"id": id} | row) + "\n" for id in "ab"))
     monkeypatch.setattr(ModelJudge, "_ask", fails)
     assert main(["judge", "file", str(rows), "--judge", "model:http://127.0.0.1:9/v1#m"]) != 0
-    assert "not one of 2 answers could be judged: the judge's call failed: no reply" in capsys.readouterr().err
+    assert "could not grade any of 2 answers: the judge's call failed: no reply" in capsys.readouterr().err
     panel = open_judge("panel:model:http://127.0.0.1:9/v1#m,model:http://127.0.0.1:9/v1#n", JudgeContext())
     (verdict,) = judged(panel, "I think it is the Rhine.")
     assert verdict.kind == UNJUDGED

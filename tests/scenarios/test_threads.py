@@ -15,7 +15,8 @@ import pytest
 from strategies import sample
 
 from demur.core.records import Response
-from demur.evaluation.runner import grade_all, plan
+from demur.evaluation.questions import Questions
+from demur.evaluation.runner import grade_all
 from demur.judge.rules import RuleJudge
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
@@ -171,7 +172,7 @@ async def test_a_judge():
         async def answer(self, ask):
             return Response(text="forty-two")
 
-    tasks = list(plan([sample("q")], [recipe("oracle")], [condition("moderate")], Prompts()))
+    tasks = Questions([recipe("oracle")], [condition("moderate")]).tasks([sample("q")])
     (graded,) = await beside(computing, grade_all(tasks, Echo(), Slow()))
     assert graded.verdict.outcome == "correct"
 

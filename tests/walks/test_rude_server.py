@@ -153,7 +153,7 @@ def test_a_server_that_dies_half_way_is_told_with_numbers_and_the_same_command_c
     assert ended[0].returncode == 0  # some were answered
     said = " ".join(ended[0].stderr.split())
     told = re.search(
-        r"([\d,]+) of ([\d,]+) failed, ([\d,]+) of them so: (.+?) - the same command asks them again", said
+        r"([\d,]+) of ([\d,]+) questions failed, ([\d,]+) of them with: (.+?) - the same command asks them again", said
     )
     assert told, said
     assert (int(told[1]), int(told[2])) == (len(failed), len(found))
