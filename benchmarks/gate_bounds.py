@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from demur.core.errors import UsageError
-from demur.curation.gates.costs import callable_gates
 from demur.curation.gates.funnel import MINING, Gate, GateQuery, Rules, SampleState, Stage
 from demur.curation.gates.rules import Label
 
@@ -59,7 +58,7 @@ def costs_of(
         raise UsageError("a label is missing", cure="give every label of the sample")
 
     def calls(stage: Stage, distractor: str = "") -> int:
-        return callable_gates(state, stage, distractor)
+        return sum(label is not Label.SKIPPED for label in state.of(stage, distractor).values())
 
     everything = sum(v is not Label.SKIPPED for v in truth.values())
     staged = least = calls(Stage.PARAMETRIC)

@@ -111,7 +111,11 @@ def run(args: argparse.Namespace) -> int:
             f"left [{percent(point.low)}, {percent(point.high)}]", highlight=False, markup=False,
         )  # fmt: skip
     for f in found.forecasts:
-        who = f"one more gate {f.kind}" if f.strength is None else f"a gate of strength {percent(f.strength)} %"
+        who = (
+            f"one more gate {f.kind}"
+            if f.strength is None
+            else f"one as strong as the strongest ({percent(f.strength)} %)"
+        )
         console.print(
             f"{who} would take {f.taken:.0f} samples ({percent(f.share)} %), 95 % interval {f.low:.0f} to {f.high:.0f}",
             highlight=False,

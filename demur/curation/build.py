@@ -29,7 +29,7 @@ from demur.curation.context import BuildContext, Work, ask_gates, gates_of, open
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import all_drops, decision_line, funnel
 from demur.curation.gates.askable import all_can_be_asked
-from demur.curation.gates.costs import naive_calls
+from demur.curation.gates.costs import algorithm1_calls
 from demur.curation.gates.funnel import HELD, Decision, Gate, GateQuery, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
@@ -154,7 +154,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, learn: bool, hurry: boo
     return Built(
         release, steps_taken, recall, dict(runner.asked),
         used=sum(label is not Label.SKIPPED for state in states.values() for label in state.labels.values()),
-        algorithm1=sum(map(naive_calls, states.values())),
+        algorithm1=sum(algorithm1_calls(state).total() for state in states.values()),
         held=sum(d.stage == HELD for d in decisions.values()),
         reused=len(runner.reused), since=runner.since, errors=commonest(runner.errors),
     )  # fmt: skip

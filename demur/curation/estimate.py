@@ -1,9 +1,10 @@
 """What a build will ask and cost, before anybody is asked: calls, tokens and money per stage and gate.
 
-Gates are not independent: what one model does not know, others seldom know, so more samples reach Stage III than
-independent gates would leave. How much they have in common is fitted to verdicts that are there (the build's own, a
-pilot's, an earlier release's); where there are none, the estimate is an interval, from
-independent gates to gates of which each knows all that a weaker one knows.
+Samples of the pool are replayed through the funnel with the verdicts that there are: their own, or those of another
+sample that was asked already (in this folder, a pilot, an earlier release). A label that nobody knows is drawn by the
+gate's rate, measured where it was asked often enough and assumed otherwise. How much gates know in common is then open,
+so it is drawn in both extremes: gates that know things independently of each other, and gates of which each knows all
+that a weaker one knows. The interval covers both, and the chance of the draw.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
-from statistics import pvariance
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from demur.core.errors import UsageError
 from demur.core.records import Ask, Modality, Record, Request, Sample
@@ -27,8 +30,9 @@ from demur.core.uris import read_image
 from demur.curation.bases import gold_at_the_cut, open_bases, settled
 from demur.curation.context import enough_candidates, gate_opener, gates_of
 from demur.curation.gates.askable import Askable, Skips, all_can_be_asked, askable
-from demur.curation.gates.costs import Answers, GateRates, expected, fit
-from demur.curation.gates.funnel import GateQuery, Rules, Stage, settling
+from demur.curation.gates.costs import algorithm1_calls, replay
+from demur.curation.gates.funnel import Gate, GateQuery, Rules, SampleState, Stage, settling
+from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
 from demur.curation.recipe import BuildRecipe, GateSpec
@@ -39,7 +43,6 @@ from demur.scenarios.systems import System, SystemContext
 from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from demur.models import Estimate
@@ -47,16 +50,19 @@ if TYPE_CHECKING:
 ASSUMED = {Stage.PARAMETRIC: 0.3, Stage.SOLVABLE: 0.6, Stage.DISTRACTOR: 0.1}
 """Probability of CORRECT where nothing was measured; the estimate says that it is assumed."""
 MEASURED_FROM = 15
-"""Questions of a stage from which its rates count as measured."""
+"""Questions of a gate in a stage from which its rate counts as measured; samples from which others are like them."""
+LEARNT_UP_TO = 0.05
+"""Share of calls, at most, whose answers are drawn by rates that nobody measured, of an estimate that is learnt."""
 STAND_INS = 200
 """Questions that the size of distractor questions is estimated from."""
-TOGETHER = (0.0, 0.5, 1.0)
-"""How much gates have in common, where nothing was measured: both ends, and the estimate between them."""
-REFITS = 8
-"""Resamples of the verdicts, for what they leave open."""
+REPLAYS = 1000
+"""Samples that are replayed, about."""
 BUILT_IN = frozenset({"prior", "reader", "answers"})
-PLAYS = 2000
-"""Samples played for the estimate; a fifth of that for each resample."""
+
+Labels = dict[GateQuery, Label]
+"""What gates said about one sample."""
+Place = tuple[str, Stage]
+"""A gate in a stage."""
 
 
 class StageEstimate(Record):
@@ -65,15 +71,15 @@ class StageEstimate(Record):
     stage: Stage
     gate: str
     naive: int
-    """Questions that Algorithm 1 would put to it, stage after stage, by the rates."""
+    """Questions that Algorithm 1 would put to it, stage after stage."""
     at_most: int
     """Questions if every sample reached the stage and every answer were needed."""
     expected: int
-    """Questions by the rates, when only what can matter is asked."""
+    """Questions when only what can matter is asked."""
     had: int
     """Verdicts that the journal of the build folder has, for this gate and stage."""
     rate: float
-    """Probability of CORRECT that the estimate reckons with."""
+    """Probability of CORRECT, of the questions that the funnel puts to it."""
     rate_from: Literal["given", "measured", "assumed"]
     tokens: int
     """Prompt tokens expected, estimated; 0 for a gate that calls no model."""
@@ -92,7 +98,7 @@ class BuildEstimate(Record):
     """Distractors per sample, at most."""
     lines: tuple[StageEstimate, ...]
     calls: tuple[int, int]
-    """Questions in all, from and to: 95 %, or what independent gates and gates that know the same would need."""
+    """Questions in all, from and to: 95 %, from independent gates to gates that know the same."""
     money: tuple[float, float] | None
     """The same of the US dollars still to pay; None when a price is not known."""
     kept: float
@@ -101,7 +107,7 @@ class BuildEstimate(Record):
     verdicts: int
     """That the estimate learnt from."""
     basis: Literal["learnt", "assumed"]
-    """``learnt``: every stage is reckoned by verdicts. ``assumed``: some stage by assumed or given rates."""
+    """``learnt``: by verdicts. ``assumed``: more than a few answers are drawn by assumed or given rates."""
     notes: tuple[str, ...]
 
     def seconds(self, per_second: float) -> float:
@@ -118,29 +124,6 @@ class BuildEstimate(Record):
         return None if None in values else sum(values)
 
 
-class _Verdicts(NamedTuple):
-    """What journals know, as the funnel would have met it."""
-
-    had: Counter[tuple[str, Stage]]
-    """Verdicts by gate and stage."""
-    patterns: dict[tuple[str, Stage], Counter[Answers]]
-    """(source, stage) -> what was said of how many questions; source "" for all."""
-
-    def enough(self, source: str, stage: Stage) -> bool:
-        """Whether the rates of a stage count as measured."""
-        return self.patterns[source, stage].total() >= MEASURED_FROM
-
-
-class _Outcome(NamedTuple):
-    """One way in which a build may go."""
-
-    calls: dict[tuple[str, Stage], float]
-    algorithm1: dict[tuple[str, Stage], float]
-    variance: float
-    """Of the sum of calls, from the draw of the pool's samples alone."""
-    kept: float
-
-
 def estimate_build(
     recipe: BuildRecipe,
     out: Path,
@@ -151,12 +134,12 @@ def estimate_build(
     prices: Path | None = None,
     learn_from: Path | None = None,
 ) -> BuildEstimate:
-    """Reckon a build through; the sources are read, nothing is embedded and nobody is asked.
+    """Estimate a build; the sources are read, nothing is embedded and nobody is asked.
 
     Args:
-        out: its build folder; verdicts and replies that it has are not paid again, and give the rates.
+        out: its build folder; verdicts and replies that it has are not paid again.
         rates: ``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1], before what was measured.
-        learn_from: another build, or its release, whose verdicts give the rates too: a pilot on part of the pool, an
+        learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
 
     Raises:
@@ -171,110 +154,49 @@ def estimate_build(
     gates, skips = gates_of(specs), _skips(recipe, pool)
     if not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
-    n = len(pool.samples)
-    rules = recipe.rules.rules()
-    journals = [out / "build" / "journal.jsonl"]
-    if learn_from is not None:
-        journals += [_journal_of(learn_from)]
-    sources = {s.id: s.source for s in pool.samples}
-    known = _verdicts(journals, sources, rules)
-    own = _verdicts(journals[:1], sources, rules).had
-    of_stage = {stage: [g for g, spec in specs.items() if stage in spec.stages] for stage in Stage}
-    rate: dict[tuple[str, Stage], float] = {}
-    origin: dict[tuple[str, Stage], Literal["given", "measured", "assumed"]] = {}
-    for stage, names in of_stage.items():
-        seen = known.patterns["", stage]
-        fitted = fit(seen, names) if seen and names else None
-        for name in names:
-            if (name, stage) in given:
-                rate[name, stage], origin[name, stage] = given[name, stage], "given"
-            elif fitted is not None and known.enough("", stage):
-                rate[name, stage], origin[name, stage] = fitted.rates[name], "measured"
-            else:
-                rate[name, stage], origin[name, stage] = ASSUMED[stage], "assumed"
-    learnt = {s for s, names in of_stage.items() if names and all(origin[g, s] == "measured" for g in names)}
-    basis: Literal["learnt", "assumed"] = "learnt" if learnt == {s for s in Stage if of_stage[s]} else "assumed"
+    samples, n = pool.samples, len(pool.samples)
+    kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
+    able = {s.id: askable(s, gates, skips) for s in samples}
+    own = _labels_in(out / "build" / "journal.jsonl")
+    known = own if learn_from is None else {**_labels_in(_journal_of(learn_from)), **own}
+    had = Counter((query.gate, query.stage) for labels in own.values() for query in labels)
+    places = [(name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages]
+    rate, rate_from = _rates_of(places, known, given, recipe.rules.rules())
+    per_call = {place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places}
 
-    # Samples of a source about which the same gates can be asked are played together.
-    sizes = Counter((s.source, askable(s, gates, skips)) for s in pool.samples)
-    shown = {source: _candidates(recipe, pool, source) for source in set(sources.values())}
+    replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
+    donated = _donated(samples, own, known, given)
+    replays = _Replays(recipe, gates, able, kinds, own, rate)
+    both = [replays.of(replayed, donated, nested=nested) for nested in (False, True)]
+    calls, unpaid, drawn, algorithm1 = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
+    new = sum(s.id not in known for s in samples)
 
-    def outcome(
-        patterns: Mapping[tuple[str, Stage], Counter[Answers]], together: float, seed: int, plays: int
-    ) -> _Outcome:
-        calls: Counter[tuple[str, Stage]] = Counter()
-        naive: Counter[tuple[str, Stage]] = Counter()
-        variance = kept = 0.0
-        for (source, able), size in sizes.items():
-            if not able.parametric:  # they leave unasked
-                continue
-            guesses: dict[Stage, GateRates] = {}
-            for stage, names in of_stage.items():
-                if stage in learnt:
-                    whose = source if known.enough(source, stage) else ""
-                    guesses[stage] = fit(patterns[whose, stage], names)
-                else:
-                    guesses[stage] = GateRates({g: rate[g, stage] for g in names}, together)
-            played = expected(
-                able.gates(gates),
-                [able.image if kind is Modality.IMAGE else able.text for kind in shown[source]],
-                rules,
-                guesses,
-                plays=max(100, round(plays * size / n)),
-                seed=seed,
-            )
-            for key, value in played.calls.items():
-                calls[key] += size * value  # type: ignore[assignment]  # a Counter counts fractions as well
-            for key, value in played.algorithm1.items():
-                naive[key] += size * value  # type: ignore[assignment]
-            variance += size * played.spread**2
-            kept += size * played.kept
-        return _Outcome(dict(calls), dict(naive), variance, kept / n)
+    def interval(rows: Sequence[npt.NDArray[np.float64]]) -> tuple[float, float]:
+        """Interval of a sum over the pool, from both extremes.
 
-    if basis == "learnt":
-        dice = random.Random(seed_of(recipe.seed, "recipe"))
-        likely = outcome(known.patterns, 0.5, recipe.seed, PLAYS)
-        around = [outcome(_resampled(known.patterns, dice), 0.5, i, PLAYS // 5) for i in range(REFITS)]
-    else:
-        around = [outcome(known.patterns, t, recipe.seed, PLAYS) for t in TOGETHER]
-        likely = around[TOGETHER.index(0.5)]
+        Each has the chance of the pool's samples, of those that they are replayed by, and of the number of replays.
+        """
+        spread = max(row.std() for row in rows) * math.sqrt(new * (1 + new / (len(known) or n) + n / len(replayed)))
+        sums = [n * float(row.mean()) for row in rows]
+        return max(0.0, min(sums) - z_of() * spread), max(sums) + z_of() * spread
 
     lines = []
-    per_call: dict[tuple[str, Stage], float | None] = {}
-    for stage in Stage:
-        for name in of_stage[stage]:
-            key = (name, stage)
-            most = sum(size * _questions(name, stage, able, shown[source]) for (source, able), size in sizes.items())
-            expects = min(most, round(likely.calls.get(key, 0.0)))
-            tokens, price = _per_call(recipe, specs[name], name, stage, pool, out, prices)
-            per_call[key] = price
-            todo = max(0, expects - own[key])
-            lines.append(StageEstimate(
-                stage=stage, gate=name, naive=round(likely.algorithm1.get(key, 0.0)), at_most=most,
-                expected=expects, had=own[key], rate=round(rate[key], 4), rate_from=origin[key],
-                tokens=round(todo * tokens), waits=specs[name].system.partition(":")[0] not in BUILT_IN,
-                money_expected=None if price is None else todo * price,
-                money_at_most=None if price is None else max(0, most - own[key]) * price,
-            ))  # fmt: skip
-
-    def between(values: Sequence[float], middle: float, noise: float) -> tuple[float, float]:
-        if basis == "learnt":
-            # of the spread of the resamples a part is that of playing few samples: ``noise`` scaled to their number
-            verdicts = max(0.0, pvariance(values) - noise * n / (PLAYS // 5))
-            half = z_of() * math.sqrt(verdicts + noise * (1 + n / PLAYS))
-            return max(0.0, middle - half), middle + half
-        return max(0.0, min(values) - z_of() * math.sqrt(noise)), max(values) + z_of() * math.sqrt(noise)
-
-    low, high = between([sum(o.calls.values()) for o in around], sum(likely.calls.values()), likely.variance)
-    k_low, k_high = between([o.kept for o in around], likely.kept, likely.kept * (1 - likely.kept) / n)
-    dollars = None
-    if None not in per_call.values():
-
-        def to_pay(o: _Outcome) -> float:
-            return sum(max(0.0, o.calls.get(k, 0.0) - own[k]) * (price or 0.0) for k, price in per_call.items())
-
-        dear = max((price or 0.0 for price in per_call.values()), default=0.0)
-        dollars = between([to_pay(o) for o in around], to_pay(likely), likely.variance * dear * dear)
+    for i, (name, stage) in enumerate(places):
+        most = sum(_questions(name, stage, able[s.id], kinds[s.source]) for s in samples)
+        tokens, money = per_call[name, stage]
+        lines.append(StageEstimate(
+            stage=stage, gate=name, naive=round(algorithm1[i]), at_most=most, expected=min(most, round(calls[i])),
+            had=had[name, stage], rate=round(rate[name, stage], 4), rate_from=rate_from[name, stage],
+            tokens=round(unpaid[i] * tokens), waits=specs[name].system.partition(":")[0] not in BUILT_IN,
+            money_expected=None if money is None else unpaid[i] * money,
+            money_at_most=None if money is None else max(0, most - had[name, stage]) * money,
+        ))  # fmt: skip
+    low, high = interval([one.questions[:, CALLS].sum(axis=1) for one in both])
+    kept_low, kept_high = (share / n for share in interval([one.kept for one in both]))
+    prices_of = np.array([money for _, money in per_call.values()], dtype=np.float64)  # None becomes NaN
+    dollars = interval([one.questions[:, UNPAID] @ prices_of for one in both])
+    guessed = sum(share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured")
+    basis: Literal["learnt", "assumed"] = "learnt" if guessed <= LEARNT_UP_TO * calls.sum() else "assumed"
     notes = []
     if basis == "assumed":
         notes.append(
@@ -292,10 +214,154 @@ def estimate_build(
         notes.append(f"what {', '.join(others)} may pay for is not known here")
     notes += _price_notes(specs.values(), prices)
     return BuildEstimate(
-        samples=n, candidates=max(map(len, shown.values())), lines=tuple(lines), calls=(round(low), round(high)),
-        money=dollars, kept=round(likely.kept, 4), kept_range=(round(k_low, 4), round(min(1.0, k_high), 4)),
-        verdicts=sum(known.had.values()), basis=basis, notes=tuple(notes),
+        samples=n, candidates=max(map(len, kinds.values())), lines=tuple(lines), calls=(round(low), round(high)),
+        money=None if np.isnan(prices_of).any() else dollars, kept=round(float(np.mean([one.kept for one in both])), 4),
+        kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
+        verdicts=sum(map(len, known.values())), basis=basis, notes=tuple(notes),
     )  # fmt: skip
+
+
+CALLS, UNPAID, DRAWN, ALGORITHM1 = range(4)
+"""What is counted of a replayed sample: its questions; those that the build folder has no verdict for; those whose
+answer was drawn by a rate; the questions of Algorithm 1."""
+
+
+class _Replayed(NamedTuple):
+    """What replaying S samples came to."""
+
+    questions: npt.NDArray[np.float64]
+    """(S, 4, places): the counts of each sample, by gate and stage."""
+    kept: npt.NDArray[np.float64]
+    """(S,) 1 for a sample that stays."""
+
+
+class _Replays(NamedTuple):
+    """What samples are replayed by."""
+
+    recipe: BuildRecipe
+    gates: Sequence[Gate]
+    able: Mapping[str, Askable]
+    """Sample -> gates that can be asked about it."""
+    kinds: Mapping[str, Sequence[Modality]]
+    """Source -> kinds of the distractors that its samples will have."""
+    own: Mapping[str, Labels]
+    """Sample -> labels that the build folder has."""
+    rate: Mapping[Place, float]
+    """Of answers that are not known; its keys are the places."""
+
+    def of(self, samples: Sequence[Sample], donated: Mapping[str, Labels], *, nested: bool) -> _Replayed:
+        """Replay samples through the funnel.
+
+        Args:
+            donated: sample -> labels that it is replayed with.
+            nested: draw other labels as if each gate knew all that a weaker one knows; else independently.
+        """
+        dice, order = random.Random(seed_of(self.recipe.seed, "estimate")), SuccessCounter()
+        at = {place: i for i, place in enumerate(self.rate)}
+        questions, kept = np.zeros((len(samples), 4, len(at))), np.zeros(len(samples))
+        for row, sample in enumerate(samples):
+            labels = donated[sample.id]
+            state = self._state(sample, labels, order)
+
+            def draw(query: GateQuery, state: SampleState = state, row: int = row) -> Label:
+                place = query.gate, query.stage
+                questions[row, DRAWN, at[place]] += 1
+                answers = state.of(query.stage, query.distractor).items()
+                failed = [self.rate[g, query.stage] for g, label in answers if label not in (None, Label.SKIPPED)]
+                below = max(failed, default=0.0) if nested else 0.0
+                right = self.rate[place] > below and dice.random() < (self.rate[place] - below) / (1 - below)
+                return Label.CORRECT if right else Label.INCORRECT
+
+            for query in replay(state, labels, draw):
+                questions[row, CALLS, at[query.gate, query.stage]] += 1
+                questions[row, UNPAID, at[query.gate, query.stage]] += query not in self.own.get(sample.id, {})
+            for place, n in algorithm1_calls(state).items():
+                questions[row, ALGORITHM1, at[place]] = n
+            decision = state.decision()
+            kept[row] = decision is not None and decision.kept
+        return _Replayed(questions, kept)
+
+    def _state(self, sample: Sample, labels: Labels, order: SuccessCounter) -> SampleState:
+        """A sample before the funnel; gates that cannot be asked are noted."""
+        able = self.able[sample.id]
+        asked: dict[str, set[str]] = defaultdict(set)
+        for query in labels:
+            if query.stage is Stage.DISTRACTOR:
+                asked[query.distractor].add(query.gate)
+        left = [able.image if kind is Modality.IMAGE else able.text for kind in self.kinds[sample.source]]
+        left.sort(key=len)
+        distractors = {}  # -> gates that can be asked about it
+        for distractor, by in asked.items():
+            distractors[distractor] = next((some for some in left if by <= some), frozenset(by))
+            if distractors[distractor] in left:
+                left.remove(distractors[distractor])
+
+        def state() -> SampleState:
+            skipped = {}
+            new = SampleState(
+                self.gates, list(distractors), self.recipe.rules.rules(), order=order, group=sample.source
+            )
+            for query in new.all_queries():
+                of_stage = able.parametric if query.stage is Stage.PARAMETRIC else able.solvable
+                if query not in labels and query.gate not in distractors.get(query.distractor, of_stage):
+                    skipped[query] = Label.SKIPPED
+            return replace(new, labels=skipped)
+
+        known = replace(found := state(), labels=found.labels | labels).decision()
+        if known is None or not known.kept:  # else all its distractors are known
+            distractors |= {f"#{number}": some for number, some in enumerate(left)}
+            found = state()
+        return found
+
+
+def _donated(
+    samples: Sequence[Sample], own: Mapping[str, Labels], known: Mapping[str, Labels], given: Mapping[Place, float]
+) -> dict[str, Labels]:
+    """Sample -> labels to replay it with: what is known of it, or of another sample, of its source if there are some.
+
+    Args:
+        own: labels of the build folder.
+        known: these and those of another folder.
+        given: rates that the user gave, which hold instead of the labels of others.
+    """
+    usable = {id: {q: v for q, v in labels.items() if (q.gate, q.stage) not in given} for id, labels in known.items()}
+    if len(usable) < MEASURED_FROM:
+        return {s.id: own.get(s.id, {}) for s in samples}
+    of_source: dict[str, list[Labels]] = defaultdict(list)
+    for s in samples:
+        if s.id in usable:
+            of_source[s.source].append(usable[s.id])
+    anybody = cycle(usable.values())
+    donors = {source: cycle(some) for source, some in of_source.items() if len(some) >= MEASURED_FROM}
+    return {s.id: own.get(s.id) or usable.get(s.id) or next(donors.get(s.source, anybody)) for s in samples}
+
+
+def _rates_of(
+    places: Sequence[Place], known: Mapping[str, Labels], given: Mapping[Place, float], rules: Rules
+) -> tuple[dict[Place, float], dict[Place, Literal["given", "measured", "assumed"]]]:
+    """How often each gate settles a question of each stage, and how that is known.
+
+    Of solvable and distractor questions those about samples that came so far count: an exhaustive build asks them about
+    all samples, and what gates know without evidence would pass for what they read.
+    """
+    asked: Counter[Place] = Counter()
+    settled: Counter[Place] = Counter()
+    for labels in known.values():
+        for stage in Stage:
+            right = [(q.gate, label in settling(stage, rules)) for q, label in labels.items() if q.stage is stage]
+            asked.update((gate, stage) for gate, _ in right)
+            settled.update((gate, stage) for gate, yes in right if yes)
+            if any(yes for _, yes in right) == (stage is Stage.PARAMETRIC):
+                break
+    rate: dict[Place, float] = {}
+    origin: dict[Place, Literal["given", "measured", "assumed"]] = {}
+    for place in places:
+        rate[place], origin[place] = ASSUMED[place[1]], "assumed"
+        if place in given:
+            rate[place], origin[place] = given[place], "given"
+        elif asked[place] >= MEASURED_FROM:
+            rate[place], origin[place] = settled[place] / asked[place], "measured"
+    return rate, origin
 
 
 def _candidates(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Modality]:
@@ -321,8 +387,6 @@ def _skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
     specs, prompts = recipe.specs(), Prompts()
 
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        import numpy as np
-
         return np.zeros((len(texts), 1), np.float32)
 
     context = SystemContext(
@@ -339,20 +403,6 @@ def _skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
     return skips
 
 
-def _resampled(
-    patterns: Mapping[tuple[str, Stage], Counter[Answers]], dice: random.Random
-) -> dict[tuple[str, Stage], Counter[Answers]]:
-    """As many questions of each source and stage, resampled from those that were asked."""
-    found: dict[tuple[str, Stage], Counter[Answers]] = defaultdict(Counter)
-    for (source, stage), seen in patterns.items():
-        if source:
-            resampled = Counter(dice.choices(sorted(seen, key=sorted), [seen[a] for a in sorted(seen, key=sorted)],
-                                         k=seen.total()))  # fmt: skip
-            found[source, stage] = resampled
-            found["", stage].update(resampled)
-    return found
-
-
 def _journal_of(folder: Path) -> Path:
     for path in (folder / "build" / "journal.jsonl", folder.resolve().parent / "build" / "journal.jsonl"):
         if path.exists():
@@ -360,36 +410,16 @@ def _journal_of(folder: Path) -> Path:
     raise UsageError("no verdicts there to learn from", item=folder, cure="name a build folder, or the release in one")
 
 
-def _verdicts(journals: Sequence[Path], sources: Mapping[str, str], rules: Rules) -> _Verdicts:
-    """Read verdicts; of solvable and distractor questions those about samples that came so far.
-
-    An exhaustive build asks them about all samples; what gates know without evidence would then pass for what they
-    read.
-    """
-    labels_of: dict[str, dict[Stage, dict[str, dict[str, Label]]]] = {}
-    had: Counter[tuple[str, Stage]] = Counter()
+def _labels_in(journal: Path) -> dict[str, Labels]:
+    """Sample -> final labels that a journal has."""
+    found: dict[str, Labels] = defaultdict(dict)
     seen: set[str] = set()
-    for line in (line for path in journals for line in read_journal(path)):
-        if line.repeat or line.key in seen or not line.final or line.answer.label in (Label.UNGRADED, Label.SKIPPED):
-            continue
-        seen.add(line.key)
-        gate, stage, evidence = line.query
-        had[gate, stage] += 1
-        of_sample = labels_of.setdefault(line.sample, {s: {} for s in Stage})
-        of_sample[stage].setdefault(evidence, {})[gate] = line.answer.label
-    patterns: dict[tuple[str, Stage], Counter[Answers]] = defaultdict(Counter)
-    for sample, stages in labels_of.items():
-        for stage in Stage:
-            enough = settling(stage, rules)
-            settled = False
-            for labels in stages[stage].values():
-                answers = frozenset((g, v in enough) for g, v in labels.items())
-                settled = settled or any(v for _, v in answers)
-                for source in ("", sources.get(sample, "?")):
-                    patterns[source, stage][answers] += 1
-            if settled == (stage is Stage.PARAMETRIC):
-                break
-    return _Verdicts(had, patterns)
+    for line in read_journal(journal):
+        graded = line.answer.label not in (Label.UNGRADED, Label.SKIPPED)
+        if graded and line.final and not line.repeat and line.key not in seen:
+            seen.add(line.key)
+            found[line.sample][line.query] = line.answer.label
+    return found
 
 
 def _rates(rates: Mapping[str, float], specs: Mapping[str, GateSpec]) -> dict[tuple[str, Stage], float]:

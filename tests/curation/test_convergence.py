@@ -29,18 +29,18 @@ def test_rounds_by_hand():
     table = {
         "a": {"x": C, "y": C, "m": C}, "b": {"x": W, "y": C, "m": D}, "c": {"x": D, "y": W, "m": W}, "d": {"x": W, "y": U, "m": W},
     }  # fmt: skip
-    found = converge(table, ["y", "x"], ["m"], resamples=10)
+    found = converge(table, ["y", "x"], ["m"])
     assert found.gates == ("x", "y")
     # d could not be graded: it is not taken, and told
     assert [(r.size, r.undecided) for r in found.rounds] == [(4, 0), (3, 0), (2, 1)]
     assert [r.changed for r in found.rounds] == [None, 0.25, pytest.approx(1 / 3, abs=1e-6)]
     last = found.rounds[-1].monitors["m"]
     assert (last.accuracy, last.hallucination, last.n, last.ungraded) == (0, 1, 2, 0)
-    watched = converge(table, ["x"], ["y"], resamples=10).rounds[0].monitors["y"]
+    watched = converge(table, ["x"], ["y"]).rounds[0].monitors["y"]
     assert (watched.accuracy, watched.n, watched.ungraded, watched.skipped) == (pytest.approx(2 / 3, abs=1e-6), 3, 1, 0)
     assert found.first_knew == {"x": 1, "y": 1, "": 2}
     assert first_to_know(table, ("y", "x")) == {"a": "y", "b": "y", "c": "", "d": ""}
-    literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal", resamples=10)
+    literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal")
     assert [(r.size, r.undecided) for r in literal.rounds] == [(4, 0), (2, 0), (1, 1)]
     for bad in ({"order": ["x"]}, {"order": ["x", "x"]}):
         with pytest.raises(UsageError):
@@ -51,34 +51,21 @@ def test_rounds_by_hand():
 
 def test_the_stopping_rule():
     table = {f"s{i}": {"a": C if i < 50 else W, "b": C if i < 70 else W, "c": C if i < 70 else W} for i in range(100)}
-    found = converge(table, ["a", "b", "c"], [], order=["a", "b", "c"], threshold=0.05, resamples=10)
+    found = converge(table, ["a", "b", "c"], [], order=["a", "b", "c"], threshold=0.05)
     assert found.converged_after == 2
-    assert converge(table, ["a", "b"], [], order=["a", "b"], threshold=0.05, resamples=10).converged_after is None
+    assert converge(table, ["a", "b"], [], order=["a", "b"], threshold=0.05).converged_after is None
 
 
 @pytest.mark.heavy
 @given(st.integers(2, 5), st.integers(0, 50))
 def test_sizes_fall_and_everybody_is_counted_once(gates, seed):
     table = world(40, [0.1 + 0.1 * k for k in range(gates)], seed)
-    found = converge(table, [f"g{k}" for k in range(gates)], ["g0"], resamples=20)
+    found = converge(table, [f"g{k}" for k in range(gates)], ["g0"])
     sizes = [r.size for r in found.rounds]
     assert sizes == sorted(sizes, reverse=True)
     assert sum(found.first_knew.values()) == 40
     assert [s.left for s in found.survival][-1] == pytest.approx(sizes[-1] / 40)
     assert all(f.low <= f.high <= sizes[-1] for f in found.forecasts)
-
-
-@pytest.mark.slow
-def test_forecasts_hold_for_a_gate_that_was_kept_back():
-    """Six gates of a kind; each time the interval from five should hold what the sixth takes, about 19 times in 20."""
-    hits = total = 0
-    for seed in range(40):
-        table = world(300, [0.2] * 6, seed)
-        like = forecast(table, [f"g{k}" for k in range(5)], resamples=200, seed=seed)[0]
-        took = sum(row["g5"] is C and all(row[f"g{k}"] is not C for k in range(5)) for row in table.values())
-        hits += like.low <= took <= like.high
-        total += 1
-    assert hits / total > 0.85
 
 
 def correlated(seed, gates=5, n=400):
@@ -89,20 +76,22 @@ def correlated(seed, gates=5, n=400):
     return hard < [NormalDist().inv_cdf(p) for p in rng.uniform(0.1, 0.6, gates)]
 
 
-@pytest.mark.heavy
-def test_a_stronger_gate_that_was_kept_back_takes_what_was_forecast():
-    """The strongest of five is kept back; what it took lies in the interval about 9 times in 10, below as above."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "kept_back"), [("like these", None), ("stronger", -1)])
+def test_a_gate_that_was_kept_back_takes_what_was_forecast(kind, kept_back):
+    """One of five, any or the strongest; what it took lies in the interval about 9 times in 10, below as above."""
     inside, ratio = 0, []
-    for seed in range(24):
+    for seed in range(60):
         knows = correlated(seed)
         order = np.argsort(knows.mean(axis=0))
+        last = order[seed % 5 if kept_back is None else kept_back]
+        others = [g for g in order if g != last]
         table = {str(i): {f"g{g}": C if row[g] else W for g in order} for i, row in enumerate(knows)}
-        took = int((knows[:, order[-1]] & ~knows[:, order[:-1]].any(axis=1)).sum())
-        _, ahead = forecast(table, [f"g{g}" for g in order[:-1]], resamples=60, seed=seed)
-        assert ahead.kind == "stronger"
-        inside += ahead.low <= took <= ahead.high
-        ratio.append((ahead.taken + 1) / (took + 1))
-    assert inside >= 18
+        took = int((knows[:, last] & ~knows[:, others].any(axis=1)).sum())
+        found = next(f for f in forecast(table, [f"g{g}" for g in others]) if f.kind == kind)
+        inside += found.low <= took <= found.high
+        ratio.append((found.taken + 1) / (took + 1))
+    assert inside >= 50
     assert 0.7 < np.median(ratio) < 1.45
 
 
@@ -112,7 +101,7 @@ def test_the_whole_funnels_size_where_it_is_known():
     def whole(gates):
         return [s for s in table if not any(table[s][g] is C for g in gates)][1:] if len(gates) > 1 else None
 
-    found = converge(table, ["a", "b", "c"], ["c"], whole=whole, order=["a", "b", "c"], threshold=0.05, resamples=10)
+    found = converge(table, ["a", "b", "c"], ["c"], whole=whole, order=["a", "b", "c"], threshold=0.05)
     assert [r.kept for r in found.rounds] == [None, None, 48, 48]
     assert [r.kept_changed for r in found.rounds] == [None, None, None, 0]
     assert found.rounds[-1].kept_monitors["c"].n == 48
@@ -126,8 +115,8 @@ def test_a_gate_that_answers_nothing_shows_nothing(silent):
     table = world(200, [0.2, 0.3, 0.4])
     mute = {s: row | {"mute": silent} for s, row in table.items()}
     gates = ["g0", "g1", "g2"]
-    without = converge(table, gates, gates, order=gates, threshold=0.9, resamples=50)
-    found = converge(mute, [*gates, "mute"], gates, order=[*gates, "mute"], threshold=0.9, resamples=50)
+    without = converge(table, gates, gates, order=gates, threshold=0.9)
+    found = converge(mute, [*gates, "mute"], gates, order=[*gates, "mute"], threshold=0.9)
     assert found.silent == ("mute",)
     assert found.forecasts == without.forecasts
     assert found.survival == without.survival
@@ -135,7 +124,7 @@ def test_a_gate_that_answers_nothing_shows_nothing(silent):
     assert found.rounds[-1].size == without.rounds[-1].size
     assert found.converged_after == without.converged_after == 1
     # nothing but a mute gate behind the last one that took something: that is no convergence
-    assert converge(mute, ["g2", "mute"], ["g2"], order=["g2", "mute"], resamples=10).converged_after is None
+    assert converge(mute, ["g2", "mute"], ["g2"], order=["g2", "mute"]).converged_after is None
     assert forecast(mute, ["g2", "mute"]) == ()
 
 
@@ -227,6 +216,6 @@ def test_bertopic_finds_what_was_planted_beside_the_torchvision_that_is_installe
 def test_of_nothing_no_gate_takes_a_share():
     """The first gate knows all of it: what the others take of none is undefined, and shows no convergence."""
     table = {s: {"x": W, "y": W, "z": C} for s in "abc"}
-    found = converge(table, ["x", "y", "z"], [], order=["z", "x", "y"], resamples=10)
+    found = converge(table, ["x", "y", "z"], [], order=["z", "x", "y"])
     assert [(r.size, r.changed) for r in found.rounds] == [(3, None), (0, 1.0), (0, None), (0, None)]
     assert found.converged_after is None

@@ -11,7 +11,7 @@ from strategies import examples
 
 from benchmarks.gate_bounds import Naive, costs_of
 from demur.core.errors import UsageError
-from demur.curation.gates.costs import GateRates, expected, naive_calls
+from demur.curation.gates.costs import algorithm1_calls, replay
 from demur.curation.gates.funnel import HELD, MINING, Decision, Gate, GateQuery, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label, misleads, solvable_with_gold, unknown_without_evidence
@@ -64,7 +64,7 @@ def test_where_no_gate_can_be_asked_nothing_is_proved():
     passed = {GateQuery("g", Stage.PARAMETRIC): I, GateQuery("g", Stage.SOLVABLE): C}
     alone = passed | {GateQuery("g", Stage.DISTRACTOR, "a"): S}
     state = SampleState([gate], ["a", "b"], Rules(k_min=1), labels=dict(alone))
-    assert naive_calls(state) == 2 + 1
+    assert algorithm1_calls(state).total() == 2 + 1
     assert [p.distractor for p in state.wanted()] == ["b"]
     state.tell(GateQuery("g", Stage.DISTRACTOR, "b"), I)
     assert state.decision().survivors == ("b",)
@@ -239,7 +239,7 @@ def test_no_order_asks_fewer_than_the_bound_and_lazy_asks_no_more_than_algorithm
         state = SampleState(gates, distractors, rules, order=counter)
         live(state, truth)
         asked = sum(label is not S for label in state.labels.values())
-        assert naive_calls(state) == costs.algorithm1
+        assert algorithm1_calls(state).total() == costs.algorithm1
         assert costs.least <= asked <= costs.algorithm1 <= costs.exhaustive
 
 
@@ -284,26 +284,13 @@ def test_the_gate_that_settles_most_for_its_cost_is_asked_first():
     assert SampleState(gates, [], Rules(k_min=0), order=SuccessCounter(learn=False)).wanted()[0].gate == "weak"
 
 
-@pytest.mark.heavy
-def test_expected_calls_lie_between_nothing_and_algorithm_1():
+def test_a_replay_asks_what_is_known_first_and_ends_where_nothing_is_known():
     gates = [Gate("a"), Gate("b")]
-    sure = expected(gates, 5, Rules(), {stage: GateRates({"a": 1.0, "b": 1.0}, 0) for stage in Stage})
-    assert sum(sure.calls.values()) == pytest.approx(1.0)
-    assert (sure.kept, sure.spread) == (0, 0)
-    never = {s: GateRates(dict.fromkeys("ab", 1.0 if s is Stage.SOLVABLE else 0.0), 0.5) for s in Stage}
-    kept = expected(gates, 5, Rules(), never)
-    assert kept.kept == 1
-    assert sum(kept.calls.values()) == pytest.approx(2 + 1 + 10)
-    assert sum(kept.algorithm1.values()) == pytest.approx(2 + 2 + 10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("together", "left"), [(0.0, 0.25), (1.0, 0.5), (0.5, 1 / 3)])
-def test_gates_that_know_the_same_leave_more(together, left):
-    """Two gates of strength one half: 1/4 + asin(r) / (2 pi) of the pool is known to neither."""
-    guesses = {s: GateRates({"a": 0.5, "b": 0.5}, together) for s in Stage}
-    found = expected([Gate(g, frozenset({Stage.PARAMETRIC})) for g in "ab"], 0, Rules(k_min=0), guesses, plays=6000)
-    assert found.calls["a", Stage.PARAMETRIC] + found.calls["b", Stage.PARAMETRIC] == pytest.approx(1.5, abs=0.03)
-    gates = [Gate("a", frozenset({Stage.PARAMETRIC})), Gate("b")]
-    sure = guesses | {Stage.SOLVABLE: GateRates({"b": 1.0}, 0)}
-    assert expected(gates, 0, Rules(k_min=0), sure, plays=6000).kept == pytest.approx(left, abs=0.03)
+    parametric = {g: GateQuery(g, Stage.PARAMETRIC) for g in "ab"}
+    solvable = GateQuery("b", Stage.SOLVABLE)
+    known = {parametric["b"]: I, solvable: C}
+    state = SampleState(gates, [], Rules(k_min=0))
+    assert replay(state, known) == [parametric["b"]]
+    state = SampleState(gates, [], Rules(k_min=0))
+    assert replay(state, known, lambda query: I) == [parametric["b"], parametric["a"], solvable]
+    assert state.decision().kept

@@ -1,18 +1,15 @@
-"""The order of gates: what answers teach, and estimates that come true."""
+"""The order of gates: what answers teach."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from benchmarks.paper_pool import Shape, paper_pool
-from demur.curation.gates.costs import expected, fit
+from benchmarks.paper_pool import paper_pool
 from demur.curation.gates.funnel import Gate, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
-from demur.curation.gates.rules import Label
 
 
 def played(tables, states, order):
@@ -33,34 +30,6 @@ def pool(tables, counter, rules=Rules()):  # noqa: B008  # a named tuple: nothin
         i: SampleState(gates, ids if i in tables.distractors else (), rules, order=counter)
         for i in range(len(tables.sources))
     }
-
-
-def asked_of(states):
-    """What was answered to each question, by stage, as an estimate reads it from a journal."""
-    found = {stage: Counter() for stage in Stage}
-    for state in states:
-        for stage in Stage:
-            for shown in state.distractors if stage is Stage.DISTRACTOR else ("",):
-                said = frozenset((g, v is Label.CORRECT) for g, v in state.of(stage, shown).items() if v is not None)
-                if said:
-                    found[stage][said] += 1
-    return found
-
-
-@pytest.mark.heavy
-def test_an_estimate_from_half_a_pool_comes_true_in_the_other():
-    tables = paper_pool(Shape(together=0.8, alike=0.1), scale=0.06)
-    states = pool(tables, SuccessCounter())
-    order = list(states)
-    random.Random(0).shuffle(order)
-    half = len(order) // 2
-    played(tables, states, order[:half])
-    fitted = {s: fit(seen, tables.gates) for s, seen in asked_of(states[i] for i in order[:half]).items()}
-    actual = played(tables, pool(tables, SuccessCounter()), order[half:]) / half
-    gates = [Gate(name) for name in tables.gates]
-
-    calls = sum(expected(gates, tables.candidates, Rules(), fitted, plays=1500).calls.values())
-    assert calls == pytest.approx(actual, rel=0.15)
 
 
 @pytest.mark.heavy

@@ -7,7 +7,7 @@ can be asked about a kind of sample, a build could end in nothing but samples th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from demur.core.errors import UsageError
@@ -40,15 +40,6 @@ class Askable(NamedTuple):
     """With a passage alone."""
     image: frozenset[str]
     """With an image alone."""
-
-    def gates(self, gates: Iterable[Gate]) -> list[Gate]:
-        """The gates, each in the stages in which it can be asked."""
-        of = {
-            Stage.PARAMETRIC: self.parametric,
-            Stage.SOLVABLE: self.solvable,
-            Stage.DISTRACTOR: self.text | self.image,
-        }
-        return [g._replace(stages=frozenset(s for s in g.stages if g.name in of[s])) for g in gates]
 
 
 def askable(sample: Sample, gates: Sequence[Gate], skips: Skips) -> Askable:
