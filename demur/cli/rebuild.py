@@ -22,9 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
-    from demur.curation.rebuild import enlarged, estimate_rebuild, rebuild
+    from demur.curation.rebuild import enlarge, estimate_rebuild, rebuild
 
-    new = enlarged(args.old, args.add_gate, args.out, version=args.version, skip_bad=args.skip_bad)
+    new = enlarge(args.old, args.add_gate, args.out, version=args.version, skip_bad=args.skip_bad)
     if args.plan:
         print_estimate(estimate_rebuild(new, args.prices), per_second=args.per_second, as_json=args.json)
         return 0

@@ -2,11 +2,10 @@
 
     pool -> Stage I (gates without evidence) -> Stage II (mine distractors) -> Stage III (quality) -> freeze
 
-What every gate said is kept in ``build/journal.jsonl`` as it is said (`demur.curation.gates.runner`): a killed build
-goes on where it was, and a later build with more gates asks only what is new. ``build/decisions.jsonl`` says what was
-decided about every sample (`demur.curation.decisions`). The release itself holds nothing that depends on the order of
-work, nor on which of the unneeded questions were asked: a lazy, an exhaustive, a resumed and a rebuilt one are the same
-bytes.
+Every verdict goes to ``build/journal.jsonl`` at once (`demur.curation.gates.runner`): a killed build continues where it
+was, and a later build with more gates asks only what is new. ``build/decisions.jsonl`` has the decision about every
+sample (`demur.curation.decisions`). Nothing in the release depends on the order of work or on which unneeded questions
+were asked: a lazy, an exhaustive, a resumed and a rebuilt release are the same bytes.
 """
 
 from __future__ import annotations
@@ -52,19 +51,19 @@ class Built(NamedTuple):
     funnel: list[FunnelStep]
     recall: list[dict[str, Any]]
     asked: dict[str, int]
-    """gate -> questions put to it by this run (those answered before are not asked again)."""
+    """gate -> questions that this run asked it (those answered before are not asked again)."""
     used: int
-    """Verdicts that the release rests on; those that were not asked for by this run were there already."""
+    """Verdicts that the release is based on, of this run and of earlier ones."""
     algorithm1: int
-    """Calls that Algorithm 1 makes for the same release, run naively."""
+    """Calls that Algorithm 1 would make for the same release."""
     held: int
-    """Samples held out because an answer is ungraded; the same command asks again where no answer came."""
+    """Samples held out because an answer is ungraded; if no answer came, the same command asks again."""
     reused: int = 0
     """Verdicts of earlier runs that were used."""
     since: str = ""
-    """When the last of these came, to the minute."""
+    """Time of the last of these, to the minute."""
     errors: Mapping[str, int] = MappingProxyType({})
-    """``gate: why`` -> answers of this run that were such errors; the commonest."""
+    """``gate: why`` -> number of such errors in this run; the most frequent."""
 
 
 def curate(
@@ -80,20 +79,19 @@ def curate(
     """Build the release of a recipe into ``out/release``; working files go to ``out/build`` and ``out/index``.
 
     Args:
-        out: folder; a build that was stopped there goes on.
+        out: folder; a build that was stopped there continues.
         exhaustive: ask every gate everything; the release is the same.
-        learn: let answers decide which gate is asked first; False: always the cheapest.
-        hurry: keep every endpoint busy, for some more calls (`demur.curation.gates.scheduler.ask_states`).
-        fresh: ask everything again, and pay for it again: verdicts and replies that are there go aside, to
-            ``build/.earlier``. Pool and index stay, as they follow from their files.
+        learn: let answers decide which gate is asked first; False always asks the cheapest.
+        hurry: keep every endpoint busy, for a few more calls (`demur.curation.gates.scheduler.ask_states`).
+        fresh: ask and pay for everything again: verdicts and replies move to ``build/.earlier``. Pool and index stay.
         work: see `Work`.
 
     Raises:
         BadInput: problems of the sources, all at once.
-        UsageError: the recipe names parts that do not exist, nothing survived, or another build is at work in ``out``.
+        UsageError: the recipe names parts that do not exist, no sample survives, or another build is using ``out``.
         BudgetReached: the budget leaves no room for another call.
-        CallError: a model cannot be reached at all; what was answered is kept.
-        ReleaseError: the frozen folder did not pass its own verification (a defect of demur).
+        CallError: a model cannot be reached; answers so far are kept.
+        ReleaseError: the release fails its own verification (a defect of demur).
     """
 
     async def build() -> Built:
@@ -107,7 +105,7 @@ def curate(
 
 
 async def _build(ctx: BuildContext, *, exhaustive: bool, learn: bool, hurry: bool) -> Built:
-    """Stage I, II, III and the release, one after the other."""
+    """Stages I, II and III, then the release."""
     recipe, pool, steps = ctx.recipe, ctx.pool, ctx.steps
     gates, order = gates_of(recipe.specs()), SuccessCounter(learn=learn)
     states = {
@@ -139,7 +137,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, learn: bool, hurry: boo
     steps.stage("freeze and verify the release")
     topics = await drifts(recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer)
     facts = await asyncio.to_thread(about, recipe, ctx, states, decisions, kept, choices, retest, topics)
-    steps_taken, recall = funnel(pool, decisions), [row for choice in choices for row in _recall_rows(choice)]
+    steps_taken, recall = list(funnel(pool, decisions)), [row for choice in choices for row in _recall_rows(choice)]
     freeze(
         ctx.out / "release", name=recipe.name, version=recipe.version, samples=kept, read_image=ctx.read,
         drops=all_drops(mining_drops, decisions, pool.left_out), funnel=steps_taken, recall=recall, about=facts,
@@ -161,7 +159,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, learn: bool, hurry: boo
 
 
 async def _stage_one(ctx: BuildContext, states: Mapping[str, SampleState], *, hurry: bool) -> None:
-    """Ask what needs no index (without evidence, with gold) while another thread embeds the knowledge bases."""
+    """Ask the gates without evidence and with gold while another thread indexes the knowledge bases."""
     samples = {s.id: s for s in ctx.pool.samples}
     for sample in ctx.pool.samples:
         for stage in (Stage.PARAMETRIC, Stage.SOLVABLE):
@@ -175,7 +173,7 @@ async def _stage_one(ctx: BuildContext, states: Mapping[str, SampleState], *, hu
     try:
         await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC, Stage.SOLVABLE}), hurry=hurry)
     except BaseException:
-        unwanted.set()  # an index that is begun goes on where it was, in the next run
+        unwanted.set()  # the next run continues the index where it was
         with suppress(Exception):
             await index
         raise
@@ -190,7 +188,7 @@ async def _stage_three(
     *,
     hurry: bool,
 ) -> None:
-    """Ask whether each distractor, alone, lets a gate answer."""
+    """Ask whether a gate can answer with each distractor alone."""
     for id, sample in mined.items():
         states[id].distractors = [e.id for e in sample.negatives]
         for shown in states[id].distractors:
@@ -199,7 +197,7 @@ async def _stage_three(
 
 
 def _note_skipped(ctx: BuildContext, sample: Sample, state: SampleState, question: GateQuery) -> None:
-    """Note which gates cannot be asked a question, so that none is counted on."""
+    """Mark the gates that cannot be asked a question."""
     taking_part = {g.name for g in state.gates}
     for gate, why in ctx.runner.skipped(sample, question.stage, question.distractor).items():
         if gate in taking_part:
@@ -209,12 +207,12 @@ def _note_skipped(ctx: BuildContext, sample: Sample, state: SampleState, questio
 
 
 def _kept(recipe: BuildRecipe, samples: Mapping[str, Sample], decisions: Mapping[str, Decision]) -> list[Sample]:
-    """The samples that stay, with the distractors that stay."""
+    """The kept samples with their surviving distractors."""
     kept = [_finished(samples[i], decision) for i, decision in decisions.items() if decision.kept]
     if not kept:
         why = Counter(d.why for d in decisions.values()).most_common()
         raise UsageError(
-            f"none of {len(decisions)} samples stays: " + "; ".join(f"{w} ({n})" for w, n in why),
+            f"the gates and rules drop all {len(decisions)} samples: " + "; ".join(f"{w} ({n})" for w, n in why),
             item=recipe.name,
             cure="lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
         )
@@ -222,10 +220,10 @@ def _kept(recipe: BuildRecipe, samples: Mapping[str, Sample], decisions: Mapping
 
 
 async def _retest(ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[Gate]) -> dict[str, dict[str, int]]:
-    """Ask the gates some kept samples again, without evidence, in an independent draw.
+    """Ask the gates some kept samples again, without evidence, in an independent repeat.
 
-    By construction no gate was right the first time; those that are now were kept by luck (the paper's own gates come
-    to 3 to 5 % in its Table 4).
+    No gate was right the first time; a sample that one gets right now was kept by luck (3 to 5 % for the paper's gates,
+    Table 4).
     """
     drawn = sorted(kept, key=lambda s: (seed_of(ctx.recipe.seed, "retest", s.id), s.id))[: ctx.recipe.retest]
     found = {g.name: Counter[str]() for g in gates if Stage.PARAMETRIC in g.stages}
@@ -242,7 +240,7 @@ async def _retest(ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[Gat
 
 def _certain(decision: Decision | None) -> Decision:
     if decision is None:
-        raise ReleaseError("a sample's decision is open although nothing more is asked", cure="report this")
+        raise ReleaseError("a sample has no decision although every gate was asked", cure="report this bug")
     return decision
 
 
@@ -252,7 +250,7 @@ def _finished(sample: Sample, decision: Decision) -> Sample:
 
 
 def _recall_rows(choice: Choice) -> list[dict[str, Any]]:
-    """Rows of ``recall.json``: numbers as numbers, shares in [0, 1], None where no gold can be found."""
+    """Rows of ``recall.json``: shares in [0, 1], None where no gold can be found."""
     rows = []
     for mode, measures in choice.table:
         row: dict[str, Any] = {"queries": choice.source, "mode": mode, "n": measures[0].n if measures else 0}

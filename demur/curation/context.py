@@ -1,11 +1,11 @@
-"""What a build works with: pool, knowledge bases, judge, gates and monitors, opened before anybody is asked."""
+"""What a build works with: pool, knowledge bases, judge, gates and monitors, opened before the first call."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class BuildContext(NamedTuple):
-    """What a build works with, opened."""
+    """Everything that a build works with, open."""
 
     recipe: BuildRecipe
     out: Path
@@ -53,7 +53,7 @@ class BuildContext(NamedTuple):
     bases: Mapping[str, Base]
     """Source -> its knowledge base."""
     namer: ModelSystem | None = None
-    """Names topics."""
+    """The model that names topics."""
 
     def read(self, ref: ImageRef) -> bytes:
         """Bytes behind an image reference of the pool."""
@@ -61,48 +61,38 @@ class BuildContext(NamedTuple):
 
 
 class Work(TypedDict, total=False):
-    """How work on a build folder is done, whatever it is: what `curate`, `measure_convergence` and this room share."""
+    """Options of any work on a build folder: of `curate`, `measure_convergence` and `open_context`."""
 
     base: Path
-    """Folder that the recipe's relative paths start from; the current one when left out."""
+    """Folder that the recipe's relative paths start from; default: the current one."""
     skip_bad: bool
     """Leave bad records out and count them."""
     steps: Progress
-    """Told what happens."""
+    """Receives progress and warnings."""
     encoder: Encoder | None
-    """Opened already; by the recipe's name when None."""
+    """An open encoder; None opens the recipe's."""
     models: Mapping[str, Mapping[str, Any]] | None
-    """Gate name -> options to add to its spec (the address of a server that was started just now)."""
+    """Gate name -> options that override its spec (the address of a server that was started just now)."""
     budget: Budget | None
-    """Stops the work, resumable, before its money is passed; what earlier commands spent on the same folder counts.
-    What is spent is counted in ``build/calls.sqlite``, also without a budget."""
+    """Stops the work, resumable, before the limit is passed; earlier spending in the same folder counts. Spending is
+    recorded in ``build/calls.sqlite``, also without a budget."""
     prices: Path | None
     """Price table that overlays the shipped one."""
     concurrency: int | None
-    """Calls at once, of each endpoint and function; None for 8, and 1 of a plain function."""
+    """Calls at once to each endpoint and function; None: 8, and 1 for a plain function."""
 
 
 @asynccontextmanager
-async def open_context(
-    recipe: BuildRecipe,
-    out: Path,
-    *,
-    base: Path = Path(),
-    skip_bad: bool = False,
-    steps: Progress = QUIET,
-    encoder: Encoder | None = None,
-    models: Mapping[str, Mapping[str, Any]] | None = None,
-    budget: Budget | None = None,
-    prices: Path | None = None,
-    concurrency: int | None = None,
-) -> AsyncIterator[BuildContext]:
-    """Read the sources and open judge, encoder, gates and monitors; arguments as of `Work`."""
+async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> AsyncIterator[BuildContext]:
+    """Read the sources, and open judge, encoder, gates and monitors."""
+    base, skip_bad, steps = work.get("base", Path()), work.get("skip_bad", False), work.get("steps", QUIET)
+    concurrency, prices = work.get("concurrency"), work.get("prices")
     steps.stage("read the sources")
     folder = out / "build"
     note(recipe, out, base=base, skip_bad=skip_bad)
-    if recipe.topics == "bertopic":  # what is missing is told before the sources are read
+    if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
         need_bertopic()
-    encoder = encoder or open_encoder(recipe.retrieval.encoder)
+    encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)
     pool = sample_sources(
         recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, for_build=True
     )
@@ -119,7 +109,7 @@ async def open_context(
     embed = Embedder(encoder)
     from demur.models import Budget
 
-    budget = (budget or Budget(None)).recorded_in(folder / "calls.sqlite")
+    budget = (work.get("budget") or Budget(None)).recorded_in(folder / "calls.sqlite")
     judge_context.budget = budget
     context = SystemContext(
         read_image=read, embed=embed, recognise=Recogniser(encoder, captioned(pool.documents), read), pool=pool.samples,
@@ -129,7 +119,7 @@ async def open_context(
     async with AsyncExitStack() as stack:
         runner = GateRunner(
             specs,
-            gate_opener(specs, context, models or {}),
+            gate_opener(specs, context, work.get("models") or {}),
             judge,
             folder / "journal.jsonl",
             seed=recipe.seed,
@@ -142,7 +132,7 @@ async def open_context(
             options = model_options(spec.options)
             namer = ModelSystem(spec.system.partition(":")[2], SystemContext(**{**vars(context), "options": options}))
             stack.push_async_callback(namer.close)
-        # whoever cannot be opened or asked is told before anything is indexed
+        # report systems that cannot be opened or asked before anything is indexed
         systems: dict[str, System] = {name: runner.system(name) for name in specs}
         for line in await preflight(systems | ({} if namer is None else {"topic_names": namer}), perhaps=runner.met):
             steps.warn(line)
@@ -152,10 +142,10 @@ async def open_context(
 def gate_opener(
     specs: Mapping[str, GateSpec], context: SystemContext, models: Mapping[str, Mapping[str, Any]]
 ) -> Callable[[str, int], System]:
-    """What opens the system of a gate for a draw: ``(name, draw) -> System``.
+    """A function that opens the system of a gate for a repeat: ``(name, repeat) -> System``.
 
     Args:
-        models: name -> options that go before the recipe's (``system``: another address).
+        models: name -> options that override the recipe's (``system``: another address).
     """
 
     def opened(name: str, draw: int) -> System:
@@ -168,8 +158,8 @@ def gate_opener(
             options = model_options(options)
         elif kind in ("python", "answers", "reader", "prior") and (strange := sorted(set(options) - {"name"})):
             raise UsageError(
-                f"takes no options, and is given {', '.join(strange)}", item=f"gate {name}",
-                cure="leave them out; a class named module:Class reads its own from context.options",
+                f"{kind} takes no options, but the recipe gives {', '.join(strange)}", item=f"gate {name}",
+                cure="leave them out; a class given as module:Class reads its own from context.options",
             )  # fmt: skip
         system = open_system(address, SystemContext(**{**vars(context), "options": options}))
         if isinstance(system, ModelSystem) and draw:
@@ -182,21 +172,21 @@ def gate_opener(
 
 
 def gates_of(specs: Mapping[str, GateSpec]) -> list[Gate]:
-    """The gates as the funnel takes them."""
+    """The gates for the funnel."""
     return [Gate(name, frozenset(spec.stages), spec.cost) for name, spec in specs.items()]
 
 
 def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
-    """See that distractors can be mined as the recipe says, and enough of them, before anybody is asked.
+    """Check that enough distractors can be mined.
 
     Raises:
-        UsageError: no sample can have as many as the rules ask for, or a retrieval mode does not exist.
+        UsageError: no sample can have ``k_min`` candidates, or a retrieval mode does not exist.
     """
     most = 0
     for source, how in settled(recipe, pool).items():
         own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.adopts else 0
         most = max(most, (how.wanted if how.mines else 0) + own)
-        modes_of(how)  # says what is wrong with its modes
+        modes_of(how)  # raises for a wrong mode
     if most < recipe.rules.k_min:
         raise UsageError(
             f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most} candidates",
@@ -212,7 +202,7 @@ async def ask_gates(
     *,
     hurry: bool = False,
 ) -> None:
-    """Ask the gates all that is still wanted in these stages (`demur.curation.gates.scheduler.ask_states`)."""
+    """Ask the gates everything that is still wanted in these stages (`demur.curation.gates.scheduler.ask_states`)."""
     runner = ctx.runner
 
     async def ask(sample: str, query: GateQuery) -> Label:
@@ -227,7 +217,7 @@ async def ask_gates(
 
 
 def set_aside(folder: Path) -> None:
-    """Begin without the verdicts and replies of earlier runs; they are kept in a folder of their own."""
+    """Move the verdicts and replies of earlier runs to a new folder in ``.earlier``."""
     had = [p for p in (folder / "journal.jsonl", *sorted(folder.glob("calls.sqlite*"))) if p.exists()]
     if not had:
         return

@@ -1,7 +1,7 @@
-"""What was decided about every sample: ``build/decisions.jsonl``, the funnel and the drops of a release.
+"""The decision about every sample: ``build/decisions.jsonl``, the funnel and the drops of a release.
 
-Decisions alone: the same command gives the same bytes, whatever was asked for them and in whichever order. What was
-asked is in the journal (`demur.curation.gates.runner`), and differs from run to run.
+The same command always writes the same bytes here. What was asked, and when, is in the journal
+(`demur.curation.gates.runner`) and differs from run to run.
 """
 
 from __future__ import annotations
@@ -23,37 +23,41 @@ from demur.release import FunnelStep
 FILE = "decisions.jsonl"
 """In the build folder."""
 SOURCES = "sources"
-"""Stage of what left before there was a pool: bad records that the user allowed to be left out."""
+"""Stage of bad records that were left out of the pool because the user allowed it."""
 REASONS = 12
-"""Kinds of bad records that a funnel names; the rarer ones are one."""
+"""Kinds of bad records that a funnel names; rarer ones are counted together."""
 STEPS = {
     "I parametric gate": {Stage.PARAMETRIC.value},
     "II distractors mined": {MINING},
     "III quality control": {Stage.SOLVABLE.value, "distractors"},
     "verdicts had": {HELD},
 }
-"""Steps of the funnel behind the pool, and the stages in which a sample leaves there."""
+"""Steps of the funnel after the pool -> stages in which they drop samples."""
 
 
-class DecisionLine(Record):
-    """One line of ``build/decisions.jsonl``."""
+class SampleDecision(Record):
+    """The decision about one sample."""
 
     sample: str
     question: str
     topic: str = ""
     kept: bool
     stage: str
-    """Where it left; "" when kept."""
+    """Where it was dropped; "" when kept."""
     why: str
-    skipped: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Stage -> gate -> why it cannot be asked; parametric and solvable."""
     distractors: tuple[dict[str, Any], ...] = ()
-    """id, title, origin, mode, rank, score, decision, skipped (as above) of each candidate, best first; empty for
-    samples that no candidates were sought for."""
+    """id, title, origin, mode, rank, score, decision of each candidate, best first; empty if none were mined."""
+
+
+class DecisionLine(SampleDecision):
+    """One line of ``build/decisions.jsonl``; its distractors also have ``skipped``: gate -> why it cannot be asked."""
+
+    skipped: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Stage (parametric, solvable) -> gate -> why it cannot be asked."""
 
 
 def decision_line(sample: Sample, state: SampleState, decision: Decision, runner: GateRunner) -> DecisionLine:
-    """What was decided about a sample."""
+    """The line of a sample."""
 
     def skipped(stage: Stage, shown: str = "") -> dict[str, str]:
         labels = state.of(stage, shown).items()
@@ -81,7 +85,7 @@ def decision_line(sample: Sample, state: SampleState, decision: Decision, runner
 
 
 def left_before(left_out: Sequence[LeftOut]) -> list[Drop]:
-    """Samples that never got into the pool; the reason is of a kind, the detail says it in full."""
+    """Drops of the bad records: the reason names the kind of problem, the detail is the full message."""
     kinds = Counter(map(_kind, left_out))
     named = {kind for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))[:REASONS]}
 
@@ -94,17 +98,17 @@ def left_before(left_out: Sequence[LeftOut]) -> list[Drop]:
 
 
 def _kind(row: LeftOut) -> str:
-    """What is wrong with a record, without saying with which."""
+    """The kind of problem, without the record's own part of the message."""
     return row.reason.removeprefix("record: ").partition(": ")[0]
 
 
 def all_drops(mined: Iterable[Drop], decisions: Mapping[str, Decision], left_out: Sequence[LeftOut] = ()) -> list[Drop]:
-    """What left a build: of samples that stay the distractors, by mining and by gates; of others the sample itself.
+    """The drops of a build: the lost distractors of kept samples, and the samples that were dropped.
 
     Args:
-        mined: of mining; where one names no evidence, it says why its sample could not be mined for, and this is the
-            detail of the sample's own if it was left with too few distractors.
-        left_out: samples that never got into the pool.
+        mined: drops of mining. One without evidence says why its sample could not be mined for; it becomes the detail
+            of the sample's drop if the sample has too few distractors.
+        left_out: bad records that are not in the pool.
     """
     drops = left_before(left_out)
     reasons: defaultdict[str, list[str]] = defaultdict(list)
@@ -122,12 +126,8 @@ def all_drops(mined: Iterable[Drop], decisions: Mapping[str, Decision], left_out
     return drops
 
 
-def funnel(pool: SampledPool, decisions: Mapping[str, Decision]) -> list[FunnelStep]:
-    """Counts per stage; they add up: what a stage kept is what the next one entered with."""
-    return list(_steps(pool, decisions))
-
-
-def _steps(pool: SampledPool, decisions: Mapping[str, Decision]) -> Iterator[FunnelStep]:
+def funnel(pool: SampledPool, decisions: Mapping[str, Decision]) -> Iterator[FunnelStep]:
+    """Counts per stage: what a stage keeps is what enters the next one."""
     total = sum(pool.sizes.values())
     if pool.left_out:
         bad = Counter(drop.reason for drop in left_before(pool.left_out))

@@ -1,6 +1,6 @@
-"""All that is known of one sample: what was decided, and what the gates said.
+"""Everything known about one sample: the decision, and the gates' answers.
 
-From a release and, where it is still there, the build folder beside it: its decisions, its journal, its pool.
+Reads a release and, if it is still there, the build folder beside it: its decisions, its journal, its pool.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from demur.core.errors import StorageError, UsageError
-from demur.core.records import Drop, GateVerdict, Record, Sample
+from demur.core.records import Drop, GateVerdict, Sample
 from demur.core.store import Problems, read_jsonl, read_records
-from demur.curation.decisions import FILE, SOURCES, DecisionLine
+from demur.curation.decisions import FILE, SOURCES, DecisionLine, SampleDecision
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateAnswer, last_answers
@@ -24,35 +24,26 @@ from demur.curation.sample_pool import built
 from demur.release import Release
 
 
-class Explained(Record):
-    """A sample, what became of it, and what is not known of it."""
+class Explained(SampleDecision):
+    """A sample, the decision about it and the answers behind it; its distractors also have ``labels`` by gate."""
 
-    sample: str
-    question: str
-    topic: str = ""
-    kept: bool
-    stage: str
-    """Where it left; "" when kept."""
-    why: str
     parametric: dict[str, str] = Field(default_factory=dict)
-    """gate -> label: ``not asked`` where it did not matter any more, ``cannot be asked: ...`` where it could not be."""
+    """gate -> label; ``not asked`` where the answer could not change the decision, ``cannot be asked: ...``."""
     solvable: dict[str, str] = Field(default_factory=dict)
-    distractors: tuple[dict[str, Any], ...] = ()
-    """id, title, origin, mode, rank, score, labels by gate, decision; of each candidate, best first."""
     answers: dict[str, str] = Field(default_factory=dict)
-    """``stage/gate`` (or ``distractor/ID/gate``) -> what it answered, its first 300 characters."""
+    """``stage/gate`` (or ``distractor/ID/gate``) -> the first 300 characters of its answer."""
     notes: tuple[str, ...] = ()
 
 
 def explain(folder: Path, sample: str) -> Explained:
-    """Tell what became of a sample and why.
+    """Explain the decision about a sample.
 
     Args:
-        folder: a release; the ``build`` folder beside it knows more than the release, if it belongs to it.
+        folder: a release; the ``build`` folder beside it is read too, if it belongs to the release.
 
     Raises:
         ReleaseError: not a release.
-        UsageError: the sources had no such sample, as far as is known; names the nearest id.
+        UsageError: neither the release nor the pool has such a sample; names the nearest ids.
     """
     release = Release.open(folder)
     build = folder.resolve().parent / "build"
@@ -63,12 +54,12 @@ def explain(folder: Path, sample: str) -> Explained:
         if (other := _in_the_pool(build, sample)) is not None:
             return Explained(
                 sample=sample, question=other.question, topic=other.topic, kept=False, stage="pool",
-                why="not drawn from the pool (per_topic), or an earlier source asks the same",
+                why="not drawn from the pool (per_topic), or an earlier source has the same question",
             )  # fmt: skip
         known = [*release.ids("samples"), *(d.sample for d in release.drops() if not d.evidence)]
         near = get_close_matches(sample, known, n=3, cutoff=0.6)
         raise UsageError(
-            f"this release neither kept nor dropped a sample {sample!r}", item=folder,
+            f"this release has no sample {sample!r}, kept or dropped", item=folder,
             cure=f"did you mean {' or '.join(near)}?" if near else "data/samples.parquet and drops.jsonl hold the ids",
         )  # fmt: skip
     if gone is not None and gone.stage == SOURCES:
@@ -76,12 +67,12 @@ def explain(folder: Path, sample: str) -> Explained:
     decided = _decision(build / FILE, sample)
     if decided is not None and decided.kept == (kept is not None) and (gone is None or gone.reason == decided.why):
         mined = [d for d in drops if d.stage == "mine"]
-        notes = [f"not taken as a distractor: {d.evidence} - {d.reason}" for d in mined]
+        notes = [f"not used as a distractor: {d.evidence} - {d.reason}" for d in mined]
         if gone is not None and gone.detail:
             notes.insert(0, gone.detail)
         answers = last_answers(build / "journal.jsonl", sample).get(sample, {})
         return _whole(release, decided, answers, notes)
-    note = f"the build's {FILE} is not beside the release (or is of another build): told from the release alone"
+    note = f"read from the release alone: {FILE} of its build is not beside it, or is of another build"
     if kept is None:
         assert gone is not None
         return Explained(
@@ -94,7 +85,7 @@ def explain(folder: Path, sample: str) -> Explained:
 def _whole(
     release: Release, decided: DecisionLine, answers: Mapping[GateQuery, GateAnswer], notes: list[str]
 ) -> Explained:
-    """A decision with what the gates answer."""
+    """A decision with the gates' labels and answers."""
     models: Mapping[str, Any] = release.manifest.get("gate_models") or {}
 
     def labels(stage: Stage, shown: str, skipped: Mapping[str, str]) -> dict[str, str]:
@@ -130,7 +121,7 @@ def _whole(
 
 
 def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: str) -> Explained:
-    """What a release alone knows of a sample that it holds."""
+    """What the release alone says about a kept sample."""
     all_verdicts = list(read_records(release.folder / "gates.jsonl", GateVerdict, Problems()))
     mine = [v for v in all_verdicts if v.sample == kept.id]
     alone = {v.evidence: v.labels for v in mine if v.stage == "distractor"}
@@ -155,7 +146,7 @@ def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: s
 
 
 def _decision(path: Path, sample: str) -> DecisionLine | None:
-    """What a build beside the release decided about a sample; None where it knows nothing that can be read."""
+    """The line of a sample in a build's decisions; None if there is none that can be read."""
     try:
         for _, line in read_jsonl(path, Problems()):
             if line.get("sample") == sample:
@@ -166,7 +157,7 @@ def _decision(path: Path, sample: str) -> DecisionLine | None:
 
 
 def _in_the_pool(build: Path, sample: str) -> Sample | None:
-    """The sample of the build's pool, where the pool is still there."""
+    """The sample in the build's pool; None if the pool is gone or has no such sample."""
     name = built(build / "pool")
     if not name or not (build / "pool" / name / "pool.json").is_file():
         return None

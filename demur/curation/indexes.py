@@ -1,4 +1,4 @@
-"""Corpora by name to documents, and index folders to searchers: what ``demur index`` and `demur.build_index` share."""
+"""Opens corpora by name and index folders, for ``demur index`` and `demur.build_index`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def open_searcher(
     folder: Path, encoder: str | None = None, text_encoder: str | None = None, engine: RayEngine | None = None
 ) -> Searcher:
-    """An index folder opened with the encoders that its manifest names, or with those given."""
+    """Open an index folder with the encoders in its manifest, or with those given."""
     from demur.indexing.encoders import open_encoder
     from demur.indexing.folder import checked_manifest
     from demur.retrieval.search import Searcher
@@ -31,7 +31,7 @@ def open_searcher(
     others = [entry["name"] for space, entry in made_by.items() if space != "text"]
     first = encoder or (others[0] if others else of_text)
     second = text_encoder or (of_text if of_text != first and not encoder else "")
-    return Searcher(  # the fingerprint decides, not the weights' origin
+    return Searcher(  # the fingerprint must match; the origin of the weights does not matter
         folder,
         open_encoder(first, allow_random=True, from_file=not encoder),
         text_encoder=open_encoder(second, allow_random=True, from_file=not text_encoder) if second else None,
@@ -40,13 +40,13 @@ def open_searcher(
 
 
 class BuiltIndex(NamedTuple):
-    """What `build_from` made."""
+    """Result of `build_from`."""
 
     manifest: dict[str, Any]
     cut: Counts | None
-    """What was cut into passages; None where nothing was."""
+    """Counts of passages; None if texts were not cut."""
     problems: Problems
-    """Bad rows and documents that were left out."""
+    """The bad rows and documents, which were left out."""
 
 
 def build_from(
@@ -61,28 +61,28 @@ def build_from(
     image_root: Path | None = None,
     **options: Any,
 ) -> BuiltIndex:
-    """Corpora by name to an index folder.
+    """Build an index folder from corpora by name.
 
     Args:
-        corpora: as `read_corpora` takes them.
+        corpora: see `read_corpora`.
         out: the index folder.
         encoder: of images and texts.
         text_encoder: another one for passages.
-        allow_random: let an encoder without trained weights through.
-        chunk: ``SIZE:OVERLAP`` in tokens; texts are not cut without it.
-        tokenizer: what counts the tokens (`demur.indexing.chunk.open_chunker`).
-        image_root: as of `read_corpora`.
+        allow_random: allow an encoder without trained weights.
+        chunk: ``SIZE:OVERLAP`` in tokens; None does not cut texts.
+        tokenizer: counts the tokens (`demur.indexing.chunk.open_chunker`).
+        image_root: see `read_corpora`.
         options: of `demur.indexing.build.build_index`.
 
     Raises:
-        UsageError: a tokenizer for texts that are not cut.
+        UsageError: there is a tokenizer, but texts are not cut.
     """
     from demur.indexing.build import build_index
     from demur.indexing.chunk import open_chunker
     from demur.indexing.encoders import open_encoder
 
     if tokenizer and not chunk:
-        raise UsageError("--tokenizer without --chunk: nothing is cut", cure="add --chunk 250:32, or leave it out")
+        raise UsageError("--tokenizer has no effect without --chunk", cure="add --chunk 250:32, or leave it out")
     problems = Problems()
     documents = read_corpora(corpora, problems, image_root)
     chunker = open_chunker(chunk, tokenizer) if chunk else None
@@ -99,21 +99,21 @@ def read_image_file(path: Path) -> bytes:
     """The bytes of a query image.
 
     Raises:
-        UsageError: no plain file (a pipe would be waited on for ever).
+        UsageError: it is no regular file (reading a pipe might never end).
         StorageError: it cannot be read.
     """
     if path.exists() and not path.is_file():
-        raise UsageError("this is no plain file", item=path, cure="give an image file")
+        raise UsageError("this is not a regular file", item=path, cure="give an image file")
     with storage_errors(path):
         return path.read_bytes()
 
 
 def read_corpora(corpora: Sequence[str], problems: Problems, image_root: Path | None = None) -> Iterator[Document]:
-    """All corpora one after the other, with absolute paths to their images: an index leads to them wherever it is used.
+    """Documents of all corpora, one after the other, with absolute paths to their images.
 
     Args:
-        corpora: as they were named: READER:PATH, a path, a pool folder, NAME=FOLDER of a source.
-        image_root: folder that relative image paths start from; when None that of the source or pool, else the current.
+        corpora: each READER:PATH, a path, a pool folder, or NAME=FOLDER of a source.
+        image_root: folder that relative image paths start from; None: that of the source or pool, else the current one.
     """
     from demur.core.plugins import names
     from demur.corpora import anchored, read_corpus
@@ -123,7 +123,7 @@ def read_corpora(corpora: Sequence[str], problems: Problems, image_root: Path | 
     streams: list[Iterator[Document]] = []
     for text in corpora:
         if not text.strip():
-            raise UsageError("a corpus without a name", cure="give READER:PATH; see 'demur index build --help'")
+            raise UsageError("a corpus has no name", cure="give READER:PATH; see 'demur index build --help'")
         name, equals, folder = text.partition("=")
         path = Path(text.partition("?")[0])  # a file may have an equals sign in its name
         named = "?" not in name and ":" not in name if equals else text in names("sources")
@@ -148,27 +148,27 @@ def search(
     mode: str = "",
     pages: int = 10,
 ) -> tuple[str, list[tuple[Hit, Document]]]:
-    """Ask an index once.
+    """Search an index once.
 
     Args:
         image: of the query: a file, or its bytes.
-        mode: by what is given when empty: fused for a text, image->image for an image, titles and their passages for
+        mode: retrieval mode; "" chooses fused for a text, image->image for an image, and titles and their passages for
             both.
-        pages: opened by ``FIRST/...`` modes.
+        pages: number of pages that ``FIRST/...`` modes open.
 
     Returns:
         (the mode, hits with their documents, best first).
 
     Raises:
-        UsageError: there is nothing to ask with, or no such mode.
+        UsageError: there is neither text nor image, or no such mode.
         DataError: the bytes are no image.
     """
     from demur.core.images import rgb
     from demur.retrieval.search import Query, canonical_mode
 
     if not text and image is None:
-        raise UsageError("there is nothing to ask with", cure="give a text, an image or both")
-    if text != text.encode("utf-8", "replace").decode():  # bytes that are no text come as lone surrogates
+        raise UsageError("the query is empty", cure="give a text, an image or both")
+    if text != text.encode("utf-8", "replace").decode():  # invalid bytes arrive as lone surrogates
         raise UsageError("the text is not valid UTF-8", cure="give the question in UTF-8")
     picture = None
     if isinstance(image, Path):

@@ -1,4 +1,4 @@
-"""Which recipe a build folder is of: written by every build, asked by whoever goes on with its files."""
+"""The recipe of a build folder: every build writes it, and commands that continue in the folder read it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from demur.core.store import read_json, write_atomic, write_json
 from demur.curation.recipe import BuildRecipe, load_recipe, parse_recipe
 
 RECIPE = "recipe.yaml"
-"""In a folder whose recipe nobody wrote: the one that its build was enlarged to."""
+"""The enlarged recipe that `demur rebuild` writes into a build folder."""
 
 
 class MadeBy(NamedTuple):
-    """What a build folder was built by."""
+    """The recipe of a build folder, and how it was used."""
 
     recipe: BuildRecipe
     base: Path
@@ -28,21 +28,21 @@ class MadeBy(NamedTuple):
 
 
 def note(recipe: BuildRecipe, work: Path, *, base: Path, skip_bad: bool) -> None:
-    """Write down in a build folder what it is built by."""
+    """Write the recipe of a build into its folder."""
     state = {"recipe": recipe.model_dump(mode="json"), "base": str(base.resolve()), "skip_bad": skip_bad}
     write_json(_state(work), state)
 
 
 def made_by(folder: Path) -> MadeBy:
-    """What a build folder, or the release in one, was built by.
+    """The recipe of a build folder, or of the release in one.
 
     Raises:
-        ReleaseError: the files of a build are not there.
+        ReleaseError: the build's files are not there.
     """
     found = next((f for f in (folder, folder.resolve().parent) if _state(f).is_file()), None)
     if found is None:
         raise ReleaseError(
-            "the files of its build are not there", item=folder,
+            "the files of its build are missing", item=folder,
             cure="name a folder that 'demur build' wrote, or the release in it; or build it from its recipe",
         )  # fmt: skip
     stated = read_json(_state(found))
@@ -51,11 +51,11 @@ def made_by(folder: Path) -> MadeBy:
 
 
 def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> MadeBy:
-    """A recipe file, or a build folder that goes by its own; with the build folder it is for.
+    """The recipe in a file or of a build folder, with the build folder to use.
 
     Args:
         path: recipe.yaml, or a build folder.
-        out: the build folder; as the recipe's name and version say, or the folder itself, when None.
+        out: the build folder; None: the folder itself, or NAME-VERSION of the recipe file.
         skip_bad: leave bad records out; a folder that was built so stays so.
     """
     if path.is_dir():
@@ -66,12 +66,12 @@ def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) ->
 
 
 def same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
-    """See that a folder that was built was built by this recipe; one that was not begun is anybody's.
+    """Check that a build folder is new or was built by this recipe.
 
-    Monitors, re-tests, limits and authors decide nothing and may differ.
+    Monitors, re-tests, topics, limits and authors decide nothing and may differ.
 
     Raises:
-        UsageError: it was built by another one; names the keys that differ.
+        UsageError: it was built by another recipe; names the keys that differ.
     """
     if not _state(work).is_file():
         return
@@ -79,13 +79,13 @@ def same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
     mine, theirs = _deciding(recipe, base), _deciding(other.recipe, other.base)
     if differ := [key for key in mine if mine[key] != theirs[key]]:
         raise UsageError(
-            f"it was built by another recipe: {', '.join(differ)} differ", item=work,
-            cure="name the folder instead of a recipe, to go by its own; or give this recipe another folder (--out)",
+            f"another recipe built this folder: {', '.join(differ)} differ", item=work,
+            cure="give the folder instead of the recipe, to use its own; or choose another folder (--out)",
         )  # fmt: skip
 
 
 def leave_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> Path:
-    """Write a recipe into a build folder, for a build that nobody wrote one for; its paths start from that folder."""
+    """Write a recipe file into a build folder; its paths are relative to that folder."""
     stated = recipe.model_dump(mode="json", exclude_defaults=True)
     for source in stated["sources"]:
         if source.get("path") is not None:
@@ -99,7 +99,7 @@ def _state(work: Path) -> Path:
 
 
 def _deciding(recipe: BuildRecipe, base: Path) -> dict[str, Any]:
-    """What of a recipe decides what is in a release, and what it is called."""
+    """The parts of a recipe that decide the content and the name of a release."""
     stated = recipe.model_dump(mode="json", exclude={"monitors", "retest", "topics", "limits", "authors"})
     for source in stated["sources"]:
         if source["path"] is not None:

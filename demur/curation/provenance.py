@@ -1,6 +1,6 @@
-"""What a release says of how it was made: recipe, models, prompts, sources, re-tests, topics.
+"""What a release states about how it was made: recipe, models, prompts, sources, re-tests, topics.
 
-Only facts that do not depend on the order of work: of the gates' labels those that every way of building knows.
+Only facts that do not depend on the order of work: of the gates' labels, those that every way of building needs.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
-    """The recipe as a release states it: without the folders of this machine."""
+    """The recipe as a release states it: without folders of this machine."""
     facts = recipe.model_dump(mode="json")
     for source in facts["sources"]:
         del source["path"]
     for how in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
-        if how is not None:  # what is in them is facts under "bases"
+        if how is not None:  # "bases" states what is in them
             how["index"] = Path(how["index"]).name if how["index"] else None
             how["tokenizer"] = Path(how["tokenizer"]).name if how["tokenizer"] else None
     return facts
@@ -52,7 +52,7 @@ def about(
     retest: Mapping[str, Mapping[str, int]],
     topics: Sequence[Drift],
 ) -> dict[str, Any]:
-    """Everything that the manifest states beside names, counts and hashes."""
+    """Everything in the manifest except names, counts and hashes."""
     pool, encoder, runner = ctx.pool, ctx.encoder, ctx.runner
     stage_one = [state.of(Stage.PARAMETRIC) for state in states.values()]
     specs = recipe.specs()
@@ -100,13 +100,13 @@ def about(
 
 
 def as_shown(sample: Sample) -> tuple[str, ...]:
-    """The ids of all evidence of a sample in the order in which a system would see it."""
+    """Ids of all evidence of a sample, in the order in which a system sees it."""
     found = context(sample, scenario(f"realistic(k={len(sample.negatives)})"))
     return () if found is None else found.evidence
 
 
 def _base(base: Base) -> dict[str, Any]:
-    """Where a source's distractors are from, and how its gold is shown."""
+    """Where a source's distractors come from, and how its gold is shown."""
     facts: dict[str, Any] = {"negatives": base.how.negatives, "gold": dict(sorted(base.gold.items()))}
     if base.searcher is not None:
         manifest = base.searcher.manifest
@@ -117,7 +117,7 @@ def _base(base: Base) -> dict[str, Any]:
 
 
 def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any]:
-    """What exactly a gate was: model, revision, decoding, prompts."""
+    """What exactly a gate is: model, revision, decoding, prompts."""
     spec, system = recipe.specs()[name], ctx.runner.system(name)
     facts: dict[str, Any] = {"system": system.id, "condition": spec.condition, "stages": sorted(spec.stages)}
     facts["prompts"] = ctx.prompts.used(condition(spec.condition))
@@ -136,10 +136,10 @@ def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any
 def _asked(
     name: str, states: Mapping[str, SampleState], decisions: Mapping[str, Decision], runner: GateRunner
 ) -> dict[str, dict[str, Any]]:
-    """Stage -> what a gate was asked about the kept samples, of how many questions, and why not the others.
+    """Stage -> how many questions about kept samples a gate was asked, of how many, and why not the others.
 
-    Without evidence and with each distractor that stays it was asked all that it can be, however the release was built;
-    with the gold evidence ``asked`` is what it could be: one right answer of any gate is enough.
+    Without evidence and with each surviving distractor every gate was asked all it can be, in every way of building.
+    With the gold evidence ``asked`` counts what it could be asked: one right answer of any gate is enough.
     """
     found: dict[str, dict[str, Any]] = {}
     for sample, decision in decisions.items():
@@ -158,9 +158,9 @@ def _asked(
 
 
 def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:
-    """Of a kept sample, what every gate facts without evidence and to each distractor that stayed.
+    """The verdicts of every gate on a kept sample, without evidence and with each surviving distractor.
 
-    These are known however a build was run: a sample is kept only when all of them have answered.
+    Every way of building has these: a sample is kept only when all of them are known.
     """
     answers = {}
     labels = {}

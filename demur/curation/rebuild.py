@@ -1,9 +1,8 @@
-"""A release once more, with more gates: every verdict that still holds is used again, only what is new is asked.
+"""Rebuilds a release with more gates: verdicts that still hold are used again, and only new questions are asked.
 
-The new build folder begins with a copy of the old one's journal, ledger, pool and index; the pool is drawn from again
-when the sources are as they were (`demur.curation.sample_pool`), the index likewise. A verdict is found again by what
-it depends on (`demur.curation.gates.runner.key_of`), so the result is the same bytes as a full build of
-the enlarged recipe.
+The new build folder starts with a copy of the old one's journal, ledger, pool and index; pool and index are used if the
+sources have not changed (`demur.curation.sample_pool`). The key of a verdict is everything that it depends on
+(`demur.curation.gates.runner.key_of`), so the result is the same bytes as a full build of the enlarged recipe.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def gate_of(text: str) -> dict[str, Any]:
     """A gate from the command line: a system by name, or ``{system: ..., name: ..., options: {...}}`` as YAML.
 
     Raises:
-        UsageError: neither.
+        UsageError: it is neither.
 
     >>> gate_of("model:openai/gpt-4o")
     {'system': 'model:openai/gpt-4o'}
@@ -48,35 +47,15 @@ def gate_of(text: str) -> dict[str, Any]:
     return found
 
 
-def enlarge(old: Path, gates: Sequence[Mapping[str, Any]], version: str | None = None) -> MadeBy:
-    """The recipe of a release with more gates.
-
-    Args:
-        old: a release folder with its build folder beside it, or the folder that holds both.
-        version: of the new release; the next minor version when None.
-
-    Raises:
-        ReleaseError: no release there, or the files of its build are gone.
-        UsageError: a gate is not one, or has the name of another.
-    """
-    folder = old if (old / "manifest.json").exists() else old / "release"
-    release = Release.open(folder)
-    made = made_by(folder)
-    recipe = made.recipe.model_dump(mode="json")
-    recipe["gates"] = [*recipe["gates"], *gates]
-    recipe["version"] = version or bumped(release.version, "minor")
-    return made._replace(recipe=parse_recipe(recipe, "recipe with the new gates"))
-
-
 def carry_over(work: Path, out: Path) -> None:
-    """Begin a build folder with the verdicts, replies, pool and index of another; one that has begun is left alone.
+    """Start a build folder with the verdicts, replies, pool and index of another; do nothing if it has started.
 
     Raises:
         UsageError: ``out`` is the old folder.
         StorageError: something cannot be copied.
     """
     if out.resolve() == work.resolve():
-        raise UsageError("is the folder of the old release", item=out, cure="choose another --out")
+        raise UsageError("this is the folder of the old release", item=out, cure="choose another --out")
     if (out / "build" / "carried").exists():
         return
     with storage_errors(out):
@@ -88,7 +67,7 @@ def carry_over(work: Path, out: Path) -> None:
             forget_spending(out / "build" / "calls.sqlite")
         if (work / "index").is_dir():
             _copied(work / "index", out / "index")
-    with suppress(OSError):  # another process may remove the pool just now; then the sources are read again
+    with suppress(OSError):  # if another process removes the pool just now, the sources are read again
         if pool := built(work / "build" / "pool"):
             _copied(work / "build" / "pool" / pool, out / "build" / "pool" / pool)
     write_atomic(out / "build" / "carried", f"{work}\n")
@@ -98,36 +77,52 @@ class Enlarged(NamedTuple):
     """A release with more gates, before it is built."""
 
     new: MadeBy
+    """The recipe with the new gates; ``work`` is the old folder."""
     out: Path
     """Its build folder."""
 
 
-def enlarged(
-    old: Path, gates: Sequence[str], out: Path | None = None, *, version: str | None = None, skip_bad: bool = False
+def enlarge(
+    old: Path,
+    gates: Sequence[str | Mapping[str, Any]],
+    out: Path | None = None,
+    *,
+    version: str | None = None,
+    skip_bad: bool = False,
 ) -> Enlarged:
-    """The recipe and the folder of a release with more gates; nothing is written.
+    """The recipe and the folder of a release with more gates; writes nothing.
 
     Args:
         old: a release folder with its build folder beside it, or the folder that holds both.
-        gates: each as `gate_of` takes it.
-        out: build folder; beside the old one, named by recipe and version, when None.
-        version: of the new release; the next minor version when None.
+        gates: each as in a recipe, or a text that `gate_of` reads.
+        out: build folder; None: NAME-VERSION beside the old one.
+        version: of the new release; None: the next minor version.
         skip_bad: leave bad records out; what the old build left out stays out.
+
+    Raises:
+        ReleaseError: there is no release, or its build's files are missing.
+        UsageError: a gate is not valid, or has the name of another.
     """
-    new = enlarge(old, [gate_of(g) for g in gates], version)
-    beside = new.work.with_name(f"{new.recipe.name}-{new.recipe.version}")
-    return Enlarged(new._replace(skip_bad=skip_bad or new.skip_bad), out or beside)
+    folder = old if (old / "manifest.json").exists() else old / "release"
+    release = Release.open(folder)
+    made = made_by(folder)
+    data = made.recipe.model_dump(mode="json")
+    data["gates"] += [gate_of(gate) if isinstance(gate, str) else gate for gate in gates]
+    data["version"] = version or bumped(release.version, "minor")
+    recipe = parse_recipe(data, "recipe with the new gates")
+    out = out or made.work.with_name(f"{recipe.name}-{recipe.version}")
+    return Enlarged(made._replace(recipe=recipe, skip_bad=skip_bad or made.skip_bad), out)
 
 
 def estimate_rebuild(what: Enlarged, prices: Path | None = None) -> BuildEstimate:
-    """Reckon it from the verdicts that would be carried over; nothing is written."""
+    """Estimate it from the verdicts that would be carried over; writes nothing."""
     new, out = what
     begun = out if (out / "build" / "carried").exists() else new.work
     return estimate_build(new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices)
 
 
 def rebuild(what: Enlarged, **options: Any) -> Built:
-    """Build it, with the verdicts, replies, pool and index of the old one; ``options`` are those of `curate`."""
+    """Build it with the verdicts, replies, pool and index of the old one; ``options`` go to `curate`."""
     new, out = what
     carry_over(new.work, out)
     leave_recipe(new.recipe, out, base=new.base)
@@ -135,7 +130,7 @@ def rebuild(what: Enlarged, **options: Any) -> Built:
 
 
 def _copied(folder: Path, target: Path) -> None:
-    """A folder of files that are never changed in place, whole or not at all."""
+    """Copy a folder, whole or not at all; its files are never changed in place."""
     if target.exists():
         return
     part = target.with_name(f"{target.name}.part")
@@ -145,7 +140,7 @@ def _copied(folder: Path, target: Path) -> None:
 
 
 def _linked(source: str, target: str) -> str:
-    """A link does where the disk has links, but not of what a pool is locked by."""
+    """Link a file where the disk has links; copy ``pool.json``, which a pool is locked by."""
     try:
         if Path(source).name != "pool.json":
             os.link(source, target)

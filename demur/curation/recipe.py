@@ -1,8 +1,8 @@
 """A recipe: everything that decides what a release holds, in one YAML file (``recipe.yaml``).
 
 `demur build` runs it, the release's manifest repeats it, and ``recipe.schema.json`` beside this file is its JSON
-schema for editors (`python -m demur.curation.recipe` prints it). Every key is checked before anything is computed; a
-mistyped one is answered with the nearest key that exists.
+schema for editors (`python -m demur.curation.recipe` prints it). Every key is checked before any work starts; the error
+for a mistyped key names the nearest one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from demur.curation.presets import PRESETS
 
 CHUNK = r"^\d+:\d+$"
 SCHEMA = "recipe.schema.json"
-"""Beside this file: the JSON schema that editors check a recipe with."""
+"""The JSON schema of a recipe, beside this file."""
 
 
 class RetrievalSpec(MiningOptions):
@@ -143,7 +143,7 @@ class BuildRecipe(Record):
     @model_validator(mode="before")
     @classmethod
     def _what_is_left_out(cls, given: Any) -> Any:
-        """Each source's ``retrieval`` whole: its own keys before the common ones, these before the preset's."""
+        """Complete each source's ``retrieval``: its own keys override the common ones, which override the preset's."""
         if not isinstance(given, Mapping):
             return given
         name = given.get("preset")
@@ -151,7 +151,7 @@ class BuildRecipe(Record):
             raise ValueError(f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}")
         preset, common, sources = PRESETS.get(str(name), {}), given.get("retrieval") or {}, given.get("sources")
         if not isinstance(sources, Sequence) or isinstance(sources, str) or not isinstance(common, Mapping):
-            return given  # told by the fields themselves
+            return given  # the fields report what is wrong
 
         def whole(source: Any) -> Any:
             own = source.get("retrieval") if isinstance(source, Mapping) else None
@@ -166,7 +166,7 @@ class BuildRecipe(Record):
     @classmethod
     def _some_gate_without_evidence(cls, gates: tuple[GateSpec, ...]) -> tuple[GateSpec, ...]:
         if not any(Stage.PARAMETRIC in g.stages for g in gates):
-            raise ValueError("no gate is asked without evidence: one needs the stage 'parametric'")
+            raise ValueError("no gate is asked without evidence: give one the stage 'parametric'")
         names = [g.name or g.system for g in gates]
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"two gates have the same name: {', '.join(sorted(twice))}")
@@ -189,11 +189,11 @@ class BuildRecipe(Record):
         return self
 
     def retrieval_of(self, source: SourceSpec) -> RetrievalSpec:
-        """How distractors are found for a source."""
+        """The mining options of a source."""
         return source.retrieval or self.retrieval
 
     def specs(self) -> dict[str, GateSpec]:
-        """The gates by what they are called."""
+        """The gates by name."""
         return {g.name or g.system: g for g in self.gates}
 
 
@@ -201,7 +201,7 @@ def load_recipe(path: Path) -> BuildRecipe:
     """Read and check a recipe.
 
     Raises:
-        UsageError: not YAML, or keys and values that a recipe does not have; all of them, the nearest key suggested.
+        UsageError: not YAML, or wrong keys or values; names all of them, with the nearest keys.
     """
     data = parsed_yaml(read_text(path), str(path))
     if not isinstance(data, dict):
@@ -214,7 +214,11 @@ def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
     try:
         return BuildRecipe.model_validate(data)
     except ValidationError as error:
-        raise UsageError("; ".join(_complaint(e) for e in error.errors()), item=item, cure="mend the recipe") from error
+        raise UsageError(
+            "; ".join(_complaint(e) for e in error.errors()),
+            item=item,
+            cure="correct the recipe; docs/recipe.md lists the keys",
+        ) from error
 
 
 def _complaint(error: Any) -> str:

@@ -1,7 +1,6 @@
-"""Stage II of a build: each source's questions asked of its own index by its own part of the recipe.
+"""Stage II of a build: mine distractors for each source from its own index, with its own options.
 
 VLM-DeflectionBench, section 3.2 and appendix H: negatives that a source ships are adopted, else distractors are mined.
-The asking itself is in `chosen` and `mining` beside this, the indexes in `bases`.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ def mine_pool(
     """Tune the indexes and choose the best retrieval modes on the whole pool, then mine for the survivors.
 
     Args:
-        pool: all samples: the modes are chosen on them, whoever survived.
-        bases: of each source, with its index where it is mined (`demur.curation.bases`); inverted lists are tuned.
+        pool: all samples; the modes are chosen on them, so that the choice does not depend on the survivors.
+        bases: source -> its knowledge base, with its index if it is mined (`demur.curation.bases`).
 
     Returns:
-        The choice of modes per source and kind of question, the survivors with their candidate distractors by id, and
-        what was not taken as one; a `Drop` without evidence says why a sample could not be mined for as asked.
+        The chosen modes per source and kind of question, the survivors with their candidate distractors by id, and the
+        drops; a `Drop` without evidence says why a sample could not be mined for.
 
     Raises:
-        UsageError: of a source nothing can be mined as the recipe asks.
+        UsageError: nothing can be mined from a source as the recipe asks.
     """
     choices: list[Choice] = []
     mined: dict[str, Sample] = {}
@@ -59,9 +58,7 @@ def mine_pool(
             steps.warn(f"{source}: {line}")
         tried, unread = try_images(base.searcher, pool.root, how)
         if unread:
-            steps.warn(
-                f"{source}: {unread.total():,} of {tried:,} images that were tried cannot be read: {summary_of(unread)}"
-            )
+            steps.warn(f"{source}: {unread.total():,} of {tried:,} sampled images cannot be read: {summary_of(unread)}")
         tune_probes(asked_of, base.searcher, pool.root, [how], steps)
         chosen = choose_modes(asked_of, base.searcher, pool.root, how, steps, pool.image_hashes, len(asked_of))
         choices += chosen.choices

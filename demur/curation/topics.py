@@ -1,9 +1,9 @@
 """Topics before and after curation: does filtering change what a benchmark is about?
 
-VLM-DeflectionBench, appendix C and Fig. 4, compares the distributions by eye; here each topic's retention has its
-interval and the whole comparison a test. Topics are the source's own (`Sample.topic`), or found in the questions: by
-k-means over sentence embeddings, or by BERTopic where it is installed. They are called by the words that set them
-apart, or by a model that is shown ten representative questions of each with their query images.
+VLM-DeflectionBench, appendix C and Fig. 4, compares the distributions by eye; here each topic's retention has an
+interval, and the whole comparison a test. Topics are the source's own (`Sample.topic`), or are found in the questions
+by k-means over sentence embeddings or by BERTopic. Their names are their characteristic words, or come from a model
+that sees ten representative questions of each topic with their query images.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from demur.scenarios.systems.model import ModelSystem
 
 REPRESENTATIVES = 10
-"""Questions of a topic that its name is given from (appendix C)."""
+"""Questions of a topic that a model names it by (appendix C)."""
 NAMING = "topic-name.v1.md"
-"""In ``prompts``."""
+"""File in ``prompts``."""
 _STOP = frozenset(
     re.findall(
         r"\w+",
@@ -58,49 +58,49 @@ class TopicRow(Record):
     """Wilson's 95 % interval of it."""
     high: float
     description: str = ""
-    """What a model says that it is about."""
+    """By the model that named it."""
 
 
 class TopicName(NamedTuple):
-    """What a model calls a topic."""
+    """A topic's name, by a model."""
 
     name: str
     description: str
 
 
 class Drift(Record):
-    """A comparison of two distributions over topics, the second drawn from the first."""
+    """A comparison of the topics of a pool with those of the samples kept from it."""
 
     by: str
-    """What the topics are: ``source``, ``kmeans(k=12)``, ``bertopic``."""
+    """Origin of the topics: ``source``, ``kmeans(k=12)``, ``bertopic``."""
     named_by: str = ""
-    """The model that named them; "" where they are called by their words."""
+    """The model that named them; "" if their words do."""
     unnamed: int = 0
-    """Topics that it gave no name to, which are called by their words."""
+    """Topics that it gave no name; their words name them."""
     rows: tuple[TopicRow, ...]
     largest_change: float
     """Largest change of any topic's share, in percentage points."""
     chi_square: float
-    """Pearson's, of kept and left by topic; 0 when nothing left or nothing stayed."""
+    """Pearson's, of kept and dropped by topic; 0 when all or none were kept."""
     freedom: int
     p: float
-    """Permutation p-value: how often keeping at random changes the distribution at least as much."""
+    """Permutation p-value: share of random choices that change the distribution at least as much."""
     draws: int
 
 
 def drift(topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0) -> Drift:
     """Compare the topics of a pool with those of the samples kept from it.
 
-    The statistic is Pearson's chi-square of the table topic x (kept, left), so that its mean under keeping m of n at
-    random is its degrees of freedom. Kept and left differ from what is expected by the same number, d, in opposite
-    directions; d^2 / (c m / n) of a topic's kept and d^2 / (c (n - m) / n) of its left add up to n / (n - m) times the
-    first, whose sum alone is therefore too small by that factor: what is kept is drawn without replacement.
+    The statistic is Pearson's chi-square of the table topic x (kept, dropped): with n samples of which m are kept, n /
+    (n - m) times the sum over the kept alone, because both columns deviate by the same number.
 
     Args:
-        draws: random choices of as many samples, for the p-value (the exact null: multivariate hypergeometric).
+        topics: n, of the pool.
+        kept: n, whether each sample is kept.
+        draws: random choices of m samples, for the p-value (the exact null: multivariate hypergeometric).
 
     Raises:
-        ValueError: the two have different lengths, or the pool is empty.
+        ValueError: the lengths differ, or the pool is empty.
     """
     import numpy as np
 
@@ -144,16 +144,16 @@ def clusters(
     Args:
         questions: n of them.
         vectors: (n, d) float32, rows of length 1.
-        k: topics; when None one for every thirty different questions, 2 to 30.
+        k: number of topics; None: one for every thirty different questions, 2 to 30.
         seed: of the starting centres.
 
     Returns:
-        n names: the three words that set a topic apart from the others (class-based tf-idf), with its number.
+        n names: the number of the topic and its three most characteristic words (class-based tf-idf).
     """
     import faiss
     import numpy as np
 
-    # Equal questions are one point, or the commonest template would own a topic by its weight alone.
+    # Count equal questions once, or a frequent template would be a topic by its weight alone.
     distinct = sorted(set(questions))
     place = {q: i for i, q in enumerate(questions)}
     points = np.ascontiguousarray(vectors[[place[q] for q in distinct]], dtype=np.float32)
@@ -173,7 +173,7 @@ def clusters(
 def representatives(
     topics: Sequence[str], questions: Sequence[str], vectors: npt.NDArray[np.float32], *, most: int = REPRESENTATIVES
 ) -> dict[str, list[int]]:
-    """Topic -> places of the different questions nearest to its middle (cosine), nearest first.
+    """Topic -> indices of the different questions nearest to its centre (cosine), nearest first.
 
     Args:
         topics: n, the topic of each question.
@@ -198,12 +198,12 @@ def representatives(
 
 @cache
 def instruction() -> str:
-    """What a model is told to do with the representative questions of a topic."""
+    """The prompt that asks for a name."""
     return files("demur.curation").joinpath("prompts", NAMING).read_text(encoding="utf-8").strip()
 
 
 def read_name(reply: str) -> TopicName | None:
-    """The name in a model's reply; None where it holds none.
+    """The name in a model's reply; None if there is none.
 
     >>> read_name('Sure! {"name": "Bird Anatomy", "description": "Parts of birds."}')
     TopicName(name='Bird Anatomy', description='Parts of birds.')
@@ -222,7 +222,7 @@ def read_name(reply: str) -> TopicName | None:
 
 
 def named(topics: Sequence[str], names: Mapping[str, TopicName]) -> list[str]:
-    """The topics by the names given to them; two that were given one name are numbered, one without keeps its words."""
+    """Rename topics; equal names are numbered, a topic without a name keeps its words."""
     called: dict[str, str] = {}
     given: Counter[str] = Counter()
     for topic in sorted(set(topics)):
@@ -246,17 +246,17 @@ def _named(labels: Sequence[int], questions: Sequence[str]) -> dict[int, str]:
 
 
 BERTOPIC_LEAST = 16
-"""Different questions that BERTopic finds topics among: UMAP looks at fifteen neighbours of each."""
+"""Fewest different questions for BERTopic: UMAP uses fifteen neighbours of each."""
 
 
 def need_bertopic() -> tuple[Any, Any]:
-    """The classes BERTopic and UMAP; asked for before a build's first call, which should not be paid for in vain.
+    """The classes BERTopic and UMAP; a build asks for them before its first paid call.
 
     Raises:
         MissingExtra: they are not installed.
     """
     try:
-        ensure_torchvision()  # bertopic imports sentence-transformers where that is installed, and that torchvision
+        ensure_torchvision()  # bertopic may import sentence-transformers, which imports torchvision
         from bertopic import BERTopic
         from umap import UMAP
     except ModuleNotFoundError as error:
@@ -267,7 +267,7 @@ def need_bertopic() -> tuple[Any, Any]:
 def bertopics(questions: Sequence[str], vectors: npt.NDArray[np.float32], *, seed: int = 0) -> list[str]:
     """A topic for each question, by BERTopic (UMAP, HDBSCAN, class-based tf-idf) over the given embeddings.
 
-    Of fewer than `BERTOPIC_LEAST` different ones all are one topic.
+    Fewer than `BERTOPIC_LEAST` different questions are one topic.
 
     Raises:
         MissingExtra: BERTopic is not installed.
@@ -284,7 +284,7 @@ def bertopics(questions: Sequence[str], vectors: npt.NDArray[np.float32], *, see
 # --- the topics of a build ------------------------------------------------------------------------
 
 TRIES = 2
-"""Replies of a model that are looked at for one name; behind them the words stand."""
+"""Replies of a model that are tried for one name; then the topic keeps its words."""
 
 
 async def drifts(
@@ -294,17 +294,17 @@ async def drifts(
     embed: Callable[[Sequence[str]], npt.NDArray[np.float32]],
     namer: ModelSystem | None = None,
 ) -> list[Drift]:
-    """The topics of a pool against those of the samples kept: the source's own, then those found in the questions.
+    """Compare the topics of a pool with those of the samples kept: the source's own, then those of the questions.
 
     Args:
         samples: n, the pool.
-        kept: n, whether each stayed.
+        kept: n, whether each is kept.
         embed: embeds questions: (n, d) float32, rows of length 1; not called with ``topics: none``.
-        namer: names the topics found; None for their words.
+        namer: names the topics found; None names them by their words.
 
     Raises:
-        MissingExtra: BERTopic is wanted and not installed.
-        CallError: the namer cannot be reached at all.
+        MissingExtra: BERTopic is not installed.
+        CallError: the namer cannot be reached.
     """
     found: list[Drift] = []
     if any(s.topic for s in samples):
@@ -334,15 +334,15 @@ async def drifts(
 async def name_topics(
     samples: Sequence[Sample], topics: Sequence[str], vectors: npt.NDArray[np.float32], namer: ModelSystem
 ) -> dict[str, TopicName | None]:
-    """Ask a model what each topic is about; replies are kept in its ledger.
+    """Ask a model for a name of each topic; its ledger keeps the replies.
 
     Args:
-        topics: n, the topic of each.
+        topics: n, the topic of each sample.
         vectors: (n, d) float32, the questions' embeddings, rows of length 1.
-        namer: asked; it is shown query images unless it takes none.
+        namer: sees query images too, unless it takes none.
 
     Returns:
-        Topic -> its name; None where the model gave none that can be read.
+        Topic -> its name; None if no reply had one.
     """
     questions = [s.question for s in samples]
 

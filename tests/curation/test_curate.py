@@ -133,7 +133,7 @@ def pool_of(out):
 def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, tmp_path):
     _, out = built
     gate = world.simulated("newer", strength=0.6, reading=1.0)
-    new = enlarge(out / "release", [gate])
+    new = enlarge(out / "release", [gate]).new
     assert new.recipe.version == "1.1.0"
     carry_over(new.work, tmp_path / "new")
     rebuilt = curate(new.recipe, tmp_path / "new", base=new.base)
@@ -231,7 +231,7 @@ def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
     with Served() as address:
         old = {"system": f"model:{address}", "name": "old", "stages": ["parametric"]}
         build(source, tmp_path / "old", [*world.GATES[:1], old], more={"retest": 0})
-    new = enlarge(tmp_path / "old", [world.GATES[1]])
+    new = enlarge(tmp_path / "old", [world.GATES[1]]).new
     carry_over(new.work, tmp_path / "new")
     told = []
 
@@ -269,7 +269,7 @@ def test_a_dead_gate_stops_the_build_and_loses_nothing(source, built, tmp_path, 
 
 
 def test_a_judge_that_raises_or_babbles_decides_nothing(source, built, tmp_path):
-    with pytest.raises(UsageError, match=r"none of 14 samples stays: ungraded in stage parametric.*\(14\)"):
+    with pytest.raises(UsageError, match=r"drop all 14 samples: ungraded in stage parametric.*\(14\)"):
         build(source, tmp_path, index=built[1] / "index", more={"judge": "curation_world:Mad"})
 
 

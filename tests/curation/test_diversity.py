@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.curation.mining.choose import mine_kind
-from demur.curation.mining.diversity import marginal_relevance, pick_various
+from demur.curation.mining.diversity import marginal_relevance
 from demur.curation.mining.options import MiningOptions
 
 SCORES = st.lists(st.floats(-1, 1, width=32), max_size=12)
@@ -32,21 +32,21 @@ def value(place, picked, scores, similarity, weight):
 @given(candidates(), WEIGHT, st.integers(0, 15))
 def test_every_pick_is_the_best_that_was_left(given_, weight, count):
     scores, similarity = given_
-    picks = marginal_relevance(scores, similarity, weight, count)
-    places = [pick.place for pick in picks]
+    places = marginal_relevance(scores, similarity, weight, count)
     assert len(places) == len(set(places)) == min(count, len(scores))
-    for turn, pick in enumerate(picks):
-        left = [place for place in range(len(scores)) if place not in places[:turn]]
-        values = {place: value(place, places[:turn], scores, similarity, weight) for place in left}
-        assert pick.value == pytest.approx(values[pick.place], abs=1e-12)
-        assert pick.value >= max(values.values()) - 1e-12
+    best = abs(max(scores, default=0.0)) or 1.0
+    relevance = [score / best for score in scores]
+    for turn, place in enumerate(places):
+        left = [other for other in range(len(scores)) if other not in places[:turn]]
+        values = {other: value(other, places[:turn], relevance, similarity, weight) for other in left}
+        assert values[place] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-12)
 
 
 @given(candidates(), st.integers(0, 15))
 def test_weight_1_is_the_order_of_relevance(given_, count):
     scores, similarity = given_
     picks = marginal_relevance(scores, similarity, 1.0, count)
-    assert [pick.place for pick in picks] == sorted(range(len(scores)), key=lambda place: -scores[place])[:count]
+    assert picks == sorted(range(len(scores)), key=lambda place: -scores[place])[:count]
 
 
 @given(candidates(), WEIGHT, st.integers(0, 15))
@@ -59,9 +59,9 @@ def test_fewer_are_the_first_of_more(given_, weight, count):
 def test_scores_of_any_scale_weigh_alike():
     cosines = np.array([[1, 0.95, 0.1], [0.95, 1, 0.1], [0.1, 0.1, 1.0]])
     for scores in ([0.9, 0.89, 0.8], [90.0, 89.0, 80.0], [0.009, 0.0089, 0.008]):
-        assert pick_various(scores, cosines, 0.5, 2) == [0, 2]
-    assert pick_various([-1, -2, -3], cosines, 1.0, 3) == [0, 1, 2]
-    assert pick_various([], np.zeros((0, 0)), 0.5, 2) == []
+        assert marginal_relevance(scores, cosines, 0.5, 2) == [0, 2]
+    assert marginal_relevance([-1, -2, -3], cosines, 1.0, 3) == [0, 1, 2]
+    assert marginal_relevance([], np.zeros((0, 0)), 0.5, 2) == []
 
 
 WORDS = ["alder", "birch", "cedar", "dogwood", "elm", "fir"]

@@ -433,7 +433,7 @@ def test_explain_names_the_nearest_id_and_survives_a_broken_build_folder(release
     (tmp_path / "out" / "build" / "decisions.jsonl").write_text(json.dumps({"sample": kept, "kept": 3}) + "\n{\n")
     (tmp_path / "out" / "convergence.json").write_text('{"name": "towns", "version": "1.0.0", "rounds": [3]}')
     assert main(["explain", str(tmp_path / "out" / "release"), kept]) == 0
-    assert "told from the release alone" in capsys.readouterr().out
+    assert "read from the release alone" in capsys.readouterr().out
 
 
 def test_diff_says_what_else_made_them(release, tmp_path, capsys):

@@ -271,28 +271,6 @@ def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
     assert "without inverted lists" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 1000, 5003])
-def test_questions_are_drawn_at_equal_steps_over_the_whole(count, monkeypatch):
-    monkeypatch.setattr(choosing, "TUNED_ON", 16)
-    monkeypatch.setattr(choosing, "TUNED_MOST", 64)
-    spread = choosing._Spread()
-    for i in range(count):
-        spread.add((str(i), None))
-    assert spread.seen == count
-    blocks = [[int(text) for text, _ in block] for block in spread.blocks()]
-    assert [len(block) for block in blocks] == [16] * (min(count, 64) // 16) + [min(count, 64) % 16] * (
-        0 < count < 64 and count % 16 > 0
-    )
-    for many in range(1, len(blocks) + 1):  # each block lies between what came before
-        drawn = sorted(i for block in blocks[:many] for i in block)
-        steps = np.diff(drawn)
-        assert (steps > 0).all()
-        if count > 64:
-            assert steps.max() <= 4 * steps.min()
-            assert drawn[0] == 0
-            assert count - drawn[-1] <= 4 * count / len(drawn)
-
-
 def test_the_most_neighbours_that_any_plan_wants_count(here):
     searcher = Searcher(here / built("ivf-flat"), StubEncoder(name="stub_encoder:stub"))
     samples = [Sample.model_validate_json(line) for line in (here / "samples.jsonl").read_text().splitlines()]

@@ -1,7 +1,8 @@
-"""Which gates can be asked what, known before anybody is asked: a gate that was not asked proves nothing.
+"""Which gates can be asked what, checked before any call.
 
-A text-only model is not asked about a picture, a prior not about a question outside its pool. Where no gate of a stage
-can be asked about a kind of sample, a build could end in nothing but samples that nobody checked: it is refused.
+A text-only model cannot be asked about an image, nor a prior about a question outside its pool. A gate that was not
+asked proves nothing. So a build is refused when a stage has no gate for a kind of sample: nothing would check those
+samples.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _STAND_INS = {
     Modality.TEXT: Evidence(id="\x1ftext", modality=Modality.TEXT, title="", text="-", role=Role.DISTRACTOR),
     Modality.IMAGE: Evidence(id="\x1fimage", modality=Modality.IMAGE, title="", image=_NO_IMAGE, role=Role.DISTRACTOR),
 }
-"""Distractors of each kind, for asking what a gate takes before any is found."""
+"""A distractor of each kind, to find out which gates can be asked before any is mined."""
 
 
 class Askable(NamedTuple):
@@ -37,13 +38,13 @@ class Askable(NamedTuple):
     solvable: frozenset[str]
     """With its gold evidence."""
     text: frozenset[str]
-    """With a passage alone."""
+    """With a text distractor alone."""
     image: frozenset[str]
-    """With an image alone."""
+    """With an image distractor alone."""
 
 
 def askable(sample: Sample, gates: Sequence[Gate], skips: Skips) -> Askable:
-    """What `skips` leaves of the gates of each stage; for distractors, of each kind."""
+    """The gates of each stage, and kind of distractor, that `skips` leaves."""
     return Askable(
         _left(sample, Stage.PARAMETRIC, None, gates, skips), _left(sample, Stage.SOLVABLE, None, gates, skips),
         _left(sample, Stage.DISTRACTOR, Modality.TEXT, gates, skips),
@@ -52,7 +53,7 @@ def askable(sample: Sample, gates: Sequence[Gate], skips: Skips) -> Askable:
 
 
 def _left(sample: Sample, stage: Stage, kind: Modality | None, gates: Sequence[Gate], skips: Skips) -> frozenset[str]:
-    """Gates of a stage that can be asked about a sample; ``kind``: with a distractor of that kind alone."""
+    """Gates of a stage that can be asked about a sample, with a distractor of that kind where one is given."""
     names = frozenset(g.name for g in gates if stage in g.stages)
     shown = ""
     if kind is not None:
@@ -61,21 +62,21 @@ def _left(sample: Sample, stage: Stage, kind: Modality | None, gates: Sequence[G
 
 
 class _Kind(NamedTuple):
-    """Samples and evidence that are alike to a gate."""
+    """Samples and evidence that make no difference to a gate."""
 
     stage: Stage
     source: str
     query: str
     evidence: str
     alone: Modality | None = None
-    """Of the distractor; None in the other stages."""
+    """Kind of the distractor; None in the other stages."""
 
 
 def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[Gate], skips: Skips) -> None:
-    """See that each stage has a gate for each kind of sample and of evidence.
+    """Check that each stage has a gate for each kind of sample and of evidence.
 
     Raises:
-        UsageError: some stage has none for samples of a source; all such kinds, and the cure.
+        UsageError: a stage has no gate for some samples; names all such kinds, and the cure.
     """
     found: dict[_Kind, bool] = {}
     counted: Counter[_Kind] = Counter()
@@ -98,13 +99,13 @@ def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[Gat
         if kind.alone is Modality.IMAGE and names:
             cures.add("set retrieval.visual: 0 where no image can be checked")
     raise UsageError(
-        f"a gate that is not asked proves nothing - {'; '.join(problems)}", item=recipe.name,
-        cure=f"{'; '.join(sorted(cures))}; or leave out with --skip-bad what no gate can be asked about",
+        f"these would go unchecked: {'; '.join(problems)}", item=recipe.name,
+        cure=f"{'; '.join(sorted(cures))}; or leave such samples out with --skip-bad",
     )  # fmt: skip
 
 
 def _kinds(sample: Sample, how: MiningOptions) -> Iterator[_Kind]:
-    """What a gate of each stage would be asked about a sample."""
+    """The kinds of question that the stages ask about a sample."""
     query = "questions about images" if sample.images else "questions of text alone"
     yield _Kind(Stage.PARAMETRIC, sample.source, query, "")
     gold = " and ".join(sorted({e.modality.value for e in sample.gold}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 
@@ -37,7 +38,7 @@ def replay(
     asked: list[GateQuery] = []
     while wanted := state.wanted():
         for query in wanted:
-            options = (query._replace(gate=gate) for gate in state.choices(query, within=float("inf")))
+            options = (query._replace(gate=gate) for gate in state.choices(query, within=math.inf))
             chosen = next((option for option in options if option in known), query)
             if chosen not in known and guess is None:
                 return asked

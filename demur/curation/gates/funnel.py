@@ -1,12 +1,11 @@
 """The funnel of one sample: which answers are still needed, and what they decide.
 
-VLM-DeflectionBench's three stages (sections 3.1-3.3, Algorithm 1) ask every gate everything. The release does
-not depend on most of those answers: one CORRECT ends a stage, a sample dropped in Stage I needs no Stage III,
-and when fewer than K_min distractors can survive nobody has to know which. `SampleState` knows which answers can
-still change the outcome and asks for those alone, the gate that is likeliest to settle it for its cost first
-(`demur.curation.gates.order`); ``exhaustive`` asks for all. What it comes to is in `demur.curation.gates.costs`.
-Both end in the same decision for the same labels (a property test holds them to it), because decisions are
-three-valued functions of labels (`demur.curation.gates.rules`) and none depends on an answer that was not needed.
+VLM-DeflectionBench's three stages (sections 3.1-3.3, Algorithm 1) ask every gate everything. The release does not
+depend on most of those answers: one CORRECT ends a stage, a sample dropped in Stage I needs no Stage III, and when
+fewer than K_min distractors can survive, it does not matter which. `SampleState` asks only for answers that can still
+change the outcome, the gate with the best chance to settle it for its cost first (`demur.curation.gates.order`);
+``exhaustive`` asks for all. Both reach the same decision for the same labels (a property test checks it), because
+decisions are three-valued functions of labels (`demur.curation.gates.rules`).
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from demur.curation.gates.rules import (
 )
 
 HELD = "held"
-"""Where a sample leaves that cannot be decided because an answer is ungraded."""
+"""Stage of a sample that cannot be decided because an answer is ungraded."""
 MINING = "mining"
-"""Where a sample leaves that too few distractors were found for."""
+"""Stage of a sample with too few mined distractors."""
 
 
 class Stage(StrEnum):
@@ -43,7 +42,7 @@ class Stage(StrEnum):
 
 
 HOW_ASKED = {Stage.PARAMETRIC: "without evidence", Stage.SOLVABLE: "with the gold evidence", Stage.DISTRACTOR: "alone"}
-"""How a gate is asked in a stage, in words."""
+"""How a gate is asked in each stage, for messages."""
 
 
 class Gate(NamedTuple):
@@ -51,8 +50,8 @@ class Gate(NamedTuple):
 
     Attributes:
         name: system id.
-        stages: where it is asked. A question-only prior has nothing to say about evidence.
-        cost: what one answer costs, in any one unit; a cheap gate is asked before a dear one that settles as much.
+        stages: where it is asked. A question-only prior cannot use evidence.
+        cost: of one answer, in any unit; a cheap gate is asked before an expensive one that settles as much.
     """
 
     name: str
@@ -61,11 +60,11 @@ class Gate(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What decides. The defaults are the paper's prose; see `demur.curation.gates.rules` for the literal variants.
+    """The decision rules. The defaults follow the paper's prose; for others see `demur.curation.gates.rules`.
 
     Attributes:
-        k_min: fewest distractors a kept sample has (VLM-DeflectionBench: 5).
-        k_enough: stop checking a sample's distractors when that many have survived; None to check all.
+        k_min: fewest distractors of a kept sample (VLM-DeflectionBench: 5).
+        k_enough: stop checking a sample's distractors when this many have survived; None checks all.
     """
 
     parametric: Parametric = "not_correct"
@@ -81,8 +80,6 @@ class GateQuery(NamedTuple):
     """One question to one gate: a stage's context for one sample.
 
     Attributes:
-        gate: its name.
-        stage: what it is asked for.
         distractor: id of the distractor shown alone (stage DISTRACTOR), else "".
     """
 
@@ -92,14 +89,15 @@ class GateQuery(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What became of a sample.
+    """Whether a sample is kept, and why.
 
     Attributes:
         kept: whether it is in the release.
-        stage: where it left: parametric, solvable, mining (too few candidates), distractors, ``held``; "" when kept.
-        why: one line, the same for every order in which answers were had.
+        stage: where it was dropped: parametric, solvable, mining (too few candidates), distractors, ``held``; "" when
+            kept.
+        why: one line, the same for every order of answers.
         survivors: distractors that stay, in the order given (empty unless kept).
-        lost: distractor -> why it left, of a kept sample.
+        lost: (distractor, why it was dropped), of a kept sample.
     """
 
     kept: bool
@@ -110,7 +108,7 @@ class Decision(NamedTuple):
 
 
 def settling(stage: Stage, rules: Rules) -> frozenset[Label]:
-    """Labels of which one is enough to settle a question of a stage."""
+    """Labels that settle a question of a stage: one gate with such a label is enough."""
     deflection_too = (stage is Stage.PARAMETRIC and rules.parametric == "literal") or (
         stage is Stage.SOLVABLE and rules.solvable == "equation4"
     )
@@ -122,14 +120,13 @@ class SampleState:
     """One sample on its way through the stages.
 
     Args:
-        gates: all that take part, in any order.
+        gates: all gates, in any order.
         distractors: ids of its candidate distractors, best first.
-        exhaustive: ask every gate everything (needed for the convergence figure), decide the same.
-        order: which gate is asked next; shared by the states of a build, so that each learns from the others.
-        group: of samples that are alike, such as a source: successes are counted for each group apart.
+        exhaustive: ask every gate everything (the convergence figure needs it); the decision is the same.
+        order: chooses the gate to ask next; the states of a build share it, so that each learns from the others.
+        group: samples that are alike, such as a source; successes are counted per group.
 
-    Gates that cannot be asked a question are told beforehand (`Label.SKIPPED`): neither what is asked nor what asking
-    everything would have cost counts them.
+    Note gates that cannot be asked a question beforehand, as `Label.SKIPPED`: no count of calls includes them.
     """
 
     gates: Sequence[Gate]
@@ -148,40 +145,35 @@ class SampleState:
         self._of_stage = {stage: [g for g in self.gates if stage in g.stages] for stage in Stage}
 
     def tell(self, query: GateQuery, label: Label) -> None:
-        """Learn one label."""
+        """Record one label."""
         if label not in (Label.SKIPPED, Label.UNGRADED):
             self.order.note(query.stage, self.group, query.gate, label in settling(query.stage, self.rules))
         self.labels[query] = label
 
     def choices(self, query: GateQuery, within: float = 1.0) -> list[str]:
-        """Gates that a wanted question may go to, the best first; any of them ends in the same decision.
-
-        A caller with many questions binds one to a gate only when it can be asked, by what has been learnt by then.
+        """Gates that can answer a wanted question, the best first; the decision is the same with any of them.
 
         Args:
-            query: as `wanted` named it.
-            within: how many times dearer than the best an expected settling answer may be; at least 1.
+            query: from `wanted`.
+            within: leave out gates whose expected cost of a settling answer is more than this many times the least; at
+                least 1.
         """
         if self.exhaustive:
             return [query.gate]
-        silent = self._silent(query.stage, query.distractor)
-        prices = sorted(self.order.price(g.name, g.cost, query.stage, self.group) for g in silent)
+        unasked = self._unasked(query.stage, query.distractor)
+        prices = sorted(self.order.price(g.name, g.cost, query.stage, self.group) for g in unasked)
         return [name for price, _, name in prices if price <= within * prices[0][0]]
-
-    def unasked(self, query: GateQuery) -> list[str]:
-        """All gates that a wanted question may go to; ``query.gate`` alone when all are asked anyway."""
-        return [query.gate] if self.exhaustive else [g.name for g in self._silent(query.stage, query.distractor)]
 
     def wanted(self) -> tuple[GateQuery, ...]:
         """The next queries to ask, all at once; empty when the decision is known.
 
-        For each undecided question only the gate that is best asked next is named (see `SuccessCounter`), and of the
-        distractors as many as must be asked whatever they turn out to be.
+        Each undecided question names only the best gate to ask next (see `SuccessCounter`). Distractors are limited to
+        those that must be asked whatever the answers are.
         """
         if self.exhaustive:
             return tuple(p for p in self.all_queries() if p not in self.labels)
         if self.rules.parametric == "literal" and self._parametric() is False:
-            # The literal rule exists to be compared with the default: that one's count must be known too.
+            # The literal rule is reported beside the default, whose count must be known too.
             if unknown_without_evidence(self.of(Stage.PARAMETRIC)) is None:
                 return self._next(Stage.PARAMETRIC)
             return ()
@@ -193,14 +185,14 @@ class SampleState:
         return self._wanted_distractors()
 
     def all_queries(self) -> Iterable[GateQuery]:
-        """Everything that could be asked about this sample."""
+        """Every query about this sample."""
         for stage in Stage:
             for shown in self.distractors if stage is Stage.DISTRACTOR else ("",):
                 for gate in self._of_stage[stage]:
                     yield GateQuery(gate.name, stage, shown)
 
     def decision(self) -> Decision | None:
-        """What became of the sample; None while an answer that matters is missing."""
+        """The decision; None while an answer that matters is missing."""
         rules = self.rules
         checks = (
             (Stage.PARAMETRIC, self._parametric(), "a gate answers it without evidence"
@@ -210,7 +202,7 @@ class SampleState:
         )  # fmt: skip
         for stage, keep, why in checks:
             if keep is None:
-                if self._silent(stage):
+                if self._unasked(stage):
                     return None
                 if nobody_can_say(self.of(stage)):
                     return Decision(False, stage.value, f"no gate can be asked about it {HOW_ASKED[stage]}")
@@ -227,7 +219,7 @@ class SampleState:
             return Decision(False, "distractors", f"fewer than {rules.k_min} distractors leave it unanswerable")
         considered = self.considered()
         verdicts = {d: self._misleads(d) for d in considered}
-        if any(v is None and self._silent(Stage.DISTRACTOR, d) for d, v in verdicts.items()):
+        if any(v is None and self._unasked(Stage.DISTRACTOR, d) for d, v in verdicts.items()):
             return None
         sure = [d for d, v in verdicts.items() if v is True]
         if len(sure) < rules.k_min:  # graded, the others might have been enough
@@ -237,15 +229,15 @@ class SampleState:
         return Decision(True, "", "kept", tuple(sure), tuple(lost))
 
     def passed(self, stage: Stage) -> bool:
-        """Whether the sample is known to pass Stage I, or to be solvable."""
+        """Whether the sample is known to pass Stage I (``PARAMETRIC``) or the solvable check (any other stage)."""
         return (self._parametric() if stage is Stage.PARAMETRIC else self._solvable()) is True
 
     def of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
-        """What each gate of a stage said, in the order of the recipe; None where it was not asked."""
+        """Each gate's label in a stage, in the order of the recipe; None where it was not asked."""
         return {g.name: self.labels.get(GateQuery(g.name, stage, distractor)) for g in self._of_stage[stage]}
 
     def considered(self) -> list[str]:
-        """The distractors that the outcome depends on: all, or the first ones up to ``k_enough`` survivors."""
+        """The distractors that the outcome depends on: all, or the first ones until ``k_enough`` survive."""
         if self.rules.k_enough is None:
             return list(self.distractors)
         out, sure = [], 0
@@ -267,23 +259,20 @@ class SampleState:
     def _misleads(self, distractor: str) -> bool | None:
         return misleads(self.of(Stage.DISTRACTOR, distractor))
 
-    def _silent(self, stage: Stage, distractor: str = "") -> list[Gate]:
-        """Gates that have not been asked a question."""
+    def _unasked(self, stage: Stage, distractor: str = "") -> list[Gate]:
+        """Gates that have not been asked a question yet."""
         return [g for g in self._of_stage[stage] if GateQuery(g.name, stage, distractor) not in self.labels]
 
     def _next(self, stage: Stage, distractor: str = "") -> tuple[GateQuery, ...]:
-        """The query of a question that is best asked next; none when every gate has been asked."""
-        silent = self._silent(stage, distractor)
-        if len(silent) < 2:
-            return tuple(GateQuery(g.name, stage, distractor) for g in silent)
-        _, _, best = min(self.order.price(g.name, g.cost, stage, self.group) for g in silent)
-        return (GateQuery(best, stage, distractor),)
+        """The best query to ask next about a question; none when every gate has been asked."""
+        prices = [self.order.price(g.name, g.cost, stage, self.group) for g in self._unasked(stage, distractor)]
+        return (GateQuery(min(prices)[-1], stage, distractor),) if prices else ()
 
     def _held(self, stage: Stage) -> Decision:
         return Decision(False, HELD, f"ungraded in stage {stage.value}")
 
     def _can_be_asked(self, distractor: str) -> bool:
-        """Whether some gate can be asked about a distractor alone; one that none can be asked about never stays."""
+        """Whether some gate can be asked about a distractor; a distractor that nobody can check never stays."""
         return not nobody_can_say(self.of(Stage.DISTRACTOR, distractor))
 
     def _why_lost(self, distractor: str, misleading: bool | None) -> str:
@@ -294,22 +283,22 @@ class SampleState:
         return f"no gate can be asked about it {HOW_ASKED[Stage.DISTRACTOR]}"
 
     def _possible(self) -> int:
-        """Distractors that may still stay: all but those known to help, and those that no gate can be asked about."""
+        """Number of distractors that may still stay: not known to help, and some gate can be asked about them."""
         return sum(self._misleads(d) is not False and self._can_be_asked(d) for d in self.distractors)
 
     def _wanted_distractors(self) -> tuple[GateQuery, ...]:
-        """As many as must be asked whatever they turn out to be; those likeliest to end the sample first."""
+        """The queries that must be asked whatever the answers are; those likeliest to end the sample first."""
         possible = self._possible()
         if possible < self.rules.k_min:
             return ()
         considered = self.considered()
-        undecided = [d for d in considered if self._misleads(d) is None and self._silent(Stage.DISTRACTOR, d)]
+        undecided = [d for d in considered if self._misleads(d) is None and self._unasked(Stage.DISTRACTOR, d)]
         sure = sum(self._misleads(d) is True for d in considered)
         if self.rules.k_enough is not None:
             undecided = undecided[: max(1, self.rules.k_enough - sure)]
         if sure < self.rules.k_min:
-            # Until it is certain that the sample can stay: the losses that would end it, and no more. A distractor
-            # that fewer gates have failed with is likelier to help the next one.
-            undecided.sort(key=lambda d: -len(self._silent(Stage.DISTRACTOR, d)))
+            # Until the sample is sure to stay, ask about as many as would end it if all were lost. A distractor that
+            # few gates have failed with is likelier to help the next one.
+            undecided.sort(key=lambda d: -len(self._unasked(Stage.DISTRACTOR, d)))
             undecided = undecided[: possible - self.rules.k_min + 1]
         return tuple(p for d in undecided for p in self._next(Stage.DISTRACTOR, d))

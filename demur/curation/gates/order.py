@@ -1,12 +1,9 @@
 """The order of gates: which one to ask next.
 
-One answer settles a question of the funnel (`demur.curation.gates.funnel.settling`), so the next gate is the one whose
-answer settles it for the least expected cost: cost over probability of settling (the optimal order of independent
-tests, Garey 1973). That probability is counted, for each stage and each group of samples apart, with three imagined
-successes for every gate, so that one that is seldom tried is tried again.
-
-A latent class model of what gates have in common asked no fewer (make bench-curation). The order moves neither a
-decision nor a byte of a release.
+One answer settles a question of the funnel (`demur.curation.gates.funnel.settling`), so the next gate is the one with
+the least cost per settled question: cost over probability of settling (the optimal order of independent tests, Garey
+1973). The probability is counted per stage and group of samples, with three extra successes for every gate, so that a
+gate that is seldom tried is tried again. The order changes no decision and no byte of a release.
 """
 
 from __future__ import annotations
@@ -14,14 +11,14 @@ from __future__ import annotations
 from collections import Counter
 
 CREDIT = 3
-"""Imagined successes of a gate that was not asked yet."""
+"""Successes that every gate starts with."""
 
 
 class SuccessCounter:
-    """Counts which gates settle questions; shared by all samples of a build.
+    """Counts which gates settle questions; all samples of a build share it.
 
     Args:
-        learn: False keeps to the cheapest first.
+        learn: False always takes the cheapest gate first.
     """
 
     def __init__(self, *, learn: bool = True) -> None:
@@ -30,12 +27,12 @@ class SuccessCounter:
         self._settled: Counter[tuple[str, str, str]] = Counter()
 
     def note(self, stage: str, group: str, gate: str, settled: bool) -> None:
-        """Count one answer: of a gate, in a stage, about a sample of a group."""
+        """Count one answer of a gate."""
         self._asked[stage, group, gate] += 1
         self._settled[stage, group, gate] += settled
 
     def price(self, gate: str, cost: float, stage: str, group: str) -> tuple[float, float, str]:
-        """(expected cost of an answer that settles a question, cost of an answer, name): the least is asked first."""
+        """(expected cost per settled question, cost of an answer, name); the least is asked first."""
         where = stage, group, gate
         share = (self._settled[where] + CREDIT) / (self._asked[where] + CREDIT) if self.learn else 1.0
         return cost / share, cost, gate

@@ -1,14 +1,13 @@
 """The three curation rules: what a set of labels means for a sample or a distractor.
 
-Pure functions of labels. Labels are the three SimpleQA outcomes plus ``unproven`` (no accepted form is stated, and no
-rival either), ``ungraded`` (no verdict could be had) and ``skipped`` (that model cannot be asked this).
+Pure functions of labels. Labels are the three SimpleQA outcomes plus ``unproven`` (the answer states neither an
+accepted form nor a rival), ``ungraded`` (there is no verdict) and ``skipped`` (this model cannot be asked this).
 
-What every rule asks is whether a gate's answer was right; ``unproven`` answers that with "not shown to be", and counts
-as wrong. Where a judge's rules cannot even say so much (part of a name, a misspelling, two candidates) the label is
-``ungraded``, and holds the sample out. What is not known yet is absent. Each rule answers True,
-False, or None for "cannot be said from these labels" - three-valued, so that the answer does not depend on
-the order in which labels arrive, and a rule can be asked before all of them are there. A gate that cannot be asked
-proves nothing: where none can be, no rule says anything.
+Every rule asks whether a gate's answer was right; ``unproven`` counts as wrong. Where the judge's rules cannot decide
+(part of a name, a misspelling, two candidates) the label is ``ungraded`` and the sample is held out. A label that is
+not known yet is absent. Each rule returns True, False, or None for "these labels do not decide it", so that the result
+does not depend on the order in which labels arrive. A gate that cannot be asked proves nothing: where no gate can be
+asked, every rule returns None.
 
 Where the paper contradicts itself the default follows its prose; the printed formulas exist as ``literal``:
 
@@ -42,10 +41,9 @@ class Label(StrEnum):
     INCORRECT = Outcome.INCORRECT.value
     DEFLECTED = Outcome.DEFLECTED.value
     UNPROVEN = "unproven"
-    """Asked, and its answer states no accepted form; that it is wrong, the judge has no proof. It did not show that it
-    knows: the rules take it as they take INCORRECT."""
+    """The answer states no accepted form, and the judge cannot prove it wrong. The rules treat it as INCORRECT."""
     UNGRADED = "ungraded"
-    """Asked, but no verdict could be had: the answer never came, or the judge could not say."""
+    """There is no verdict: the answer never came, or the judge could not decide."""
     SKIPPED = "skipped"
     """This gate cannot be asked this (a text-only model about an image)."""
 
@@ -57,7 +55,7 @@ Labels = Mapping[str, Label | None]
 
 
 def _any_correct(labels: Labels) -> bool | None:
-    """True if some gate is CORRECT; False if none of those asked is, and one was; None if that cannot be said."""
+    """True if some gate is CORRECT; False if gates were asked and all are known not to be; else None."""
     if Label.CORRECT in labels.values():
         return True
     asked = [v for v in labels.values() if v is not Label.SKIPPED]
@@ -65,7 +63,7 @@ def _any_correct(labels: Labels) -> bool | None:
 
 
 def _all_incorrect(labels: Labels) -> bool | None:
-    """True if every gate that was asked is INCORRECT; None if that cannot be said."""
+    """True if every gate that was asked is INCORRECT; False if one is not; else None."""
     if any(v in (Label.CORRECT, Label.DEFLECTED) for v in labels.values()):
         return False
     asked = [v for v in labels.values() if v is not Label.SKIPPED]
@@ -73,7 +71,7 @@ def _all_incorrect(labels: Labels) -> bool | None:
 
 
 def nobody_can_say(labels: Labels) -> bool:
-    """Whether no gate can be asked at all: there is none, or each is skipped."""
+    """Whether no gate can be asked: there is none, or each is skipped."""
     return all(v is Label.SKIPPED for v in labels.values())
 
 

@@ -1,8 +1,8 @@
-"""The gates of a build, asked through one journal, so that no answer is paid for twice.
+"""Asks the gates of a build through one journal, so that no answer is paid for twice.
 
-A verdict is kept under everything that it depends on: the rendered request with its sampling (of a model), or what is
-shown (of any other system); the system's revision, which is its code, file, weights or pool; the judge and its code;
-and the accepted answers. It holds for as long as these are equal: across a kill, in another build folder, when other
+The key of a verdict is everything that it depends on: the rendered request with its sampling (of a model) or the
+evidence shown (of any other system); the system's revision, which is its code, file, weights or pool; the judge and its
+code; and the accepted answers. A verdict with the same key is used again: after a kill, in another build folder, when
 gates are added and when other questions change.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import TransientError, UsageError
-from demur.core.records import Ask, Response, Sample, Status, Verdict
+from demur.core.records import Ask, Response, Sample, Status
 from demur.core.store import JsonlLog, Problems, digest, read_jsonl
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
@@ -24,7 +24,7 @@ from demur.curation.recipe import GateSpec
 from demur.evaluation.runner import answer_of
 from demur.judge.base import UNJUDGED, Judge, close_judge, judge_code
 from demur.judge.grading import Grading
-from demur.judge.rules import OTHER, RuleJudge
+from demur.judge.rules import OTHER
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, single
 from demur.scenarios.contexts import recipe as scenario
@@ -34,16 +34,14 @@ from demur.scenarios.systems import System
 from demur.scenarios.systems.model import ModelSystem
 
 HOPELESS_AFTER = 100
-"""Answers of one gate in a row that were errors, with none between, that end the build (it can be resumed)."""
+"""Errors of one gate in a row that end the build (it can be resumed)."""
 ERRORS_KEPT = 10_000
-SHORT_ANSWER = 2_000
-"""Characters that demur's own judge reads within a millisecond or so."""
 REASKED, RETESTED = 1, 2
-"""Repeats: the second chance of an answer that could not be graded; the re-test of a kept sample."""
+"""Numbers of repeats: the second try of an answer that could not be graded; the re-test of a kept sample."""
 
 
 class GateAnswer(NamedTuple):
-    """What one gate said to one query."""
+    """One gate's answer to one query."""
 
     label: Label
     text: str
@@ -52,10 +50,10 @@ class GateAnswer(NamedTuple):
 
 
 def ask_of(sample: Sample, query: GateQuery, seed: int, how: str, prompts: Prompts) -> Ask:
-    """The question that a query is.
+    """The question of a query.
 
     Raises:
-        UsageError: the sample has no gold evidence to be shown.
+        UsageError: the sample has no gold evidence to show.
     """
     if query.stage is Stage.DISTRACTOR:
         made = single(sample, query.distractor, seed)
@@ -76,7 +74,7 @@ def skip_reasons(
     seed: int,
     prompts: Prompts,
 ) -> dict[str, str]:
-    """Gate -> why it cannot be asked this; gates that can be, or are of other stages, are left out."""
+    """Gate of the stage -> why it cannot be asked this; a gate that can be asked is left out."""
     found: dict[str, str] = {}
     asks: dict[str, Ask] = {}
     for name, spec in specs.items():
@@ -90,11 +88,13 @@ def skip_reasons(
 
 
 def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's options of a model gate as `ModelSystem` takes them: ``images`` (many, one, none), ``captions`` (with,
-    without, only) and ``prompt_tokens`` make its layout; the rest is sampling.
+    """The options of a model gate as `ModelSystem` takes them.
+
+    ``images`` (many, one, none), ``captions`` (with, without, only) and ``prompt_tokens`` become its layout; the rest
+    is sampling.
 
     Raises:
-        UsageError: a value that a layout does not have.
+        UsageError: a layout has no such value.
     """
     rest = dict(options)
     chosen = {k: rest.pop(k) for k in ("images", "captions", "prompt_tokens") if k in rest}
@@ -110,17 +110,17 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repeat: int) -> str:
-    """What a verdict is kept under: everything that it depends on.
+    """The key of a verdict: everything that it depends on.
 
     Args:
-        sample: whose accepted answers the judge compares with.
+        sample: the judge compares with its accepted answers.
         judge: `judge_key` of the judge.
         repeat: which of several independent answers.
     """
     if isinstance(system, ModelSystem):
         request = system.request(ask).model_copy(update={"item": "", "draw": repeat})
         asked: object = [request.model_dump(mode="json"), system.revision]
-        if type(system) is not ModelSystem:  # several calls, of which this is the first alone
+        if type(system) is not ModelSystem:  # it makes several calls; this request is only the first
             asked = [asked, system.id, ask.id]
     else:
         asked = [system.id, system.revision, ask.id, repeat]
@@ -128,7 +128,7 @@ def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repea
 
 
 def judge_key(judge: Judge) -> list[str]:
-    """A judge as `key_of` takes it: its name, and the code of a user's own."""
+    """The judge's part of a key: its name, and the code of a user's own judge."""
     return [judge.id, judge_code(judge)]
 
 
@@ -136,11 +136,11 @@ class GateRunner:
     """All gates (and monitors) of a build.
 
     Args:
-        specs: name -> what the recipe says of it.
+        specs: name -> its spec in the recipe.
         opened: opens the system of a name for a repeat; called at most once for each pair.
-        judge: who grades; what it raises, other than demur's own errors, leaves the answer ungraded.
-        journal: file that verdicts are appended to as they come; read first, whoever wrote it.
-        max_in_flight: questions to one gate at once; the limit per endpoint is `demur.models`' own.
+        judge: grades the answers. If it raises anything but demur's own errors, the answer is ungraded.
+        journal: file that verdicts are appended to; it is read first.
+        max_in_flight: questions to one gate at once; `demur.models` limits calls per endpoint.
     """
 
     def __init__(
@@ -155,44 +155,44 @@ class GateRunner:
         max_in_flight: int = 8,
     ) -> None:
         self.asked: Counter[str] = Counter()
-        """Gate -> questions put to it by this process."""
+        """Gate -> questions that this process asked it."""
         self.answers: dict[tuple[str, GateQuery], GateAnswer] = {}
-        """(sample, query) -> what was said, of everything asked for in this build."""
+        """(sample, query) -> the answer, of every query of this build."""
         self._specs, self._opened, self._judge = specs, opened, judge
         self._seed, self._prompts = seed, prompts
         self._judge_key = judge_key(judge)
         self._systems: dict[tuple[str, int], System] = {}
         self._failures: Counter[str] = Counter()
         self.since = _written(journal)
-        """When the journal's last verdict came, before this process; "" where it had none."""
+        """Time of the journal's last verdict before this process; "" where it had none."""
         self.reused: set[str] = set()
-        """Keys of the verdicts that it had and that were used."""
+        """Keys of its verdicts that were used."""
         self.errors: list[str] = []
-        """``gate: why``, of the first `ERRORS_KEPT` answers of this process that were errors."""
+        """``gate: why``, of the first `ERRORS_KEPT` errors of this process."""
         self._known: dict[str, GateAnswer] = {}
         self._last: dict[tuple[str, GateQuery, int], str] = {}
-        """What was asked -> the key of its last line."""
+        """(sample, query, repeat) -> the key of its last line."""
         for line in read_journal(journal):
             self._last[line.sample, line.query, line.repeat] = line.key
             if line.final:
                 self._known[line.key] = line.answer
         self._resumed = bool(self._known)
         self.met = frozenset(query.gate for _, query, _ in self._last)
-        """Gates of which the journal had something."""
+        """Gates that the journal has lines of."""
         self._had = frozenset(self._known)
         self._grading = Grading(judge)
         self._journal = JsonlLog(journal)
         self._places = {name: asyncio.Semaphore(max_in_flight) for name in specs}
 
     def system(self, name: str, repeat: int = 0) -> System:
-        """The system of a gate, for a repeat; opened when first needed."""
+        """The system of a gate, for a repeat; opened on first use."""
         if (name, repeat) not in self._systems:
             self._systems[name, repeat] = self._opened(name, repeat)
         return self._systems[name, repeat]
 
     @property
     def so_far(self) -> str:
-        """Calls that all gates sent, tried again and paid so far, in words; "" where none calls a model."""
+        """Progress line: calls that all gates sent, retried and paid so far; "" where no gate calls a model."""
         from demur.models.client import summary
 
         systems = [s for s in self._systems.values() if isinstance(s, ModelSystem)]
@@ -207,14 +207,14 @@ class GateRunner:
         await close_judge(self._judge)
 
     async def label(self, sample: Sample, query: GateQuery, repeat: int = 0) -> Label:
-        """One gate's label for one query; asked at most once per journal."""
+        """One gate's label for one query; each is asked at most once per journal."""
         answer = await self._ask(sample, query, repeat)
         if not repeat:
             self.answers[sample.id, query] = answer
         return answer.label
 
     def is_busy(self, gate: str) -> bool:
-        """Whether a gate has no place free for another question."""
+        """Whether a gate has no free slot for another question."""
         return self._places[gate].locked()
 
     def skipped(self, sample: Sample, stage: Stage, distractor: str = "") -> dict[str, str]:
@@ -222,7 +222,7 @@ class GateRunner:
         return skip_reasons(self._specs, self.system, sample, stage, distractor, self._seed, self._prompts)
 
     def known(self, sample: Sample, query: GateQuery) -> Label | None:
-        """The label of a query that need not be asked: the journal had it, or that gate cannot be asked this."""
+        """The label of a query that the journal has, or that the gate cannot be asked; else None."""
         if not self._resumed:
             return None
         _, _, answer = self._look(sample, query, 0)
@@ -231,14 +231,14 @@ class GateRunner:
         return None if answer is None else answer.label
 
     def _look(self, sample: Sample, query: GateQuery, repeat: int) -> tuple[Ask, str, GateAnswer | None]:
-        """(question, key, what is known without asking)."""
+        """(question, key, the answer if it is known without asking)."""
         system = self.system(query.gate, repeat)
         ask = ask_of(sample, query, self._seed, self._specs[query.gate].condition, self._prompts)
         if why := system.skip_reason(ask):
             return ask, "", GateAnswer(Label.SKIPPED, "", why)
         try:
             key = key_of(system, ask, sample, self._judge_key, repeat)
-        except UsageError as error:  # this one question does not fit into the model's prompt
+        except UsageError as error:  # the question does not fit into the model's prompt
             answer = GateAnswer(Label.UNGRADED, "", error.message)
             self._note("", sample.id, query, repeat, answer, final=False)
             return ask, "", answer
@@ -250,7 +250,7 @@ class GateRunner:
         return ask, key, before
 
     def _note(self, key: str, sample: str, query: GateQuery, repeat: int, answer: GateAnswer, *, final: bool) -> None:
-        """Keep in the journal what holds now, unless the last line about this question says so already."""
+        """Append an answer to the journal, unless the last line about this query is the same."""
         if self._last.get((sample, query, repeat)) == key:
             return
         self._last[sample, query, repeat] = key
@@ -273,19 +273,20 @@ class GateRunner:
         return answer
 
     async def _put(self, gate: str, ask: Ask, sample: Sample, repeat: int) -> tuple[GateAnswer, bool]:
-        """Ask; what cannot be graded is asked for once more. Second: whether the answer stands for good.
+        """(answer, whether it is final). An answer that cannot be graded is asked for once more.
 
-        An answer that was an error is not kept: the next run of the build asks again.
+        An error is not final: the next run of the build asks again.
         """
         response, answer = Response(), GateAnswer(Label.UNGRADED, "", "")
         for chance in (repeat, repeat + REASKED if repeat == 0 else repeat):
             response = await answer_of(self.system(gate, chance), ask)
-            verdict = await self._graded(ask, response, sample)
-            answer = GateAnswer(Label.UNGRADED, response.text[:300], _why(verdict, response))
+            verdict = await self._grading.verdict(ask, response, sample.answers)
+            why = response.error or verdict.reason or verdict.status.value
+            answer = GateAnswer(Label.UNGRADED, response.text[:300], why)
             if verdict.status is Status.GRADED and verdict.outcome is not None:
                 self._failures[gate] = 0
                 return GateAnswer(Label(verdict.outcome.value), response.text[:300], verdict.reason), True
-            if verdict.status is Status.UNGRADED and verdict.kind == OTHER:  # it did not show that it knows
+            if verdict.status is Status.UNGRADED and verdict.kind == OTHER:  # it did not show that it knows the answer
                 self._failures[gate] = 0
                 return GateAnswer(Label.UNPROVEN, response.text[:300], verdict.reason), True
         if response.error and len(self.errors) < ERRORS_KEPT:
@@ -293,20 +294,11 @@ class GateRunner:
         self._failures[gate] = self._failures[gate] + 1 if response.error else 0
         if self._failures[gate] >= HOPELESS_AFTER:
             raise TransientError(
-                f"its last {HOPELESS_AFTER} answers were all errors; the last: {response.error}",
+                f"its last {HOPELESS_AFTER} answers were errors; the last one: {response.error}",
                 item=f"gate {gate}",
-                cure="see to it and run the same command again: every verdict already had is kept",
+                cure="fix the cause and run the same command again: all verdicts so far are kept",
             )
         return answer, not response.error and verdict.kind != UNJUDGED
-
-    async def _graded(self, ask: Ask, response: Response, sample: Sample) -> Verdict:
-        if len(response.text) <= SHORT_ANSWER and isinstance(self._judge, RuleJudge):  # quicker than another thread
-            return self._judge.grade(ask, response, sample.answers)
-        return await self._grading.verdict(ask, response, sample.answers)
-
-
-def _why(verdict: Verdict, response: Response) -> str:
-    return response.error or verdict.reason or verdict.status.value
 
 
 class JournalLine(NamedTuple):
@@ -318,11 +310,11 @@ class JournalLine(NamedTuple):
     repeat: int
     answer: GateAnswer
     final: bool
-    """Whether it stands for good; an answer that never came is asked for again."""
+    """False of an error, which the next run asks for again."""
 
 
 def read_journal(journal: Path) -> Iterator[JournalLine]:
-    """The lines of a journal, oldest first; a torn or foreign one is passed over: its question is asked again."""
+    """The lines of a journal, oldest first. A torn or foreign line is ignored: its question is asked again."""
     for _, line in read_jsonl(journal, Problems()) if journal.exists() else ():
         try:
             answer = GateAnswer(Label(line["label"]), str(line["answer"]), str(line["why"]))
@@ -334,7 +326,7 @@ def read_journal(journal: Path) -> Iterator[JournalLine]:
 
 
 def last_answers(journal: Path, sample: str | None = None) -> dict[str, dict[GateQuery, GateAnswer]]:
-    """Sample -> what was asked -> what the gate said, as the folder's last build knew it; of one sample, or all."""
+    """Sample -> query -> the last answer in a journal; of one sample, or all."""
     found: dict[str, dict[GateQuery, GateAnswer]] = {}
     for line in read_journal(journal):
         if not line.repeat and sample in (None, line.sample):

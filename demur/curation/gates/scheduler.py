@@ -1,8 +1,9 @@
-"""The gate scheduler: many samples under way at once, none of which waits for another."""
+"""The gate scheduler: many samples in progress at once, none of which waits for another."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from demur.core.errors import DemurError
@@ -10,9 +11,10 @@ from demur.curation.gates.funnel import GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label
 
 MAX_IN_FLIGHT = 64
-"""Samples under way at once: enough to keep endpoints full, few enough that most are asked in a learnt order."""
+"""Samples in progress at once: enough to keep endpoints busy, few enough that most are asked in a learnt order."""
 GOOD_ENOUGH = 4.0
-"""In a hurry, another gate does whose settling answer is expected to cost at most that many times more."""
+"""With ``--hurry``, a question may go to a gate whose expected cost per settled question is up to this many times the
+least."""
 
 
 async def ask_states(
@@ -24,16 +26,16 @@ async def ask_states(
     is_busy: Callable[[str], bool] | None = None,
     max_in_flight: int = MAX_IN_FLIGHT,
 ) -> None:
-    """Ask all that is still wanted in these stages.
+    """Ask everything that is still wanted in these stages.
 
     Args:
-        ask: asks a gate about a sample, once the gate has a place free.
-        known: the label of a query that need not be asked; None where it must. Such labels are used first.
-        is_busy: whether a gate has no place free. Given, a question whose best gate is busy goes to another that is
-            free and good enough (`GOOD_ENOUGH`): every endpoint stays busy, for some more answers.
+        ask: asks a gate about a sample, when the gate has a free slot.
+        known: returns the label of a query that need not be asked, else None. These labels are used first.
+        is_busy: whether a gate has no free slot. When given, a question whose best gate is busy goes to another one
+            that is free and within `GOOD_ENOUGH`: every endpoint stays busy, for a few more calls.
 
     Raises:
-        DemurError: what ended it (a budget, a wrong key, a dead gate); the calls in flight have come home first.
+        DemurError: what ended the work (a budget, a wrong key, a dead gate), after the calls in flight have returned.
     """
 
     def bind(state: SampleState, query: GateQuery) -> GateQuery:
@@ -43,8 +45,8 @@ async def ask_states(
     async def one(sample: str, query: GateQuery) -> None:
         state = states[sample]
         if known is not None:
-            await asyncio.sleep(0)  # thousands of known verdicts: whoever waits for a reply gets a turn between
-            for name in state.unasked(query):
+            await asyncio.sleep(0)  # let waiting replies be handled between thousands of known verdicts
+            for name in state.choices(query, within=math.inf):
                 if (label := known(sample, query._replace(gate=name))) is not None:
                     state.tell(query._replace(gate=name), label)
                     return
@@ -61,7 +63,7 @@ async def ask_states(
 
 
 async def at_once(work: Sequence[Callable[[], Awaitable[None]]], most: int = MAX_IN_FLIGHT) -> None:
-    """Run jobs, ``most`` at a time; after a failure no new one begins, and it is raised when those begun have ended."""
+    """Run jobs, ``most`` at a time. After a failure no job starts; it is raised when the running ones have ended."""
     todo = iter(work)
     failed: list[Exception] = []
 

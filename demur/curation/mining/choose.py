@@ -44,7 +44,7 @@ from demur.core.store import seed_of
 from demur.corpora.leaks import STAGE, Leaks
 from demur.corpora.lineage import Gold, Shelf, document_of, page_of
 from demur.corpora.near import NEAR_OF, TEXT_NEAR, ImageHash, same_text, showing
-from demur.curation.mining.diversity import Similarity, pick_various
+from demur.curation.mining.diversity import Similarity, marginal_relevance
 from demur.curation.mining.options import MiningOptions, Pool
 
 SUBJECTS = "subjects"
@@ -235,7 +235,7 @@ def mine_kind(
     ranked = left[options.range_min :]
     if similarity is not None and weight is not None and ranked:
         alike = similarity([hit.document for hit, _ in ranked])
-        places = pick_various([hit.score for hit, _ in ranked], alike, weight, limit)
+        places = marginal_relevance([hit.score for hit, _ in ranked], alike, weight, limit)
     elif options.sampling == "random":
         places = random_places(len(ranked), limit, seed, sample.id)
     else:

@@ -1,15 +1,14 @@
 """Samples and an index to distractors: ask in the modes chosen for each source, mine, keep provenance.
 
-The route of a text distractor (VLM-DeflectionBench, section 3.2): a question with an image goes image -> pages -> their
-passages, ranked by the question; a question without one goes straight to the passages. An image distractor is the
-neighbour of the query image, or of the gold image where the question is text. Samples are taken in blocks, so that
-memory does not grow with their number; what is mined does not depend on the size of a block. How the index is to be
-asked is settled before (`demur.curation.mining.modes`).
+Text distractors (VLM-DeflectionBench, section 3.2): a question with an image searches pages by the image and ranks
+their passages by the question; a question without one searches passages directly. Image distractors are neighbours of
+the query image, or of the gold image if the question is text. Samples are mined in blocks, so that memory does not grow
+with their number; the result does not depend on the block size. `demur.curation.mining.modes` chooses the modes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,11 @@ from demur.curation.mining.options import MiningOptions, Pool
 from demur.curation.mining.queries import READ, Unasked, blocks_of, embedded, hits_for, picture_of, shown_of
 from demur.retrieval.search import Query, Searcher
 
+SAME_SHARE = 0.05
+"""Warn from this share of candidate images left out as the same as another."""
+SAME_FROM = 20
+"""Warn from this number of candidate images."""
+
 
 def mine_samples(
     samples: Iterable[Sample],
@@ -45,25 +49,27 @@ def mine_samples(
     """Each sample with its distractors, and what was mined for it.
 
     Args:
-        image_hashes: as for `choose_modes`.
-        total: how many samples there are, for `steps`; 0 where that is not known.
-        cross_encoder: that of the options, opened already; opened by its name when None.
+        image_hashes: see `choose_modes`.
+        total: number of samples, for `steps`; 0 if unknown.
+        cross_encoder: that of the options, if it is open already.
 
     Yields:
-        (sample with native negatives, where they stay, then mined ones; what was mined). A native negative that leaks
-        has left with a `Drop`, as hits that leak do. A sample whose image cannot be read, or that the encoder gives a
-        vector for that is NaN, infinite or zero, gets none that need it, with a `Drop` of the sample that says so.
+        (sample with its native negatives, then the mined ones; what was mined). Native negatives that leak become a
+        `Drop`, like hits that leak. If the image of a sample cannot be read, or its vector is NaN, infinite or zero,
+        the sample gets no distractors that need it, and a `Drop` without evidence says why.
 
     Raises:
-        UsageError: as `choose_modes`; or diversity is wanted of passages that have no vectors; MissingExtra and
-            StorageError, as `open_cross_encoder`.
+        UsageError: see `choose_modes`; or the options want diversity, and passages have no vectors.
+        MissingExtra, StorageError: see `open_cross_encoder`.
     """
     can_score(options, searcher)
     image_hashes = image_hashes or ImageHashes(root, most=REMEMBERED)
     if cross_encoder is None and options.cross_encoder is not None:
         cross_encoder = open_cross_encoder(options.cross_encoder)
     similarity = _similarity(options, searcher)
-    near, alike = NEAR_OF[options.same_image], _Alike(searcher)
+    near = NEAR_OF[options.same_image]
+    taken: set[str] = set()
+    same: set[str] = set()
     done = 0
     for block in blocks_of(samples, searcher, options):
         cases = _cases(block, searcher, root, options, chosen)
@@ -93,60 +99,49 @@ def mine_samples(
                 shelf=searcher,
                 seed=seed,
             )
-            alike.see(mined, case.gold)
-            if gone:  # each is told once, though a search may have found it again
-                known = {drop.evidence for drop in gone}
-                mined = mined._replace(drops=(*gone, *(drop for drop in mined.drops if drop.evidence not in known)))
+            taken.update(e.id for e in mined.negatives if e.image is not None)
+            same |= _same_pictures(mined, searcher, case.gold)
+            reasons = [] if case.unasked is None else [case.unasked]
             if options.by_margin and not _margin_holds(case):
-                why = Drop(sample=sample.id, stage=STAGE, reason="no margin: the score of gold is not known")
-                mined = mined._replace(drops=(why, *mined.drops))
-            if case.unasked is not None:
-                why = Drop(sample=sample.id, stage=STAGE, reason=case.unasked.reason, detail=case.unasked.detail)
-                mined = mined._replace(drops=(why, *mined.drops))
+                reasons.append(Unasked("no margin: the score of gold is not known", ""))
+            notes = [Drop(sample=sample.id, stage=STAGE, reason=why, detail=detail) for why, detail in reasons]
+            known = {drop.evidence for drop in gone}  # a search may find them again
+            found = [drop for drop in mined.drops if drop.evidence not in known]
+            mined = mined._replace(drops=(*notes, *gone, *found))
             yield base.model_copy(update={"negatives": (*base.negatives, *mined.negatives)}), mined
             done += 1
             if done % READ == 0:
                 steps.count("samples mined", done, total)
     steps.count("samples mined", done, total)
-    if alike.warning:
-        steps.warn(alike.warning)
+    if warning := same_picture_warning(taken, same):
+        steps.warn(warning)
 
 
-class _Alike:
-    """Counts the pictures met as distractors that were left out because they look the same as another.
+def same_picture_warning(taken: Collection[str], same: Collection[str]) -> str:
+    """Warn if `SAME_SHARE` of the images or more were left out because they look the same as another; else "".
 
-    Those of gold's own page are none of them: they should look like what is asked about.
+    Args:
+        taken: ids of image distractors.
+        same: ids of images that were left out for one that looks the same.
     """
+    met = len({*taken, *same})
+    if len(same) < SAME_SHARE * met or met < SAME_FROM:
+        return ""
+    return (
+        f"{len(same):,} of {met:,} candidate images were left out because they look the same as another image "
+        "(see drops.jsonl). If they differ, compare their bytes alone: same_image: bytes, or --same-image bytes"
+    )
 
-    MOST = 0.05
-    """Share of them from which it is worth a look whether they are."""
-    FEWEST = 20
 
-    def __init__(self, searcher: Searcher) -> None:
-        self._documents = searcher.documents
-        self._met: set[str] = set()
-        self._same: set[str] = set()
-
-    def see(self, mined: Mined, gold: Gold) -> None:
-        """What was mined for one sample of that gold evidence."""
-        self._met.update(e.id for e in mined.negatives if e.image is not None)
-        for drop in mined.drops:
-            if drop.reason in ("near-duplicate of query", "near-duplicate of gold", "repeated"):
-                document = self._documents.get(drop.evidence)
-                if document is not None and document.modality is Modality.IMAGE and not gold.relation(document):
-                    self._same.add(drop.evidence)
-
-    @property
-    def warning(self) -> str:
-        """What is to be said of them; "" of few."""
-        met = len(self._met | self._same)
-        if len(self._same) < self.MOST * met or met < self.FEWEST:
-            return ""
-        return (
-            f"{len(self._same):,} of {met:,} pictures met as distractors were left out for one that they look the "
-            "same as (drops.jsonl names them); where they differ, compare bytes alone: same_image: bytes, or "
-            "--same-image bytes"
-        )
+def _same_pictures(mined: Mined, searcher: Searcher, gold: Gold) -> set[str]:
+    """Images that were left out for one that looks the same; those on gold's own page should look so, and are none."""
+    reasons = ("near-duplicate of query", "near-duplicate of gold", "repeated")
+    documents = {d.evidence: searcher.documents.get(d.evidence) for d in mined.drops if d.reason in reasons}
+    return {
+        id
+        for id, document in documents.items()
+        if document is not None and document.modality is Modality.IMAGE and not gold.relation(document)
+    }
 
 
 def open_cross_encoder(name: str) -> CrossEncoder:
@@ -154,7 +149,7 @@ def open_cross_encoder(name: str) -> CrossEncoder:
 
     Raises:
         MissingExtra: sentence-transformers is not installed.
-        StorageError: there is no such model, or it cannot be loaded.
+        StorageError: the model does not exist or cannot be loaded.
     """
     try:
         ensure_torchvision()
@@ -175,14 +170,14 @@ def open_cross_encoder(name: str) -> CrossEncoder:
 
 
 def _similarity(options: MiningOptions, searcher: Searcher) -> dict[Pool, Similarity]:
-    """How alike those of each kind are, for variety: texts by the vectors of passages, images by those of looks."""
+    """Similarity of distractors of each kind, for diversity: by the vectors of passages or of images."""
     if options.diversity is None:
         return {}
     parts: dict[Pool, str] = {"text": "passages", "lexical": "passages", "visual": "looks"}
     here = searcher.manifest["parts"]
     if options.lexical and "passages" not in here:
         raise UsageError(
-            "the index has no vectors of passages that tell how alike they are",
+            "diversity needs vectors of passages, which the index does not have",
             item=searcher.folder,
             cure="build it with a --text-encoder, or leave --diversity out",
         )
@@ -191,30 +186,30 @@ def _similarity(options: MiningOptions, searcher: Searcher) -> dict[Pool, Simila
 
 @dataclass
 class _Case:
-    """A sample while it is mined for."""
+    """A sample while it is mined."""
 
     sample: Sample
     gold: Gold
-    """Its gold evidence, as it lies in the index."""
+    """Its gold evidence in the index."""
     query: Query | None = None
-    """None where it cannot be asked."""
+    """None if it cannot be searched with."""
     shown: Query | None = None
-    """What neighbours of its image are sought with: that image, or that of its gold evidence."""
+    """The query for image distractors: its image, or that of its gold evidence."""
     found: dict[Pool, Iterator[Sequence[Hit]]] = field(default_factory=dict)
-    """What gives its hits next, after those of the cases before it."""
+    """Iterators over hits; each gives the hits of the cases in their order."""
     hits: dict[Pool, Sequence[Hit]] = field(default_factory=dict)
     golds: dict[Pool, float] = field(default_factory=dict)
-    """The lowest dense score of its gold evidence, by what the hits were sought with, found among them or not."""
+    """The lowest dense score of its gold evidence in each search, whether or not it is among the hits."""
     dense: Mapping[str, float] | None = None
-    """Document -> dense score of the text hits, where the score they were found by is another."""
+    """Document -> dense score of the text hits, if their own score is of another kind."""
     unasked: Unasked | None = None
-    """Why it, or the image of its gold evidence, is not asked about."""
+    """Why it, or the image of its gold evidence, cannot be searched with."""
 
 
 def _cases(
     block: Sequence[Sample], searcher: Searcher, root: Path | None, options: MiningOptions, chosen: ChosenModes
 ) -> list[_Case]:
-    """Samples with their questions embedded, each image read once."""
+    """Embed the questions of samples; each image is read once."""
     cases = [_Case(sample, Gold(sample.gold, searcher.documents)) for sample in block]
     visual = bool(options.visual) and "image->image" in searcher.modes
     pools = [pool for pool, wanted in options.quotas.items() if wanted and pool != "visual"]
@@ -245,7 +240,7 @@ def _cases(
 
 
 def _mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
-    """How a sample finds passages: through pages where it has an image, straight where it has none."""
+    """The mode that finds passages for a sample: through pages if it has an image."""
     by = "lexical" if pool == "lexical" else "text->text"
     by_page, by_text = chosen.pages.get(sample.source), chosen.passages.get(sample.source)
     if sample.images and by_page is not None:
@@ -256,7 +251,7 @@ def _mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
 def _ask_passages(
     cases: Sequence[_Case], pool: Pool, searcher: Searcher, options: MiningOptions, chosen: ChosenModes
 ) -> None:
-    """Seek passages for every sample."""
+    """Search passages for every sample."""
     by_mode: dict[tuple[str, int], list[tuple[_Case, Query]]] = {}
     for case in cases:
         if case.query is not None:
@@ -271,7 +266,7 @@ def _ask_passages(
 
 
 def _ask_looks(cases: Sequence[_Case], searcher: Searcher, options: MiningOptions) -> None:
-    """Seek images near the query image; near the gold image where the question is text."""
+    """Search images near the query image, or near the gold image if the question is text."""
     asked = [(case, case.shown) for case in cases if case.shown is not None]
     found = searcher.iter_search([query for _, query in asked], "image->image", hits_for(options, "visual"))
     for case, _ in asked:
@@ -281,7 +276,7 @@ def _ask_looks(cases: Sequence[_Case], searcher: Searcher, options: MiningOption
 def _with_hits(
     cases: Sequence[_Case], searcher: Searcher, options: MiningOptions, chosen: ChosenModes
 ) -> Iterator[_Case]:
-    """Each case with its hits, and the scores that limits and margins compare; made for `READ` of them at a time."""
+    """Each case with its hits and the scores that limits and margins compare; `READ` cases at a time."""
     for start in range(0, len(cases), READ):
         some = cases[start : start + READ]
         for case in some:
@@ -300,7 +295,7 @@ def _with_hits(
 
 
 def _score_hits(asked: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Searcher) -> None:
-    """Dense scores for hits found by words or fused: no margin is to be measured in reciprocal ranks."""
+    """Dense scores for hits of lexical or fused searches: margins cannot compare reciprocal ranks."""
     lists = [[hit.document for hit in case.hits[pool]] for case, _ in asked]
     if not asked:
         return
@@ -323,6 +318,6 @@ def _score_gold(asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searc
 
 
 def _margin_holds(case: _Case) -> bool:
-    """Whether the score of gold is known in every search by scores that found something."""
+    """Whether the score of gold is known in every dense search that has hits."""
     by_score: tuple[Pool, ...] = ("text", "visual")
     return all(pool in case.golds for pool in by_score if case.hits.get(pool))

@@ -1,9 +1,10 @@
-"""Before anything is mined: can the index's images be read, how many lists must be searched, which modes are best?"""
+"""Prepares mining: check that images of the index can be read, tune inverted lists, choose the best modes."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -34,31 +35,31 @@ from demur.retrieval.recall import DEPTHS, Choice, Recall, best_mode
 from demur.retrieval.search import WAYS, Probes, Query, Searcher
 
 TUNED_ON = 512
-"""Questions that the number of inverted lists is measured on."""
+"""Questions, at a time, that the number of inverted lists is measured on."""
 TUNED_MOST = 2048
-"""And on how many at most, where that is too few and many are asked."""
+"""Questions that it is measured on at most."""
 RECALL = 0.99
-"""Of the exact neighbours of all questions, that the lists must hold."""
+"""Share of the exact neighbours that the searched lists must hold."""
 TRIED = 64
-"""Images of the index that are read before anything is mined."""
+"""Images of the index that are read first."""
 TRIED_MOST = 1024
-"""And how many, where not one of those could be read."""
+"""Images that are read if none of those can be."""
 OWN = 2
-"""Hits of something else after which an image is not sought among its neighbours any more: itself is the nearest."""
+"""Other hits after which the query image itself is no longer expected: it is its own nearest neighbour."""
 
 
 @dataclass(frozen=True)
 class ChosenModes:
-    """The mode chosen for each source: by its recall of gold where there is a choice."""
+    """The mode chosen for each source, by its recall of gold."""
 
     pages: Mapping[str, Choice]
-    """Source -> how its images find pages."""
+    """Source -> the mode that finds pages by an image."""
     passages: Mapping[str, Choice]
-    """Source -> how its questions find passages."""
+    """Source -> the mode that finds passages by a question."""
     asked: int = 0
-    """Samples that they were chosen by."""
+    """Samples that the choice is based on."""
     pages_of: Mapping[str, int] = field(default_factory=dict)
-    """Source -> pages opened, where they differ from the options'."""
+    """Source -> pages opened, where they differ from the options."""
 
     @property
     def choices(self) -> list[Choice]:
@@ -66,42 +67,17 @@ class ChosenModes:
         return [*self.pages.values(), *self.passages.values()]
 
 
-class _Spread:
-    """Some of a stream, at equal steps over the whole of it, which is not held."""
-
-    def __init__(self) -> None:
-        self._kept: list[Asked] = []
-        self._step = 1
-        self.seen = 0
-
-    def add(self, one: Asked) -> None:
-        if self.seen % self._step == 0:
-            self._kept.append(one)
-            if len(self._kept) >= 2 * TUNED_MOST:
-                del self._kept[1::2]
-                self._step *= 2
-        self.seen += 1
-
-    def blocks(self) -> Iterator[list[Asked]]:
-        """`TUNED_ON` of them, as many again, and so on; each block lies between what came before, over the whole."""
-        most = min(TUNED_MOST, len(self._kept))
-        drawn = np.linspace(0, len(self._kept) - 1, most).astype(int).tolist()
-        order = sorted(range(most), key=lambda place: f"{place:032b}"[::-1])
-        for start in range(0, most, TUNED_ON):
-            yield [self._kept[drawn[place]] for place in order[start : start + TUNED_ON]]
-
-
 def try_images(searcher: Searcher, root: Path | None, options: MiningOptions) -> tuple[int, Counter[str]]:
-    """Read `TRIED` images of the index, at equal steps over all: where none can be seen, none can be a distractor.
+    """Read `TRIED` images of the index, at equal steps; an image that cannot be read cannot be a distractor.
 
     Args:
-        options: where they want no image distractors nothing is read.
+        options: if they want no image distractors, nothing is read.
 
     Returns:
-        How many were tried, and how many of them could not be read for which reason.
+        The number of images tried, and reason -> number of those that cannot be read.
 
     Raises:
-        UsageError: not one could be read, nor of `TRIED_MOST`.
+        UsageError: none of `TRIED_MOST` images can be read.
     """
     if not options.visual or "image->image" not in searcher.modes:
         return 0, Counter()
@@ -114,9 +90,9 @@ def try_images(searcher: Searcher, root: Path | None, options: MiningOptions) ->
         if why.total() < len(images) or not images:
             return len(images), why
     raise UsageError(
-        f"none of {len(images):,} images of the index that were tried can be read: {summary_of(why)}",
+        f"none of {len(images):,} sampled images of the index can be read: {summary_of(why)}",
         item=images[0].uri,
-        cure="put the images where the index looks for them, build it again, or ask for none (--visual 0)",
+        cure="put the images where the index expects them, build it again, or mine none (--visual 0)",
     )
 
 
@@ -124,12 +100,12 @@ def _why_unread(image: ImageRef, root: Path | None) -> str:
     try:
         read_image(image, root)
     except (DataError, StorageError) as error:
-        return error.message.partition(":")[0]  # what stands behind it is of this image alone
+        return error.message.partition(":")[0]  # the rest of the message is about this image alone
     return ""
 
 
 def summary_of(reasons: Counter[str]) -> str:
-    """Reasons with their numbers, most frequent first.
+    """Reasons with their counts, most frequent first.
 
     >>> summary_of(Counter(["gone", "broken", "gone"]))
     'gone (2), broken (1)'
@@ -144,17 +120,17 @@ def tune_probes(
     wanted: Collection[MiningOptions],
     steps: Progress = QUIET,
 ) -> list[Probes]:
-    """Set how many inverted lists of each part are searched, by `TUNED_ON` of the questions that ask it, or more.
+    """Set how many inverted lists of each part of the index are searched, measured on sampled questions.
 
-    They are drawn at equal steps over the whole input, so the same input always gives the same numbers. Parts without
-    inverted lists are left alone; where there are none the samples are not even read.
+    The same input always gives the same numbers. Parts without inverted lists do not change; if there are none, the
+    samples are not read.
 
     Args:
         searcher: the index; it searches that many lists from now on.
-        wanted: what will be mined; of the neighbours wanted the most count.
+        wanted: the options that it will be searched with; the largest number of neighbours counts.
 
     Returns:
-        What was set, part by part; a part that no question asks is missing.
+        The setting of each part; a part that no question searches is missing.
     """
     deepest: dict[str, int] = {}
     for options in wanted:
@@ -164,19 +140,29 @@ def tune_probes(
     if not deepest:
         return []
     steps.stage("measure how many inverted lists must be searched")
-    drawn = {mode: _Spread() for mode in deepest}
+    drawn: dict[str, list[Asked]] = {mode: [] for mode in deepest}
+    seen: Counter[str] = Counter()
+    dice = random.Random(0)
     for sample in samples:
-        for mode, spread in drawn.items():
+        for mode, some in drawn.items():
             image = shown_of(sample) if mode == "image->image" else picture_of(sample)
-            if image is not None if mode == "image->image" else bool(image) == (mode in PAGE_MODES):
-                spread.add((sample.question, image))
-    set_ = []
-    for mode, spread in drawn.items():
-        made = (embedded(block, searcher, root, [mode]) for block in spread.blocks())
-        blocks = filter(None, ([query for query in block if isinstance(query, Query)] for block in made))
-        if first := next(blocks, None):
-            set_.append(searcher.tune(mode, chain([first], blocks), deepest[mode], recall=RECALL, asked=spread.seen))
-    return set_
+            if image is None if mode == "image->image" else bool(image) != (mode in PAGE_MODES):
+                continue
+            seen[mode] += 1
+            place = dice.randrange(seen[mode])  # a reservoir: each question has the same chance
+            if len(some) < TUNED_MOST:
+                some.append((sample.question, image))
+            elif place < TUNED_MOST:
+                some[place] = (sample.question, image)
+    probes = []
+    for mode, some in drawn.items():
+        dice.shuffle(some)
+        blocks = (some[start : start + TUNED_ON] for start in range(0, len(some), TUNED_ON))
+        made = (embedded(block, searcher, root, [mode]) for block in blocks)
+        asked = filter(None, ([query for query in block if isinstance(query, Query)] for block in made))
+        if first := next(asked, None):
+            probes.append(searcher.tune(mode, chain([first], asked), deepest[mode], recall=RECALL, asked=seen[mode]))
+    return probes
 
 
 def choose_modes(
@@ -192,21 +178,21 @@ def choose_modes(
 ) -> ChosenModes:
     """Recall of gold for every mode, source by source, and the best of them.
 
-    A question with an image counts as found when a page of its gold evidence is among the first ``options.pages``; one
-    without when gold evidence itself, or a passage cut from it, is among the first 10 passages. Where the very image
-    that is asked about lies in the index (the same bytes, or the same look: `demur.corpora.near.same_picture`), finding
-    it is no merit of a mode: the hit is passed over, and the `Choice` counts the question.
+    For a question with an image, gold counts as found if a page of its gold evidence is among the first
+    ``options.pages``; for one without, if gold evidence or a passage cut from it is among the first 10 passages. A hit
+    that is the query image itself (same bytes or look: `demur.corpora.near.same_picture`) is ignored, and the `Choice`
+    counts the question.
 
     Args:
-        samples: read once; those whose gold none of the modes can find (it is not in the index, or an image where
-            passages are sought) are in no denominator.
-        options: their modes are compared, as far as the index can be asked in them.
-        image_hashes: what is known of images already; a new `ImageHashes` of ``root`` when None.
-        total: how many samples there are, for `steps`; 0 where that is not known.
+        samples: read once. Samples whose gold no mode can find (it is not in the index, or is an image where passages
+            are searched) are in no denominator.
+        options: their modes are compared, if the index has them.
+        image_hashes: known hashes of images; None: a new `ImageHashes` of ``root``.
+        total: number of samples, for `steps`; 0 if unknown.
         pages_of: source -> pages, where they differ from ``options.pages``.
 
     Raises:
-        UsageError: a mode is none to mine by; or there are limits of score for texts, and the index has no dense
+        UsageError: a mode cannot be used for mining; or the options limit scores of texts, and the index has no dense
             vectors that give scores. UnknownPart: there is no such mode.
     """
     can_score(options, searcher)
@@ -230,7 +216,7 @@ def choose_modes(
             if not asked:
                 continue
             for source in {sample.source for sample, _ in asked}:
-                for mode in here:  # in their order, which decides where no gold does
+                for mode in here:  # in the order of modes, which decides between equals
                     found.setdefault((kind, source), {}).setdefault(mode, Recall())
             others = [mode for mode in here if mode not in LOOK_MODES]
             ranks = searcher.first_ranks([query for _, query in asked], others, depth, gold)
@@ -260,7 +246,7 @@ def _pages_by_look(
     depth: int,
     mode: str,
 ) -> list[tuple[list[str], bool]]:
-    """The first pages with other images like the one asked about, and whether that one was found too."""
+    """The first pages with images like the query image, itself left out, and whether it was found too."""
     found: list[tuple[list[str], bool]] = [([], False)] * len(asked)
 
     def short(n: int, ids: list[str]) -> bool:
@@ -275,7 +261,7 @@ def _pages_by_look(
 def _without_own(
     ids: Sequence[str], sample: Sample, searcher: Searcher, image_hashes: Callable[[ImageRef], ImageHash | None]
 ) -> list[str]:
-    """The hits but for those that show the image asked about, which stand before all others but `OWN`."""
+    """The hits without those that show the query image, which come before all but `OWN` of the others."""
     shown = showing(sample.images, image_hashes)
     left: list[str] = []
     for place, id in enumerate(ids):
@@ -288,11 +274,11 @@ def _without_own(
 
 
 def can_score(options: MiningOptions, searcher: Searcher) -> None:
-    """Limits of score are about dense scores: without vectors of passages they say nothing of passages by words."""
+    """Check that limits of scores can be applied: they are about dense scores, which need vectors of passages."""
     by_words = "lexical" in modes_of(options) and "lexical" in searcher.modes
     if options.by_score and options.text and by_words and "text->text" not in searcher.modes:
         raise UsageError(
-            "margins and limits of score compare dense scores, and the index has no vectors of passages",
+            "margins and score limits need dense scores, but the index has no vectors of passages",
             item=searcher.folder,
             cure="build it with a --text-encoder, ask for no text distractors (--text 0), or leave the limits out",
         )
