@@ -13,7 +13,7 @@ from demur.corpora.leaks import Leaks, adopted
 from demur.corpora.near import NEAR_OF
 from demur.curation.bases import Base, none_can_be_mined
 from demur.curation.mining.mine import mine_samples
-from demur.curation.mining.modes import choose_modes, summary_of, try_images, tune_probes
+from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.queries import within
 from demur.curation.recipe import BuildRecipe
 from demur.curation.sample_pool import SampledPool
@@ -56,15 +56,10 @@ def mine_pool(
             raise none_can_be_mined(source, lacking)
         for line in base.notes:
             steps.warn(f"{source}: {line}")
-        tried, unread = try_images(base.searcher, pool.root, how)
-        if unread:
-            steps.warn(f"{source}: {unread.total():,} of {tried:,} sampled images cannot be read: {summary_of(unread)}")
+        check_images(base.searcher, pool.root, how, steps, f"{source}: ")
         tune_probes(asked_of, base.searcher, pool.root, [how], steps)
         chosen = choose_modes(asked_of, base.searcher, pool.root, how, steps, pool.image_hashes, len(asked_of))
         choices += chosen.choices
-        for choice in chosen.choices:
-            if choice.warning:
-                steps.warn(choice.warning)
         found_for = mine_samples(
             todo, base.searcher, pool.root, how, chosen, steps, pool.image_hashes, len(todo),
             seed=recipe.seed, cross_encoder=base.cross_encoder,

@@ -16,7 +16,11 @@ from demur.indexing.exact import exact_top, rescore
 
 def picked(rows, scores, positives, positive_scores, wanted, query="q", **options):
     """What `mine_kind` takes for one query: (row, score) by rank."""
-    texts = {f"p{r}": Document(id=f"p{r}", title="", text=f"passage {r}") for r in {*rows, *positives} if r >= 0}
+    texts = {
+        f"p{r}": Document(id=f"p{r}", title="", text=" ".join(f"word{r}x{k}" for k in range(8)))
+        for r in {*rows, *positives}
+        if r >= 0
+    }
     gold = tuple(Evidence.of(texts[f"p{r}"], Role.GOLD) for r in positives)
     sample = Sample(id=query, source="x", question="q", answers=AnswerSpec(accepted=(("none",),)), gold=gold)
     hits = [
@@ -25,8 +29,7 @@ def picked(rows, scores, positives, positive_scores, wanted, query="q", **option
         if row >= 0
     ]
     mined = mine_kind("text", 
-        sample, hits, texts, MiningOptions(**options), limit=wanted, gold_score=min(positive_scores), near=2.0,
-        answers=lambda text: False,
+        sample, hits, texts, MiningOptions(**options), limit=wanted, gold_score=min(positive_scores),
     )  # fmt: skip
     return [(int(e.id[1:]), e.score) for e in mined.negatives]
 

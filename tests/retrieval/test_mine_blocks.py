@@ -310,7 +310,7 @@ def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path,
     capsys.readouterr()
     assert main([*words, "--visual", "3"]) == 0
     caught = capsys.readouterr()
-    assert "4 of 7 images of the index that were tried cannot be read: " in caught.err
+    assert "4 of 7 sampled images cannot be read: " in caught.err
     assert "the image changed (3), " in caught.err
     summary = json.loads(caught.out[caught.out.index("{") :])
     assert summary["left_out"]["unreadable"] > 0
@@ -319,7 +319,7 @@ def test_images_that_are_gone_are_told_before_anything_is_asked(world, tmp_path,
     monkeypatch.setattr(StubEncoder, "texts", None)  # nothing is asked
     assert main([*words, "--visual", "3"]) == 2
     error = capsys.readouterr().err
-    assert "none of 120 images of the index that were tried can be read" in error
+    assert "none of 120 sampled images of the index can be read" in error
     assert "--visual 0" in error
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path / "here")

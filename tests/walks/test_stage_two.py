@@ -316,7 +316,7 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
     beir = [{"name": "beir", "path": "beir", "options": native.OPTIONS["beir"]}]
     made_by = written(tmp_path, beir, retrieval={**ENCODERS, "text": 5, "visual": 2})
     told = " ".join(demur("build", made_by, "--out", tmp_path / "a").split())
-    assert "2 visual distractors each are asked for, and its knowledge base holds no images" in told
+    assert "2 visual distractors per sample are wanted, but its knowledge base has no images" in told
     release = Release.open(tmp_path / "a/release")
     assert all(0 < len(s.negatives) <= 5 for s in of(release, "beir"))
     (note,) = release.manifest["bases"]["beir"]["notes"]
@@ -326,7 +326,7 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
     native.mrag(tmp_path / "mrag")
     how = {**ENCODERS, "text": 4, "visual": 5, "negatives": "mined"}
     told = demur("build", written(tmp_path, [{"name": "mrag", "path": "mrag"}], retrieval=how), "--out", tmp_path / "c")
-    assert "4 text distractors each are asked for, and its knowledge base holds no texts" in " ".join(told.split())
+    assert "4 text distractors per sample are wanted, but its knowledge base has no texts" in " ".join(told.split())
     reads = [{**native.HERE.text_only, "name": "reads"}]  # what it cannot be asked is nothing that is sought
     demur("build", written(tmp_path, beir, gates=reads), "--out", tmp_path / "d")
     assert all(s.negatives for s in of(Release.open(tmp_path / "d/release"), "beir"))

@@ -1,35 +1,31 @@
-"""Mining: hits of an index in, distractors for one sample out (VLM-DeflectionBench, section 3.2, equations 2 and 3).
+"""Chooses distractors for one sample among search hits (VLM-DeflectionBench, section 3.2, equations 2 and 3).
 
-Pure: hits and documents in, evidence out. Who asked the index, and how, stands in the hits and is kept in each
-piece of evidence (``index_id``, ``mode``, ``rank``, ``score``).
+Each distractor keeps how its hit was found: ``index_id``, ``mode``, ``rank``, ``score``. A hit becomes a distractor
+unless, in this order, it is:
 
-A hit becomes a distractor unless it is, in this order of asking:
-
-    unknown document         no document of that id
-    empty                    a text without words, or an image where text was asked (and the other way)
-    gold                     evidence that supports the answer, a part of it, or what holds it (`demur.corpora.lineage`)
-    native                   already among the sample's negatives, shipped by the source
-    already mined            already among them, found by another kind of search
-    unreadable               (images only) it is not where the index says, or not what it was
+    unknown document         no document has that id
+    empty                    a text without words, or of the wrong modality
+    gold                     gold evidence, a part of it, or what contains it (`demur.corpora.lineage`)
+    native                   a negative that the source ships
+    already mined            a distractor that another kind of search found
+    unreadable               (images only) the file is missing or has changed
     query image, near-duplicate of gold, near-duplicate of query, holds the answer
-                             see `demur.corpora.leaks`, whose rule is the one for native negatives too
-    same subject             (images only) another question asks about it, of the same cluster
-    gold page                an image on a page of gold evidence, which shows the same thing; other passages of that
-                             page where ``own_page`` is "drop"
-    page holds the answer    an image on a page one of whose passages does: what it shows may have the same answer
-    repeated                 same words or same look as another distractor, the source's own among them
+                             a leak (`demur.corpora.leaks`); native negatives are checked by the same rule
+    same subject             (images only) the query image of a question of the same cluster
+    gold page                an image on a page of gold evidence; with ``own_page: drop`` also its other passages
+    page holds the answer    an image on a page that has a passage with the answer
+    repeated                 same words or same look as another distractor of the sample
 
     within the margin of gold, scores too high, scores too low
                              by the margins and limits of the options
-    scores like gold         by the cross-encoder, where one is given
-    page is full             the page gave as many distractors as `per_page` allows
-    rank                     passed over by ``range_min``, or not drawn
-    less diverse             not among the first by maximal marginal relevance, where ``diversity`` is asked for
+    scores like gold         by the cross-encoder
+    page is full             the page has given ``per_page`` distractors
+    rank                     skipped by ``range_min``, or not drawn
+    less diverse             not picked by maximal marginal relevance (with ``diversity``)
 
-What is wanted is a `demur.curation.mining.options.MiningOptions`, whose fields these are. Every hit that is left out is
-a `Drop` with that reason; hits below the last one needed are not looked at. With ``diversity`` all hits up to
-``range_max`` are looked at, distractors stand in the order they were picked, and their ``mode`` says so
-(``text->text mmr(0.5)``).
+Every hit that is left out is a `Drop` with that reason; hits after the last one needed are not examined. With
+``diversity`` all hits up to ``range_max`` are examined, distractors stand in the order they were picked, and their
+``mode`` shows it (``text->text mmr(0.5)``).
 """
 
 from __future__ import annotations
@@ -43,16 +39,16 @@ from demur.core.records import Document, Drop, Evidence, Hit, ImageRef, Modality
 from demur.core.store import seed_of
 from demur.corpora.leaks import STAGE, Leaks
 from demur.corpora.lineage import Gold, Shelf, document_of, page_of
-from demur.corpora.near import NEAR_OF, TEXT_NEAR, ImageHash, same_text, showing
+from demur.corpora.near import NEAR_OF, ImageHash, same_text, showing
 from demur.curation.mining.diversity import Similarity, marginal_relevance
 from demur.curation.mining.options import MiningOptions, Pool
 
 SUBJECTS = "subjects"
-"""Attribute of an image that questions ask about: their clusters, a line each."""
+"""Attribute of query images in an index: the clusters of their questions, one per line."""
 NO_LIMITS = dict.fromkeys(("max_score", "min_score", "absolute_margin", "relative_margin"))
-"""For scores that are not dense, which the options do not speak of."""
+"""Removes the score limits, which are about dense scores."""
 CrossEncoder = Callable[[str, Sequence[str]], Sequence[float]]
-"""(question, passages) to one score each, the higher the better an answer."""
+"""(question, passages) -> one score for each passage; higher is better."""
 
 
 class Mined(NamedTuple):
@@ -60,10 +56,9 @@ class Mined(NamedTuple):
 
     sample: str
     negatives: tuple[Evidence, ...]
-    """Distractors by rank (with ``diversity``: as they were picked), ``origin="mined"``, each with its hit's index,
-    mode, rank and score (its dense score where that was given)."""
+    """Distractors by rank (with ``diversity`` as picked), ``origin="mined"``; ``score`` is the dense score if given."""
     drops: tuple[Drop, ...]
-    """Hits left out, in their order, each with its reason."""
+    """Hits that were left out, by rank."""
 
 
 def mine(
@@ -78,18 +73,14 @@ def mine(
     gold: Gold | None = None,
     **how: Any,
 ) -> Mined:
-    """Distractors of several kinds for one sample, each kind up to its quota, none twice.
+    """Distractors of all kinds for one sample, in the order ``text``, ``lexical``, ``visual``; none twice.
 
     Args:
         hits: of each kind, by rank; a kind may be missing.
-        options: how many of each kind (a quota that cannot be filled is not made up for by another kind), and which.
-        similarity: kind -> that of `mine_kind`; a kind that is missing is picked by rank.
-        gold_scores: kind -> ``gold_score`` of `mine_kind`.
+        options: a quota for each kind (no kind fills the quota of another), and which hits may be taken.
+        similarity, gold_scores: kind -> the argument of `mine_kind`.
         dense_scores: of `mine_kind`, for the kind ``text``.
-        how: as for `mine_kind`: image_hashes, cross_encoder, shelf, seed.
-
-    Returns:
-        Distractors kind by kind in the order ``text``, ``lexical``, ``visual``.
+        how: other arguments of `mine_kind`: image_hashes, cross_encoder, shelf, seed.
     """
     gold = gold or Gold(sample.gold, documents)
     negatives: list[Evidence] = []
@@ -114,9 +105,7 @@ def mine_kind(
     options: MiningOptions | None = None,
     *,
     limit: int | None = None,
-    image_hashes: Callable[[ImageRef], ImageHash | None] | None = None,
-    near: float = TEXT_NEAR,
-    answers: Callable[[str], bool] | None = None,
+    image_hashes: Callable[[ImageRef], ImageHash | None] = lambda image: None,
     gold_score: float | None = None,
     dense_scores: Mapping[str, float] | None = None,
     cross_encoder: CrossEncoder | None = None,
@@ -128,27 +117,21 @@ def mine_kind(
     """Distractors of one kind for one sample, from hits, best first.
 
     Args:
-        kind: ``text`` (dense) or ``lexical``: hits on passages, from ``text->text``, ``lexical``, ``fused`` or
-            ``.../text->text`` searches; ``visual``: hits on images, from an ``image->image`` search by the query image,
-            or by the gold image where the question is text. Limits of score do not hold for ``lexical``.
-        sample: with its gold evidence and query images; its native negatives are not mined again.
-        documents: every document hit, by id; gold documents too, so that their pages are known.
-        options: how many are wanted, which hits may be taken, and which of those are. None is the defaults.
-        limit: distractors wanted at most; the kind's quota when None.
-        image_hashes: of an image, see `demur.corpora.near.ImageHashes`; without it bytes alone are compared, and no
-            image is readable.
-        near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
-        answers: whether a text holds the answer; ``demur.answers.holds`` of the sample's answers when None.
-        gold_score: the lowest score of gold evidence in the same search, which margins are measured from; when None,
-            that of the lowest gold evidence among ``hits``, and without any no margin holds. What was cut into passages
-            scores as the best of them.
-        dense_scores: document -> the score that margins and limits are about, for hits whose own is another (reciprocal
-            ranks, BM25). A hit that is missing is left out. None takes the hits' own.
-        cross_encoder: of `demur.curation.mining.mine.open_cross_encoder`. It scores (question, passages); a passage
-            that scores no lower than gold evidence does is left out.
-        similarity: how alike documents are, for ``options.diversity``; without it they are picked by rank.
-        gold: the sample's gold evidence as it lies among the documents; found there when None.
-        shelf: the index, which tells what else lies on a page; no page is judged by its passages without it.
+        kind: ``text`` (dense) or ``lexical``: hits on passages; ``visual``: hits on images, of a search by the query
+            image, or by the gold image if the question is text. Score limits do not apply to ``lexical``.
+        documents: id -> document, of all hits and of gold evidence.
+        options: None is the defaults.
+        limit: most distractors; None is the kind's quota.
+        image_hashes: `demur.corpora.near.ImageHashes`; without it images are compared by their bytes.
+        gold_score: the lowest score of gold evidence, from which margins are measured; None: of gold evidence among the
+            hits. Without any, no margin applies. Gold evidence in several passages has the score of the best one.
+        dense_scores: document -> score for margins and limits, if the hits have another kind of score (reciprocal
+            ranks, BM25); a hit that is missing is left out. None uses the hits' scores.
+        cross_encoder: scores (question, passages); a passage that scores like gold evidence or higher is left out.
+        similarity: of documents, for ``options.diversity``; None picks by rank.
+        gold: the sample's gold evidence among the documents, if it is known already.
+        shelf: the index, which lists the passages of a page; None does not check pages of images for the answer.
+        seed: of ``options.sampling: random``.
     """
     options = options or MiningOptions()
     visual, limit = kind == "visual", options.quotas[kind] if limit is None else limit
@@ -157,8 +140,7 @@ def mine_kind(
     if kind == "lexical":
         options = options.model_copy(update=NO_LIMITS)
     gold, image_near = gold or Gold(sample.gold, documents), NEAR_OF[options.same_image]
-    image_hashes = image_hashes or (lambda image: None)
-    leaks = Leaks(sample, image_hashes, answers=answers, text_near=near, image_near=image_near, gold=gold)
+    leaks = Leaks(sample, image_hashes, image_near=image_near, gold=gold)
     holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
     known = _known(sample, gold)
     like_gold = {} if visual else _scored_like_gold(sample, hits, documents, cross_encoder)
@@ -166,7 +148,7 @@ def mine_kind(
 
     def same(document: Document, other: Document | Evidence) -> bool:
         if not visual:
-            return bool(other.text) and same_text(str(document.text), str(other.text), near)
+            return bool(other.text) and same_text(str(document.text), str(other.text))
         shows = other.image is not None and showing([other.image], image_hashes, image_near)
         return bool(shows and document.image is not None and shows(document.image))
 
@@ -266,14 +248,14 @@ def mine_kind(
 
 
 def random_places(count: int, limit: int, seed: int, query: str) -> list[int]:
-    """Places, ascending, of ``limit`` of ``count`` candidates; they depend on the seed and on the query alone."""
+    """``limit`` of ``count`` indices, ascending; they depend on the seed and the query alone."""
     if count <= limit:
         return list(range(count))
     return sorted(random.Random(seed_of(seed, query)).sample(range(count), limit))
 
 
 def _holding(leaks: Leaks, shelf: Shelf | None) -> Callable[[Document], str]:
-    """What names a passage of a document's page that holds the answer; "" where none does, or no index tells."""
+    """Document -> id of a passage on its page that holds the answer; "" if there is none, or no index."""
     known: dict[str, str] = {}
 
     def found(document: Document) -> str:
@@ -289,7 +271,7 @@ def _holding(leaks: Leaks, shelf: Shelf | None) -> Callable[[Document], str]:
 
 
 def _known(sample: Sample, gold: Gold) -> Callable[[Document], str]:
-    """What says whether a document, or what it was cut from, is evidence of the sample already, and as what."""
+    """Document -> how the sample already uses it, or the document it was cut from; "" if not."""
     known = {e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives}
 
     def status(document: Document) -> str:
@@ -301,13 +283,10 @@ def _known(sample: Sample, gold: Gold) -> Callable[[Document], str]:
 
 
 def lowest_gold(gold: Gold, scores: Mapping[str, float], documents: Mapping[str, Document]) -> float | None:
-    """The lowest score of gold evidence; what was cut into passages scores as the best of them.
+    """The lowest score of gold evidence, each with the score of its best passage; None if none has a score.
 
     Args:
-        scores: of documents, by their ids; gold evidence among them counts.
-
-    Returns:
-        None where no gold evidence has a score.
+        scores: document -> score.
     """
     best: dict[str, float] = {}
     for id, score in scores.items():
@@ -320,7 +299,7 @@ def lowest_gold(gold: Gold, scores: Mapping[str, float], documents: Mapping[str,
 def _scored_like_gold(
     sample: Sample, hits: Sequence[Hit], documents: Mapping[str, Document], cross_encoder: CrossEncoder | None
 ) -> dict[str, float]:
-    """Documents that the cross-encoder scores no lower than the lowest gold text, with their scores."""
+    """Document -> cross-encoder score, of those that score at least as high as the lowest gold text."""
     gold_texts = [e.text for e in sample.gold if e.text]
     if cross_encoder is None or not gold_texts:
         return {}
@@ -332,5 +311,5 @@ def _scored_like_gold(
 
 
 def subjects_of(document: Document) -> list[str]:
-    """The clusters of the questions that ask about an image (`demur.curation.bases.query_images`); none of another."""
+    """Clusters of the questions that ask about an image (`demur.curation.bases.query_images`)."""
     return document.attributes.get(SUBJECTS, "").splitlines()

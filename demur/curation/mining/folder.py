@@ -1,7 +1,7 @@
-"""Samples and an index -> a folder of samples with their distractors: what `demur mine` writes.
+"""The folder that `demur mine` writes: samples with mined distractors.
 
-``samples.jsonl`` (with distractors), ``drops.jsonl`` (what was left out, and why), ``mining.json`` (counts, recall),
-and ``rows.jsonl`` (texts to train with) where that is asked for.
+``samples.jsonl`` (with distractors), ``drops.jsonl`` (hits that were left out, and why), ``mining.json`` (counts,
+recall) and, on request, ``rows.jsonl`` (training rows).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from demur.corpora.near import REMEMBERED, ImageHashes
 from demur.curation.bases import at_the_cut
 from demur.curation.indexes import open_searcher
 from demur.curation.mining.mine import mine_samples, open_cross_encoder
-from demur.curation.mining.modes import choose_modes, summary_of, try_images, tune_probes
+from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import modes_of, within
 from demur.curation.mining.training import Format, rows_of
@@ -41,7 +41,7 @@ class Samples(NamedTuple):
 
     text: str
     options: Mapping[str, str] = {}
-    """Of a source."""
+    """Options of a source."""
 
     @property
     def source(self) -> str:
@@ -51,27 +51,27 @@ class Samples(NamedTuple):
 
     @property
     def folder(self) -> Path | None:
-        """Where they lie; None where they ship with demur."""
+        """Their folder; None if they ship with demur."""
         _, equals, folder = self.text.partition("=")
         return Path(folder) if equals else None if self.source else Path(self.text)
 
     def open(self) -> Any:
-        """The source or pool, to be read from its beginning.
+        """Open the source or pool at its beginning.
 
         Raises:
-            UsageError: options were given for a pool.
+            UsageError: a pool has no options.
         """
         if self.source:
             return open_source(self.source, self.folder, options=dict(self.options))
         if self.options:
-            raise UsageError("--set for a pool, whose samples are made", item=self.text, cure="leave it out")
+            raise UsageError("--set for a pool, which has no options", item=self.text, cure="leave it out")
         return Pool(Path(self.text))
 
     def pages(self, text: str) -> dict[str, int]:
         """``10,evqa=5`` as {"": 10, "evqa": 5}.
 
         Raises:
-            UsageError: not written so, or a source that is neither one of demur's nor of the samples.
+            UsageError: the text is malformed, or names a source that neither demur nor the samples have.
         """
         found: dict[str, int] = {}
         for part in text.split(",") if text else ():
@@ -84,22 +84,24 @@ class Samples(NamedTuple):
             there = {sample.source for sample in self.open().samples()}
             if unknown := unknown - there:
                 known = ", ".join(sorted(there))
-                raise UsageError(f"--pages: no sample is of {', '.join(sorted(unknown))}", cure=f"there are {known}")
+                raise UsageError(
+                    f"--pages: no sample is of {', '.join(sorted(unknown))}", cure=f"their sources: {known}"
+                )
         return found
 
     def about(self) -> dict[str, Any]:
-        """What was mined for, so that a recipe can be built from it (`demur.curation.pool.as_source`)."""
+        """The samples' origin, from which a build can use the folder (`demur.curation.pool.as_source`)."""
         folder = self.folder and str(self.folder.resolve())
         return {"source": self.source, "folder": folder, "options": dict(self.options)}
 
 
 class MinedFolder(NamedTuple):
-    """What was mined: ``mining.json``, and the choice of modes behind it."""
+    """Result of `mine_folder`."""
 
     summary: dict[str, Any]
     choices: tuple[Choice, ...]
     probes: tuple[str, ...]
-    """One line for each vector index that was searched by inverted lists."""
+    """A line for each vector index with inverted lists."""
 
 
 def mine_folder(
@@ -122,30 +124,30 @@ def mine_folder(
     """Mine distractors for every sample, and write them.
 
     Args:
-        out: folder to write to; what an earlier command wrote there is replaced.
-        options: how many, of which kinds, which candidates.
+        out: folder to write to; earlier files there are replaced.
+        options: number and kinds of distractors, and which candidates may be taken.
         pages: source -> pages opened for an image, where they differ from ``options.pages``.
-        encoder: of the index; the one that its manifest names when None.
+        encoder: of the index; None: the one in its manifest.
         text_encoder: of its passages, likewise.
-        engine: where vectors are searched; None is this process.
-        probes: inverted lists searched for each question; found by recall when None.
-        limit: the first so many samples only.
+        engine: searches vectors; None is this process.
+        probes: inverted lists searched per question; None tunes them by recall.
+        limit: use only this many samples, the first.
         skip_bad: leave bad rows out, and count them.
         rows: layout of ``rows.jsonl``; None writes none.
 
     Raises:
-        UsageError: the index holds nothing of what is asked for.
-        BadInput: rows that are no samples, all of them told.
+        UsageError: the index has none of the wanted kinds.
+        BadInput: rows that are not samples, all of them.
     """
     pages = pages or {}
     cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
-    modes_of(options)  # says what is wrong with them
+    modes_of(options)  # raises for a wrong mode
     searcher = open_searcher(index, encoder, text_encoder, engine)
     there, lacking = within(options, searcher.modes)
     if lacking and not there.wanted and not there.adopts:
         raise UsageError(
             f"no distractor can be mined: {'; '.join(lacking)}", item=index,
-            cure="ask for kinds that the index holds (--text, --lexical, --visual)",
+            cure="mine kinds that the index has (--text, --lexical, --visual)",
         )  # fmt: skip
     if probes and not searcher.lists:
         raise UsageError("--probes for an index without inverted lists", item=index, cure="leave it out")
@@ -156,11 +158,7 @@ def mine_folder(
         source = samples.open()
         return islice(source.samples(), limit)
 
-    tried, unread = try_images(searcher, source.root, there)
-    if unread:
-        steps.warn(
-            f"{unread.total():,} of {tried:,} images of the index that were tried cannot be read: {summary_of(unread)}"
-        )
+    check_images(searcher, source.root, there, steps)
     for line in lacking:
         steps.warn(line)
     if probes:
@@ -172,9 +170,6 @@ def mine_folder(
     steps.stage("choose the mode of each source by recall of gold")
     chosen = choose_modes(asked(), searcher, source.root, there, steps, pages_of=pages)
     source.problems.settle(skip_bad=skip_bad)
-    for choice in chosen.choices:
-        if choice.warning:
-            steps.warn(choice.warning)
     steps.stage("mine")
     left_out: Counter[str] = Counter()
     kinds: Counter[str] = Counter()

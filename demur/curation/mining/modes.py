@@ -67,20 +67,20 @@ class ChosenModes:
         return [*self.pages.values(), *self.passages.values()]
 
 
-def try_images(searcher: Searcher, root: Path | None, options: MiningOptions) -> tuple[int, Counter[str]]:
-    """Read `TRIED` images of the index, at equal steps; an image that cannot be read cannot be a distractor.
+def check_images(
+    searcher: Searcher, root: Path | None, options: MiningOptions, steps: Progress = QUIET, whose: str = ""
+) -> None:
+    """Read `TRIED` images of the index, at equal steps, and warn of those that cannot be read.
 
     Args:
         options: if they want no image distractors, nothing is read.
-
-    Returns:
-        The number of images tried, and reason -> number of those that cannot be read.
+        whose: begins the warning.
 
     Raises:
         UsageError: none of `TRIED_MOST` images can be read.
     """
     if not options.visual or "image->image" not in searcher.modes:
-        return 0, Counter()
+        return
     rows = searcher.rows("looks")
     for most in (TRIED, TRIED_MOST):
         places = np.unique(np.linspace(0, max(0, len(rows) - 1), min(most, len(rows))).astype(int))
@@ -88,7 +88,10 @@ def try_images(searcher: Searcher, root: Path | None, options: MiningOptions) ->
         found = [_why_unread(image, root) for image in images]
         why = Counter(filter(None, found))
         if why.total() < len(images) or not images:
-            return len(images), why
+            if why:
+                why_not = f"{why.total():,} of {len(images):,} sampled images cannot be read: {summary_of(why)}"
+                steps.warn(f"{whose}{why_not}")
+            return
     raise UsageError(
         f"none of {len(images):,} sampled images of the index can be read: {summary_of(why)}",
         item=images[0].uri,
@@ -235,7 +238,9 @@ def choose_modes(
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
         at = pages_of.get(source, options.pages) if kind == "pages" else PASSAGES
         own_found = max(found_itself[kind, source, mode] for mode in by_mode)
-        chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own_found)
+        choice = chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(own=own_found)
+        if choice.warning:
+            steps.warn(choice.warning)
     return ChosenModes(chosen["pages"], chosen["passages"], done, pages_of)
 
 

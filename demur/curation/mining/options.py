@@ -1,11 +1,8 @@
-"""What distractors are wanted, and which: the one record of options of mining, from recipe and command to the hits.
+"""Mining options, their defaults and checks, of a recipe's ``retrieval`` and of `demur mine`.
 
-A recipe's ``retrieval`` and `demur mine` make it; `mine` asks an index by it, `choose` chooses by it. Their defaults
-and checks stand here and nowhere else.
-
-Which candidates become negatives is said as by `sentence_transformers.util.mine_hard_negatives`, in its order, so that
-settings carry over and rows come out equal: positives leave first, then candidates nearer to a positive than a margin
-allows, then those outside [min_score, max_score]; ranks count what is left. A margin is measured from the
+Options that select candidates mean the same as in `sentence_transformers.util.mine_hard_negatives`, and apply in its
+order, so that settings carry over and rows are equal: positives are removed first, then candidates within a margin of a
+positive, then those outside [min_score, max_score]; ranks count what is left. A margin is measured from the
 lowest-scoring positive. NV-Retriever's positive-aware mining (de Souza P. Moreira et al. 2024): TopK-PercPos at 95 % is
 ``relative_margin=0.05``, TopK-MarginPos at 0.05 is ``absolute_margin=0.05``.
 """
@@ -21,9 +18,9 @@ from demur.core.records import Record
 from demur.corpora.near import SameImage
 
 Pool = Literal["text", "lexical", "visual"]
-"""Kinds of distractors: found by dense text search, by words, by looks."""
+"""Kinds of distractors: found by dense text search, by lexical search, by image search."""
 PageRule = Literal["keep", "drop"]
-"""Whether something may be a distractor for what else its page holds."""
+"""What to do with a candidate because of its page."""
 
 Negatives = Literal["auto", "native", "mined", "both"]
 """Whose negatives become distractors."""
@@ -89,11 +86,11 @@ class MiningOptions(Record):
         return self
 
     def settled(self, shipped: float) -> Self:
-        """With ``auto`` decided, and nothing wanted of a search that is not made.
+        """The options with ``auto`` resolved, and quotas of 0 where nothing is mined.
 
         Args:
-            shipped: share of the source's samples that it ships negatives for: from a half on these alone are adopted,
-                below it they are kept and others are mined too.
+            shipped: share of the source's samples with shipped negatives: from a half on only these are used, below
+                they are used and others are mined too.
         """
         whose = self.negatives
         if whose == "auto":
@@ -103,7 +100,7 @@ class MiningOptions(Record):
 
     @property
     def adopts(self) -> bool:
-        """Whether the source's own negatives may become distractors."""
+        """Whether the source's own negatives become distractors."""
         return self.negatives != "mined"
 
     @property
@@ -113,17 +110,17 @@ class MiningOptions(Record):
 
     @property
     def quotas(self) -> dict[Pool, int]:
-        """Distractors wanted of each kind; one kind does not make up for another."""
+        """Wanted distractors of each kind; no kind fills the quota of another."""
         return {"text": self.text, "lexical": self.lexical, "visual": self.visual}
 
     @property
     def wanted(self) -> int:
-        """Most distractors that can be mined for a sample."""
+        """Most mined distractors of a sample."""
         return sum(self.quotas.values())
 
     @property
     def by_margin(self) -> bool:
-        """Whether the score of gold can remove a candidate."""
+        """Whether a margin can remove a candidate."""
         return self.absolute_margin is not None or self.relative_margin is not None
 
     @property
@@ -132,11 +129,11 @@ class MiningOptions(Record):
         return self.by_margin or self.max_score is not None or self.min_score is not None
 
     def objection(self, score: float, positive: float | None) -> str:
-        """Why a candidate of this score may not be a distractor; "" when it may.
+        """Why a candidate with this score cannot be a distractor; "" if it can.
 
         Args:
-            score: of the candidate, the higher the nearer.
-            positive: the lowest score of gold evidence; None where it is not known, and no margin holds then.
+            score: of the candidate; higher is nearer.
+            positive: the lowest score of gold evidence; None if unknown: then no margin applies.
         """
         if positive is not None:
             if self.absolute_margin is not None and score + self.absolute_margin > positive:
@@ -151,10 +148,10 @@ class MiningOptions(Record):
 
 
 def mining_options(**values: Any) -> MiningOptions:
-    """The options given by name; those that are None have their defaults.
+    """Options by name; None takes the default.
 
     Raises:
-        UsageError: impossible ones; each is named.
+        UsageError: wrong values; names each.
     """
     try:
         return MiningOptions(**{name: value for name, value in values.items() if value is not None})
@@ -163,6 +160,6 @@ def mining_options(**values: Any) -> MiningOptions:
 
 
 def complaint(error: Any) -> str:
-    """One of pydantic's errors in a line: where, and what is wrong."""
+    """One of pydantic's errors as ``place: problem``."""
     place = ".".join(str(step) for step in error["loc"])
     return f"{place}: ".removeprefix(": ") + str(error["msg"]).removeprefix("Value error, ")

@@ -1,6 +1,6 @@
-"""How mining asks an index: in which modes, how far down, and with which queries.
+"""How mining searches an index: in which modes, how deep, and with which queries.
 
-Samples are taken in blocks of bounded memory, embedded together, each image read once.
+Samples are embedded in blocks of bounded memory; each image is read once.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ LOOK_MODES = ("image->image", "image->first-image")
 PAGE_MODES = ("image->title", "image->title+summary", *LOOK_MODES)
 TEXT_MODES = ("text->text", "lexical", "fused")
 PASSAGES = 10
-"""Passages among which gold counts as found."""
+"""Depth at which gold passages count as found."""
 DEPTH = 6
-"""Hits fetched, as a multiple of the distractors wanted."""
+"""Hits fetched per wanted distractor."""
 BLOCK_BYTES = 1 << 26
-"""Memory of the samples asked together: a matrix product over the index, or one of its lists, pays by their number."""
+"""Bytes of a block of samples: large blocks share each pass over the index."""
 SAMPLE_BYTES = 1 << 13
-"""Of a sample, roughly, without its vectors."""
+"""Bytes of a sample, roughly, without its vectors."""
 READ = 64
-"""Images held in memory together, and samples with their hits."""
+"""Images, and samples with their hits, that are in memory at once."""
 
 
 Options = TypeVar("Options", bound=MiningOptions)
-"""Those of a command, or those of a recipe with the index they are for."""
+"""Mining options of a command or a recipe."""
 Asked = tuple[str, ImageRef | None]
-"""A question with the image that is asked with it."""
+"""A question and its query image."""
 
 
 class Unasked(NamedTuple):
-    """Why nothing is asked with a text and its image."""
+    """Why a question and its image cannot be searched with."""
 
     reason: str
     detail: str
 
 
 def modes_of(options: MiningOptions) -> tuple[str, ...]:
-    """The modes to choose from, by their canonical names; one of a kind leaves nothing to choose.
+    """The modes to choose from, by their canonical names.
 
     Raises:
-        UsageError: a mode that finds neither pages by an image nor passages by a text; UnknownPart, no mode.
+        UsageError: a mode finds neither pages by an image nor passages by a text.
+        UnknownPart: there is no such mode.
     """
     known = (*PAGE_MODES, *TEXT_MODES)
     modes = known if options.modes == "best" else tuple(map(canonical_mode, options.modes))
@@ -62,18 +63,18 @@ def modes_of(options: MiningOptions) -> tuple[str, ...]:
 
 
 def within(options: Options, modes: Collection[str], *, pictured: bool = False) -> tuple[Options, list[str]]:
-    """What of the options an index can give that is asked in these modes, and what it cannot, in words.
+    """The options without what an index with these modes cannot give, and messages about what it cannot.
 
     Args:
-        pictured: whether some questions have an image, by which pages could be found.
+        pictured: whether some questions have an image that could find pages.
     """
     needs: dict[Pool, tuple[set[str], str]] = {
         "text": ({"text->text", "lexical"}, "texts"),
         "lexical": ({"lexical"}, "texts"),
-        "visual": ({"image->image"}, "images, or the encoder none of their looks"),
+        "visual": ({"image->image"}, "images, or the encoder embeds none"),
     }
     lacking = {
-        pool: f"{options.quotas[pool]} {pool} distractors each are asked for, and its knowledge base holds no {what}"
+        pool: f"{options.quotas[pool]} {pool} distractors per sample are wanted, but its knowledge base has no {what}"
         for pool, (some, what) in needs.items()
         if options.quotas[pool] and some.isdisjoint(modes)
     }
@@ -81,22 +82,22 @@ def within(options: Options, modes: Collection[str], *, pictured: bool = False) 
     by_image = [mode for mode in PAGE_MODES if mode in modes_of(options)]
     if pictured and by_image and (options.text or options.lexical) and not set(by_image) & set(modes):
         told.append(
-            f"pages cannot be found by {' or '.join(by_image)}: its knowledge base holds nothing that is asked so; "
+            f"its knowledge base cannot be searched by {' or '.join(by_image)}; "
             "passages are searched by the question alone"
         )
     return options, told
 
 
 def hits_for(options: MiningOptions, pool: Pool) -> int:
-    """Hits fetched for that kind of distractors."""
+    """Number of hits to fetch for a kind of distractors."""
     return options.range_min + max(options.quotas[pool] * DEPTH, options.range_max or 0)
 
 
 def reach(options: MiningOptions) -> dict[str, int]:
-    """Simple dense mode that is asked in -> the neighbours that count there."""
+    """Simple dense mode -> number of neighbours that mining uses from it."""
     modes = modes_of(options)
     found = {mode: options.pages for mode in PAGE_MODES if mode in modes}
-    if found.pop("image->first-image", 0):  # of the nearest images some are not the first of their page
+    if found.pop("image->first-image", 0):  # some of the nearest images are not the first of their page
         found["image->image"] = 4 * options.pages
     if options.visual:
         found["image->image"] = max(hits_for(options, "visual"), found.get("image->image", 0))
@@ -106,7 +107,7 @@ def reach(options: MiningOptions) -> dict[str, int]:
 
 
 def blocks_of(samples: Iterable[Sample], searcher: Searcher, options: MiningOptions) -> Iterator[list[Sample]]:
-    """As many samples as `BLOCK_BYTES` hold with their vectors and the rows and scores found."""
+    """Blocks of as many samples as fit into `BLOCK_BYTES` with their vectors and hits."""
     vectors = sum(4 * int(encoder["dims"]) for encoder in searcher.manifest["encoders"].values())
     found = sum(12 * hits_for(options, pool) for pool, wanted in options.quotas.items() if wanted)
     left = iter(samples)
@@ -117,7 +118,7 @@ def blocks_of(samples: Iterable[Sample], searcher: Searcher, options: MiningOpti
 def embedded(
     wanted: Sequence[Asked], searcher: Searcher, root: Path | None, modes: Iterable[str]
 ) -> list[Query | Unasked]:
-    """Texts with their images as queries that hold vectors for these modes, or why they cannot be asked."""
+    """Queries with vectors for these modes, or why a question cannot be searched with."""
     simple = sorted({one for mode in modes for one in mode.split("/")})
     by_image = [mode for mode in simple if mode in PAGE_MODES]
     made: list[Query | Unasked] = []
@@ -138,7 +139,7 @@ def embedded(
 
 
 def _with_vectors(queries: Sequence[Query], searcher: Searcher, modes: Sequence[str]) -> list[Query | Unasked]:
-    """As `Searcher.embedded`, but for an image that the encoder refuses (it is too thin to be resized): it is told."""
+    """As `Searcher.embedded`; an image that the encoder refuses (too thin to be resized) becomes an `Unasked`."""
     try:
         return list(searcher.embedded(queries, modes))
     except DataError as error:
@@ -148,11 +149,11 @@ def _with_vectors(queries: Sequence[Query], searcher: Searcher, modes: Sequence[
 
 
 def picture_of(sample: Sample) -> ImageRef | None:
-    """The image that is asked about."""
+    """The query image."""
     return sample.images[0] if sample.images else None
 
 
 def shown_of(sample: Sample) -> ImageRef | None:
-    """The image whose neighbours are sought: that of the question, or that of its gold evidence."""
+    """The image whose neighbours become distractors: the query image, or that of the gold evidence."""
     gold = (e.image for e in sample.gold if e.modality is Modality.IMAGE and e.image is not None)
     return picture_of(sample) or next(gold, None)

@@ -25,12 +25,12 @@ def training_rows(
     """The rows of one anchor.
 
     Args:
-        negatives: texts that do not, nearest first.
+        negatives: texts, nearest first.
         format: see the module.
-        wanted: negatives of an n-tuple; a positive that has fewer gets no row there.
+        wanted: negatives of an n-tuple; an anchor with fewer gets no row.
 
     Raises:
-        UsageError: no such format.
+        UsageError: there is no such format.
 
     >>> list(training_rows("q", ["yes"], ["no", "nor"], "labeled-list", wanted=2))
     [{'anchor': 'q', 'positive': ['yes', 'no', 'nor'], 'labels': [1, 0, 0]}]
@@ -52,9 +52,9 @@ def training_rows(
 
 
 def rows_of(sample: Sample, mined: Mined, format: Format, *, wanted: int) -> Iterator[dict[str, Any]]:
-    """The rows of one sample: its question, the texts of its gold evidence, the texts mined for it.
+    """The rows of one sample: its question, the texts of its gold evidence, the mined texts.
 
-    Images, and questions that lean on one, give none: the formats are of texts.
+    The formats are of texts: images, and questions with one, give no rows.
     """
     gold, found = ([e.text for e in group if e.text] for group in (sample.gold, mined.negatives))
     if not sample.images:
