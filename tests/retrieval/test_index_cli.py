@@ -174,7 +174,7 @@ def test_pages_by_source(kb, capsys):
     assert found("1") == found("7,kb=1") == (1, [2, 2, 2, 2]), "of three passages of a page, one is gold"
     assert found("3,evqa=1") == found("3")
     assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "3,evqaa=1"]) == 2
-    assert "no sample is of evqaa - there are kb" in capsys.readouterr().err
+    assert "no sample is of evqaa - their sources: kb" in capsys.readouterr().err
     assert main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "5,kb=none"]) == 2
     assert "is not N or N,SOURCE=N" in capsys.readouterr().err
 
