@@ -12,17 +12,7 @@ from hypothesis import strategies as st
 
 from demur.core.errors import DataError
 from demur.core.store import Problems
-from demur.corpora import read_corpus
-from demur.corpora.rows import (
-    CommonsFiles,
-    beir_id,
-    evqa_pictures,
-    evqa_sections,
-    kilt_id,
-    kilt_paragraphs,
-    kilt_qid,
-    wiki6m_article,
-)
+from demur.corpora import beir, evqa, kilt, read_corpus, wiki6m
 from demur.curation.sources import open_source
 
 JSON = st.recursive(
@@ -39,18 +29,18 @@ FIELDS = (
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON))
 def test_no_row_breaks_a_reader(row):
     try:
-        article = wiki6m_article(row)
+        article = wiki6m.document(row)
     except DataError:
         pass
     else:
         assert article.id
         assert article.title
         assert article.text
-    sections = evqa_sections(row)
+    sections = evqa.sections(row)
     assert [s.number for s in sections] == list(range(len(sections)))
-    assert all(isinstance(p.url, str) for p in evqa_pictures(row))
-    assert all(p.text == p.text.strip() != "" for p in kilt_paragraphs(row))
-    assert isinstance(kilt_id(row) + kilt_qid(row) + beir_id(row), str)
+    assert all(isinstance(p.url, str) for p in evqa.pictures(row))
+    assert all(p.text == p.text.strip() != "" for p in kilt.paragraphs(row))
+    assert isinstance(kilt.page_id(row) + kilt.entity_id(row) + beir.row_id(row), str)
 
 
 def both(source, corpus):
@@ -73,7 +63,7 @@ def test_encyclopedic_vqa_by_either_reader(tmp_path):
     assert [(i, t) for i, t, *_ in one] == [
         ("https://w/Fox#0", "Fox"), ("https://w/Fox#2", "Fox"), ("https://w/Fox#3", "Fox: Range"),
     ]  # fmt: skip
-    assert [(p.number, p.caption) for p in evqa_pictures(page)] == [(1, "Fox")]
+    assert [(p.number, p.caption) for p in evqa.pictures(page)] == [(1, "Fox")]
 
 
 def test_wiki6m_by_either_reader(tmp_path):
@@ -91,18 +81,18 @@ def test_wiki6m_by_either_reader(tmp_path):
 @pytest.mark.parametrize("form", [list, lambda lines: {"paragraph": lines}])
 def test_paragraphs_of_kilt_in_both_forms(form):
     lines = ["Fox\n", "A fox.\n", "Section::::Diet.\n", "BULLET::::- Mice\n", "Section::::", " \n", "Fox\n"]
-    found = kilt_paragraphs({"wikipedia_title": "Fox ", "text": form(lines)})
+    found = kilt.paragraphs({"wikipedia_title": "Fox ", "text": form(lines)})
     assert found == [("prose", "A fox."), ("heading", "Diet."), ("item", "- Mice"), ("prose", "Fox")]
 
 
 def test_commons_names_escaped_and_in_either_unicode_form(tmp_path):
     name = unicodedata.normalize("NFD", "Café_au_lait.jpg")
     (tmp_path / name).write_bytes(b"")
-    files = CommonsFiles(tmp_path)
+    files = kilt.CommonsFiles(tmp_path)
     for asked in ("Café au lait.jpg", unicodedata.normalize("NFC", name), quote("Café_au_lait.jpg"), name):
         assert files.find(asked) == name
     assert files.find("Tea.jpg") is None
-    assert CommonsFiles(tmp_path / "gone").find("Tea.jpg") is None
+    assert kilt.CommonsFiles(tmp_path / "gone").find("Tea.jpg") is None
     with pytest.raises(DataError, match="leads out"):
         files.find("../x.jpg")
 
@@ -111,4 +101,4 @@ def test_an_id_of_null_is_no_id(tmp_path):
     (tmp_path / "corpus.jsonl").write_text('{"_id": null, "text": "a"}\n{"_id": "007", "title": "T", "text": "b"}\n')
     problems = Problems()
     assert [d.id for d in read_corpus(f"beir:{tmp_path}", problems)] == ["007"]
-    assert problems.lines == ["corpus.jsonl:1: there is no _id"]
+    assert problems.lines == ["corpus.jsonl:1 (no id): there is no _id - mend the row or leave it out"]

@@ -20,22 +20,25 @@ line. Images are referred to by absolute paths, so that a document leads to its 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from demur.core.errors import DataError, StorageError, UnknownPart, UsageError
 from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
 from demur.core.spec import named
-from demur.core.store import Problems, storage_errors, why_invalid
+from demur.core.store import Problems, storage_errors
+from demur.corpora.rows import attempt
 
-__all__ = ["READERS", "anchored", "image_at", "make", "read_corpus"]
+__all__ = ["READERS", "anchored", "image_at", "image_or_none", "log_notes", "make", "read_corpus"]
+
+log = logging.getLogger("demur.indexing")
 
 READERS = {
     "jsonl": "tables",
@@ -97,12 +100,15 @@ def make(problems: Problems, place: str, **fields: Any) -> Iterator[Document]:
     if not fields.get("id"):
         problems.add(place, "there is no id")
         return
-    try:
-        document = Document(**fields)
-    except ValidationError as error:
-        problems.add(f"{place} ({fields['id']})", why_invalid(error))
-        return
-    yield document
+    document = attempt(problems, place, fields["id"], partial(Document, **fields))
+    if document is not None:
+        yield document
+
+
+def log_notes(path: str | Path, notes: Mapping[str, int]) -> None:
+    """Log what a reader counted and no user needs to act on."""
+    for what, count in notes.items():
+        log.warning("%s: %s %s", path, f"{count:,}", what)
 
 
 def image_at(file: Path) -> ImageRef:
@@ -122,6 +128,16 @@ def image_at(file: Path) -> ImageRef:
         if file.exists() and not file.is_file():  # a pipe would be waited on for ever
             raise DataError("this is not a file", item=uri, cure="leave it out")
         return image_ref(file.read_bytes(), uri)
+
+
+def image_or_none(problems: Problems, place: str, path_of: Callable[[], Path]) -> ImageRef | None:
+    """The image in a file; None where there is no such file, or (with a problem at ``place``) it cannot be read."""
+    try:
+        path = path_of()
+        return image_at(path) if path.is_file() else None
+    except (DataError, StorageError) as error:
+        problems.add(place, str(error))
+        return None
 
 
 def anchored(document: Document, root: Path) -> Document:

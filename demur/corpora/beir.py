@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from demur.core.errors import DataError, StorageError
-from demur.core.records import Document
+from demur.core.errors import DataError
+from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
-from demur.corpora import image_at, make
+from demur.corpora import image_at
 from demur.corpora.formats import first_that_is, inside, json_lines
-from demur.corpora.rows import beir_content, beir_id
+from demur.corpora.rows import records
 
 OPTIONS = {"prefix": "what stands before -corpus.jsonl"}
 
@@ -25,19 +27,50 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
     file = first_that_is(folder, name, f"{name}.gz")
     if file is None:
         raise DataError(f"there is no {name} in the folder", item=path, cure="check the folder, or give ?prefix=")
-    for place, row in json_lines(file, problems):
-        id = beir_id(row)
-        if not id:
-            problems.add(place, "there is no _id")
-            continue
-        image = None
-        if row.get("image"):
-            try:
-                image = image_at(inside(folder, str(row["image"])))
-            except (DataError, StorageError) as error:
-                problems.add(f"{place} ({id})", str(error))
-                continue
-        title, text = beir_content(row)
-        if image is None and text is None:
-            text = ""  # an empty passage: it keeps its row, and is named with the others when they are indexed
-        yield from make(problems, place, id=id, title=title, text=text, image=image, source=folder.name)
+    yield from documents(
+        json_lines(file, problems),
+        problems,
+        source=folder.name,
+        picture=lambda relative: image_at(inside(folder, relative)),
+    )
+
+
+def documents(
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    problems: Problems,
+    *,
+    source: str,
+    picture: Callable[[str], ImageRef],
+) -> Iterator[Document]:
+    """The documents of rows (place, row); ``picture`` is the image at a path, see `document`."""
+    yield from records(
+        ((place, row_id(row), (row,)) for place, row in rows),
+        lambda place, id_, row: document(row, source=source, picture=picture),
+        problems,
+        Counter(),
+    )
+
+
+def document(row: Mapping[str, Any], *, source: str, picture: Callable[[str], ImageRef]) -> Document:
+    """The document of a row. The text of an image without a title is its caption; a document may be empty.
+
+    Raises:
+        DataError: the row has no id; or as ``picture``, where the image is missing or broken.
+    """
+    id_, title, text = row_id(row), str(row.get("title") or ""), str(row.get("text") or "")
+    if not id_:
+        raise DataError("there is no _id", cure="mend the row or leave it out")
+    if not row.get("image"):
+        return Document(id=id_, title=title, text=text, source=source)
+    caption = (text, None) if not title else (title, text or None)
+    return Document(id=id_, title=caption[0], text=caption[1], image=picture(str(row["image"])), source=source)
+
+
+def row_id(row: Mapping[str, Any]) -> str:
+    """``_id`` or ``id`` as text, so that leading zeros stay; "" when there is none.
+
+    >>> row_id({"_id": "007"}), row_id({"id": 0}), row_id({"_id": None})
+    ('007', '0', '')
+    """
+    value = row.get("_id", row.get("id"))
+    return "" if value is None else str(value)

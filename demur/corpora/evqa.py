@@ -9,17 +9,18 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, StorageError
-from demur.core.records import Document
+from demur.core.records import Document, ImageRef
 from demur.core.spec import Option
 from demur.core.store import Problems
-from demur.corpora import image_at, make
-from demur.corpora.formats import Seen, csv_rows, inside, json_items, json_lines
-from demur.corpora.rows import evqa_pictures, evqa_sections, picture_id, section_id
+from demur.corpora import image_at, log_notes
+from demur.corpora.formats import csv_rows, inside, json_items, json_lines
+from demur.corpora.rows import records
 
 OPTIONS = {
     "images": Option("JSON Lines or CSV that maps image_url to path"),
@@ -27,64 +28,156 @@ OPTIONS = {
 }
 SUMMARY = 600
 """Characters of the first section that stand for a page's summary."""
+REPEATED = "later entries of a page already read"
+PICTURE_LICENCE = "that of its Wikimedia file"
+"""The licence of a picture is stated on the page of its file."""
+
+
+class Section(NamedTuple):
+    """A section of a page; ``evidence_section_id`` of a question counts the blank ones too."""
+
+    number: int
+    title: str
+    """The page's title; for a later section with its own behind it."""
+    text: str
+
+
+class Picture(NamedTuple):
+    """A picture on a page."""
+
+    number: int
+    url: str
+    caption: str
+    """The page's title where the picture has none."""
 
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
-    """Sections and pictures, page by page; a page's URL that comes again is a problem."""
-    which = options.get("which", "first")
-    pictures = _map(Path(options["images"]), problems) if "images" in options else {}
-    seen = Seen()
-    for place, url, page in json_items(Path(path), problems):
-        if not isinstance(page, dict):
-            problems.add(f"{place} ({url})", f"expected an object, got {type(page).__name__}")
-            continue
-        if not seen.add(url):
-            problems.add(f"{place} ({url})", "the page stands earlier in the file")
-            continue
-        title, sections = str(page.get("title") or ""), evqa_sections(page)
-        lead = next((text for _, _, text in sections if text.strip()), "")
-        for number, name, text in sections:
-            if not text.strip():
-                continue
-            yield from make(
-                problems, place, id=section_id(url, number), title=name, text=text, page=url, source="evqa",
-                licence="CC-BY-SA",
-                attributes={"page_title": title, "summary": lead[:SUMMARY], "section": str(number)},
-            )  # fmt: skip
-        yield from _pictures(place, url, title, page, pictures, which, problems)
+    """Sections and pictures, page by page."""
+    map_file = Path(options["images"]) if "images" in options else None
+    notes: Counter[str] = Counter()
+    yield from documents(
+        json_items(Path(path), problems),
+        problems,
+        notes,
+        files=_map(map_file, problems) if map_file else {},
+        picture=lambda relative: image_at(inside(map_file.parent if map_file else Path(), relative)),
+        first_only=options.get("which", "first") == "first",
+    )
+    log_notes(path, notes)
 
 
-def _pictures(
-    place: str, url: str, title: str, page: Mapping[str, Any], files: Mapping[str, Path], which: str, problems: Problems
+def documents(
+    rows: Iterable[tuple[str, str, Any]],
+    problems: Problems,
+    notes: Counter[str],
+    *,
+    files: Mapping[str, str],
+    picture: Callable[[str], ImageRef],
+    first_only: bool = False,
 ) -> Iterator[Document]:
-    for number, picture, caption in evqa_pictures(page):
-        if picture not in files:
-            continue  # a quarter of the URLs has no pixels anywhere: the next picture of the page is tried
-        try:
-            image = image_at(files[picture])
-        except (DataError, StorageError) as error:
-            problems.add(f"{place} ({picture})", error.message)
-            continue
-        made = make(
-            problems, place, id=picture_id(url, number), title=caption, image=image, page=url, source="evqa",
-            attributes={"page_title": title},
-        )  # fmt: skip
-        for document in made:
-            yield document
-            if which == "first":
+    """The sections and pictures of pages (place, url, page); later entries of a page are counted in ``notes``.
+
+    Args:
+        files: url of a picture -> path, of those that were downloaded.
+        picture: the image at such a path; raises where it is missing or broken.
+        first_only: of each page, only the first picture that can be read.
+    """
+
+    def pictures_of(place: str, url: str, page: Mapping[str, Any]) -> Iterator[Document]:
+        for number, address, caption in pictures(page):
+            if address not in files:
+                continue  # a quarter of the URLs has no pixels anywhere: the next picture of the page is tried
+            try:
+                image = picture(files[address])
+            except (DataError, StorageError) as error:
+                problems.add(f"{place} ({address})", error.message)
+                continue
+            yield Document(
+                id=picture_id(url, number), title=caption, image=image, page=url, source="evqa",
+                licence=PICTURE_LICENCE, attributes={"page_title": str(page.get("title") or "")},
+            )  # fmt: skip
+            if first_only:
                 return
 
+    def of_page(place: str, url: str, page: Any) -> list[Document]:
+        if not isinstance(page, dict):
+            raise DataError(f"expected an object, got {type(page).__name__}", cure="leave it out")
+        found = [*_section_documents(url, page), *pictures_of(place, url, page)]
+        if not found:
+            notes["pages with neither text nor a picture"] += 1
+        return found
 
-def _map(path: Path, problems: Problems) -> dict[str, Path]:
+    pages = ((place, url, (page,)) for place, url, page in rows)
+    for page in records(pages, of_page, problems, notes, repeated=REPEATED):
+        yield from page
+
+
+def _section_documents(url: str, page: Mapping[str, Any]) -> Iterator[Document]:
+    title, found = str(page.get("title") or ""), sections(page)
+    lead = next((text for _, _, text in found if text.strip()), "")
+    for number, name, text in found:
+        if text.strip():
+            attributes = {"page_title": title, "summary": lead[:SUMMARY], "section": str(number)}
+            yield Document(
+                id=section_id(url, number), title=name, text=text, page=url, source="evqa", licence="CC-BY-SA",
+                attributes=attributes,
+            )  # fmt: skip
+
+
+def _map(path: Path, problems: Problems) -> dict[str, str]:
+    """Url of a picture -> path relative to the map."""
     rows: Iterator[tuple[str, dict[str, Any]]]
     if path.suffix == ".csv":
         rows = csv_rows(path, problems, required=("image_url", "path"))
     else:
         rows = json_lines(path, problems)
-    found: dict[str, Path] = {}
+    found: dict[str, str] = {}
     for place, row in rows:
         try:
-            found[str(row["image_url"])] = inside(path.parent, str(row["path"]))
-        except (KeyError, DataError) as error:
-            problems.add(place, error.message if isinstance(error, DataError) else f"there is no {error}")
+            found[str(row["image_url"])] = str(row["path"])
+        except KeyError as error:
+            problems.add(place, f"there is no {error}")
     return found
+
+
+# --- what a page holds ---------------------------------------------------------------------------
+
+
+def _list(page: Mapping[str, Any], key: str) -> list[Any]:
+    """A field that should hold a list; whatever else it holds counts as none."""
+    value = page.get(key)
+    return value if isinstance(value, list) else []
+
+
+def sections(page: Mapping[str, Any]) -> list[Section]:
+    """All sections of a page in order, the blank ones included; what is not text counts as blank.
+
+    >>> sections({"title": "Fox", "section_titles": ["Fox", "Diet"], "section_texts": ["A fox.", None]})
+    [Section(number=0, title='Fox', text='A fox.'), Section(number=1, title='Fox: Diet', text='')]
+    """
+    title, titles = str(page.get("title") or ""), _list(page, "section_titles")
+    found = []
+    for number, text in enumerate(_list(page, "section_texts")):
+        name = str(titles[number] or "") if number < len(titles) else ""
+        full = f"{title}: {name}" if name and name != title else title
+        found.append(Section(number, full, text if isinstance(text, str) else ""))
+    return found
+
+
+def section_id(url: str, number: int) -> str:
+    """Document id of a section of a page."""
+    return f"{url}#{number}"
+
+
+def pictures(page: Mapping[str, Any]) -> Iterator[Picture]:
+    """The pictures of a page in order; the list of captions may be shorter, or hold nothing for some."""
+    captions = _list(page, "image_reference_descriptions")
+    for number, url in enumerate(_list(page, "image_urls")):
+        if isinstance(url, str):
+            caption = str(captions[number] or "") if number < len(captions) else ""
+            yield Picture(number, url, caption or str(page.get("title") or ""))
+
+
+def picture_id(url: str, number: int) -> str:
+    """Document id of a picture of a page."""
+    return f"{url}#image{number}"

@@ -81,7 +81,7 @@ def test_wiki6m(tmp_path):
     assert [(d.id, d.page, d.title) for d in documents] == [("Q999001", "Q999001", "Old Mill Bridge")]
     assert documents[0].attributes == {"summary": "A bridge."}
     assert documents[0].image.width == 12
-    assert "w.jsonl.gz:3 (Q2): the article has no text" in problems
+    assert "w.jsonl.gz:3 (Q2): the article has no text - leave it out" in problems
 
 
 EVQA = {
@@ -142,7 +142,7 @@ def test_kilt_and_viquae(tmp_path):
     assert documents[0].attributes == {"summary": "Ada Sample was an inventor.", "wikidata_id": "Q999002"}
     assert documents[0].image is not None
     assert documents[1].image is None
-    assert "no wikipedia_id" in problems[0]
+    assert "(no id): no wikipedia_id" in problems[0]
 
 
 def test_dpr(tmp_path):

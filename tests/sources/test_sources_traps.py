@@ -97,7 +97,7 @@ def test_infoseek_gold_is_the_paragraph_else_the_article(tmp_path):
     article = only(samples["infoseek_val_00000008"].gold)
     assert (article.id, article.level, article.text) == ("Q999002", "article", "A newt of the far north.")
     assert [d.id for d in source.documents()] == ["Q1", "Q999001", "Q999002", "Q999003"]
-    assert source.notes["knowledge base: later rows of an entity already read"] == 1
+    assert source.notes["later rows of an entity already read"] == 1
 
 
 def test_infoseek_images_by_shard_flat_map_and_archive(tmp_path):

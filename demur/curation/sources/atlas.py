@@ -19,9 +19,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from demur.core.errors import DataError
-from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Record, Role, Sample
+from demur.core.records import AnswerSpec, Document, Evidence, Record, Role, Sample
 from demur.core.store import Problems, read_jsonl
-from demur.corpora.formats import inside
 from demur.curation.sources.native import NativeSource
 from demur.sample import atlas
 
@@ -120,7 +119,7 @@ class Atlas(NativeSource):
         fields = kind.model_validate(native).model_dump()
         if (author := fields.pop("author", "")) != "":
             fields["attributes"] = {"author": author}
-        return Document(**({"image": self._image(fields.pop("file"))} if "file" in fields else {}), **fields)
+        return Document(**({"image": self.picture(fields.pop("file"))} if "file" in fields else {}), **fields)
 
     def _sample(self, place: str, id_: str, kind: type[_Question], native: dict[str, Any]) -> Sample:
         row = kind.model_validate(native)
@@ -138,7 +137,7 @@ class Atlas(NativeSource):
                 number=row.number,
                 unit=row.unit,
             ),
-            images=(self._image(row.query_image),) if row.query_image else (),
+            images=(self.picture(row.query_image),) if row.query_image else (),
             gold=tuple(Evidence.of(self._documents[name], Role.GOLD) for name in wanted),
             split="all",
             topic=row.kind,
@@ -148,15 +147,3 @@ class Atlas(NativeSource):
             native=native,
             source_ref=place,
         )
-
-    def _image(self, file: str) -> ImageRef:
-        """The checked image of that name below the folder.
-
-        Raises:
-            DataError: it is missing, lies outside the folder, or is not a whole image.
-        """
-        found = self.images.file(file)
-        if found.ref is None:
-            inside(self.root, file)  # tells a path that leads out
-            raise DataError(f"image {found.status}", item=file, cure="fetch the corpus again, or leave the row out")
-        return found.ref

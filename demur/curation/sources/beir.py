@@ -15,8 +15,8 @@ from typing import Any
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
+from demur.corpora import beir
 from demur.corpora.formats import Lookup, first_that_is, json_lines, open_bytes
-from demur.corpora.rows import beir_content, beir_id
 from demur.curation.sources.native import NativeSource, pick
 
 
@@ -42,23 +42,13 @@ class Beir(NativeSource):
         self.split = split
         self.answers = answers
 
-    def _corpus(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    def _corpus(self) -> Iterator[tuple[str, dict[str, Any]]]:
         path = first_that_is(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need("corpus.jsonl")
-        for place, row in json_lines(path, self.problems):
-            yield place, beir_id(row), row
+        yield from json_lines(path, self.problems)
 
     def documents(self) -> Iterator[Document]:
         """The corpus in the order of its file."""
-        yield from self.records(((place, id_, (row,)) for place, id_, row in self._corpus()), self._document)
-
-    def _document(self, place: str, id_: str, row: dict[str, Any]) -> Document:
-        if not id_:
-            raise DataError("no _id", cure="mend the row")
-        image = self.images.file(str(row["image"])) if row.get("image") else None
-        if image is not None and image.ref is None:
-            raise DataError(f"picture {image.status}: {image.name}", cure="fetch it")
-        title, text = beir_content(row)
-        return Document(id=id_, title=title, text=text, image=image.ref if image else None, source=self.name)
+        yield from beir.documents(self._corpus(), self.problems, source=self.name, picture=self.picture)
 
     def samples(self) -> Iterator[Sample]:
         """Queries that are judged, in the order of their file."""
@@ -69,12 +59,12 @@ class Beir(NativeSource):
 
         def asked() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
             for place, row in json_lines(self.need("queries.jsonl"), self.problems):
-                if (id_ := beir_id(row)) in judged:
+                if (id_ := beir.row_id(row)) in judged:
                     yield place, id_, (row, judged[id_], corpus)
                 else:
                     self.notes["queries without a judgement, which BEIR leaves out"] += 1
 
-        with Lookup(((id_, row) for _, id_, row in self._corpus()), wanted) as corpus:
+        with Lookup(((beir.row_id(row), row) for _, row in self._corpus()), wanted) as corpus:
             yield from self.records(asked(), self._sample)
 
     def _sample(self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup) -> Sample:
@@ -93,7 +83,8 @@ class Beir(NativeSource):
                 lacks.append(f"gold document missing: {document_id}")
                 continue
             try:
-                gold.append(Evidence.of(self._document(place, document_id, found), Role.GOLD))
+                document = beir.document(found, source=self.name, picture=self.picture)
+                gold.append(Evidence.of(document, Role.GOLD))
             except (DataError, ValueError) as error:
                 lacks.append(f"gold document {document_id}: {error}")
         return self.sample(

@@ -20,12 +20,10 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.core.text import whole_number
+from demur.corpora import evqa
 from demur.corpora.formats import Lookup, csv_rows, first_that_is, json_elements, json_items, json_lines
 from demur.corpora.lineage import quotation_id
-from demur.corpora.rows import evqa_pictures, evqa_sections, picture_id, section_id
 from demur.curation.sources.native import (
-    WIKIMEDIA_FILE,
-    WIKIPEDIA_TEXT,
     Found,
     NativeSource,
     chosen,
@@ -87,33 +85,9 @@ class EncyclopedicVQA(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
-        pictures = self._pictures()
-        rows = ((place, url, (row, pictures)) for place, url, row in self._pages())
-        for found in self.records(rows, self._documents_of, repeated="knowledge base: a URL that stood earlier"):
-            yield from found
-
-    def _documents_of(self, place: str, url: str, row: dict[str, Any], pictures: dict[str, str]) -> list[Document]:
-        found = []
-        about = {"page": url, "source": self.name}
-        shown = list(evqa_pictures(row))
-        for number, title, text in evqa_sections(row):
-            if text.strip():
-                attributes = {"section": str(number), **({"image_url": shown[0].url} if number == 0 and shown else {})}
-                says = {"id": section_id(url, number), "title": title, "text": text}
-                found.append(Document(**about, **says, attributes=attributes, licence=WIKIPEDIA_TEXT))
-        for number, picture, caption in shown:
-            if picture not in pictures:
-                self.notes["knowledge base: pictures that were not downloaded"] += 1
-                continue
-            image = self.images.file(pictures[picture])
-            if image.ref is None:
-                self.notes[f"knowledge base: pictures {image.status}"] += 1
-                continue
-            shows = {"id": picture_id(url, number), "title": caption}
-            found.append(Document(**about, **shows, image=image.ref, licence=WIKIMEDIA_FILE))
-        if not found:
-            raise DataError("the page has neither text nor a picture", cure="leave it out")
-        return found
+        yield from evqa.documents(
+            self._pages(), self.problems, self.notes, files=self._pictures(), picture=self.picture
+        )
 
     def _pictures(self) -> dict[str, str]:
         path = self.root / "kb_images.jsonl"
@@ -142,7 +116,7 @@ class EncyclopedicVQA(NativeSource):
         names = self._names(ids)
         with Lookup(((url, row) for _, url, row in self._pages()), urls) as pages:
             if pages.repeated:
-                self.notes["knowledge base: a URL that stood earlier"] += pages.repeated
+                self.notes[evqa.REPEATED] += pages.repeated
             for place, id_, (split, row) in self._rows():
                 if row["question_type"] not in self.types:
                     self.notes[f"question type {row['question_type']!r} not asked for"] += 1
@@ -206,7 +180,7 @@ class EncyclopedicVQA(NativeSource):
                 lacks.append(f"gold page missing: {stated_url or 'no URL'}")
                 continue
             stated = sections[hop].strip() if hop < len(sections) else ""
-            texts = evqa_sections(page)
+            texts = evqa.sections(page)
             number = whole_number(stated)
             number = -1 if number is None else number
             if stated and not 0 <= number < len(texts):
@@ -218,11 +192,11 @@ class EncyclopedicVQA(NativeSource):
                 gold.append(_evidence(url, url, title, whole, "article"))
             elif row.get("evidence", "").strip() and len(urls) == 1:
                 text = row["evidence"].strip()
-                quoted = quotation_id(section_id(url, number), digest(text.encode(), 8))
+                quoted = quotation_id(evqa.section_id(url, number), digest(text.encode(), 8))
                 cut = _evidence(quoted, url, texts[number].title, text, "passage")
-                gold.append(cut.model_copy(update={"document": section_id(url, number)}))
+                gold.append(cut.model_copy(update={"document": evqa.section_id(url, number)}))
             else:
-                gold.append(_evidence(section_id(url, number), url, *texts[number][1:], "section"))
+                gold.append(_evidence(evqa.section_id(url, number), url, *texts[number][1:], "section"))
         if not urls:
             lacks.append("gold page missing: no URL")
         return gold, lacks
@@ -259,7 +233,7 @@ class EncyclopedicVQA(NativeSource):
 
 
 def _evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
-    document = Document(id=id_, page=url, title=title, text=text, licence=WIKIPEDIA_TEXT)
+    document = Document(id=id_, page=url, title=title, text=text, licence="CC-BY-SA")
     return Evidence.of(document, Role.GOLD, level=level)
 
 

@@ -175,7 +175,7 @@ class Generic(NativeSource):
             raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
         image = self._images(row, fields.image)
         if image and image[0].ref is None:
-            raise DataError(f"picture {image[0].status}: {image[0].name}", cure="fetch it")
+            raise DataError(f"picture {image[0].status}: {image[0].name}", cure="fetch it, or leave the row out")
         return Document(
             id=id_,
             title=_text(row, fields.title),

@@ -19,9 +19,9 @@ from typing import Any
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Sample
 from demur.core.store import Problems
+from demur.corpora import wiki6m
 from demur.corpora.formats import Lookup, csv_rows, first_that_is, json_lines
-from demur.corpora.rows import wiki6m_article
-from demur.curation.sources.native import WIKIPEDIA_TEXT, Found, NativeSource, chosen, first_there, text_of
+from demur.curation.sources.native import Found, NativeSource, chosen, first_there, text_of
 from demur.curation.sources.passages import gold_of, paragraphs
 
 
@@ -54,24 +54,7 @@ class InfoSeek(NativeSource):
         """Wiki6M, one document per article; later rows of the same entity are counted in ``notes``."""
         if self._wiki is not None:
             rows = json_lines(self._wiki, self.problems)
-            yield from self.records(
-                ((place, str(row.get("wikidata_id") or ""), (row,)) for place, row in rows),
-                lambda place, qid, row: self._document(row),
-                repeated="knowledge base: later rows of an entity already read",
-            )
-
-    def _document(self, row: dict[str, Any]) -> Document:
-        article = wiki6m_article(row)
-        attributes = {"summary": article.summary, "image_url": article.image_url}
-        return Document(
-            id=article.id,
-            title=article.title,
-            text=article.text,
-            page=article.id,
-            source=self.name,
-            licence=WIKIPEDIA_TEXT,
-            attributes={key: value for key, value in attributes.items() if value},
-        )
+            yield from wiki6m.documents(rows, self.problems, self.notes, source=self.name)
 
     # --- questions ---
 
@@ -113,7 +96,7 @@ class InfoSeek(NativeSource):
             self.problems.add("Wiki6M_ver_1_0.jsonl.gz", "not in the folder: no question can be given its gold article")
             return Lookup((), wanted)
         rows = json_lines(self._wiki, self.problems)
-        return Lookup(((str(row.get("wikidata_id")), row) for _, row in rows), wanted)
+        return Lookup(((wiki6m.entity_id(row), row) for _, row in rows), wanted)
 
     def _sample(
         self,
@@ -131,7 +114,7 @@ class InfoSeek(NativeSource):
         gold: list[Evidence] = []
         article = articles.get(entity[0]) if entity else None
         try:
-            document = self._document(article or {})
+            document = wiki6m.document(article or {}, source=self.name)
             gold = gold_of(document, paragraphs(document.text or ""), answers)
         except DataError:
             lacks.append(f"gold article missing: {entity[0] if entity else 'no entity in the withkb file'}")

@@ -10,30 +10,23 @@ import ast
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
-
-from pydantic import ValidationError
 
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
-from demur.core.store import Problems, why_invalid
+from demur.core.store import Problems
 from demur.core.strict_json import check_depth
 from demur.core.uris import read_uri
 from demur.corpora.formats import Seen, archive_uris, inside
+from demur.corpora.rows import attempt, records
 from demur.curation.sources import DEFECT
 
 T = TypeVar("T")
 
 SUFFIXES = (".jpg", ".JPEG", ".jpeg", ".png", ".JPG", ".PNG", ".gif", ".webp")
 """Extensions tried, in this order, where a source names an image without one."""
-
-
-WIKIPEDIA_TEXT = "CC-BY-SA"
-WIKIMEDIA_FILE = "that of its Wikimedia file"
-"""Licences of what sources took from there: that of a picture is stated on the page of its file."""
 
 
 class Found(NamedTuple):
@@ -150,42 +143,25 @@ class NativeSource:
 
     def make(self, place: str, id_: str, maker: Callable[[], T]) -> T | None:
         """A record, or None with the reason noted under place and id."""
-        try:
-            return maker()
-        except ValidationError as error:
-            reason = why_invalid(error)
-        except (DataError, StorageError) as error:
-            reason = str(error)
-        except KeyError as error:
-            reason = f"field {error} is missing"
-        except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
-            reason = f"{type(error).__name__}: {error}"
-        self.problems.add(f"{place} ({id_ or 'no id'})", reason)
-        return None
+        return attempt(self.problems, place, id_, maker)
 
     def records(
         self, rows: Iterable[tuple[str, str, tuple[Any, ...]]], maker: Callable[..., T], *, repeated: str = ""
     ) -> Iterator[T]:
-        """What ``maker(place, id, *values)`` makes of rows (place, id, values); what it cannot make is noted.
+        """As `demur.corpora.rows.records`, with the problems and notes of this source."""
+        return records(rows, maker, self.problems, self.notes, repeated=repeated)
 
-        Args:
-            rows: as read, with ids that may repeat: the first is kept, the others are noted and left out.
-            maker: raises `DataError` and the like where a row cannot be used.
-            repeated: the note that later rows of an id are counted under, where they are no problem.
+    def picture(self, relative: str) -> ImageRef:
+        """The image at a path below the folder.
+
+        Raises:
+            DataError: it is missing, cannot be read, or lies outside the folder.
         """
-        seen = Seen()
-        for place, id_, values in rows:
-            if id_ and id_ in seen:
-                if repeated:
-                    self.notes[repeated] += 1
-                else:
-                    self.problems.add(f"{place} ({id_})", "this id stands in an earlier row too; the first is kept")
-                continue
-            made = self.make(place, id_, partial(maker, place, id_, *values))
-            if id_ and (made is not None or not repeated):
-                seen.add(id_)
-            if made is not None:
-                yield made
+        found = self.images.file(relative)
+        if found.ref is None:
+            inside(self.root, relative)
+            raise DataError(f"picture {found.status}: {found.name}", cure="fetch it, or leave the row out")
+        return found.ref
 
     def documents(self) -> Iterator[Document]:
         """None, where a source has no knowledge base."""

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from demur.core.errors import DataError
-from demur.core.records import AnswerSpec, Document, Evidence, Sample
+from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Sample
 from demur.core.store import Problems
 from demur.core.text import stream_safe
+from demur.corpora import kilt
 from demur.corpora.formats import Lookup, first_that_is, json_lines
-from demur.corpora.rows import CommonsFiles, kilt_id, kilt_paragraphs, kilt_qid
 from demur.curation.sources.native import Found, NativeSource, chosen, shown, text_of
 from demur.curation.sources.passages import gold_of
 
@@ -43,6 +43,7 @@ class ViQuAE(NativeSource):
     def __init__(self, folder: Path, problems: Problems | None = None, split: str = "validation") -> None:
         super().__init__(folder, problems)
         self.splits = chosen(self.name, split, ("validation", "test", "train"))
+        self._about: dict[str, Any] = {"source": self.name, "licence": "CC-BY-3.0", "prose_only": True}
 
     # --- knowledge base ---
 
@@ -56,31 +57,14 @@ class ViQuAE(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """One document per article: its prose, and its picture where that is among the images."""
-        yield from self.records(
-            ((place, kilt_id(row), (row,)) for place, row in self._articles()),
-            lambda place, id_, row: self._document(row),
-            repeated="knowledge base: articles that stood earlier",
-        )
 
-    def _document(self, row: dict[str, Any], *, picture: bool = True) -> Document:
-        text = "\n".join(prose(row))
-        if not kilt_id(row):
-            raise DataError("no wikipedia_id", cure="mend the row or leave it out")
-        if not text:
-            raise DataError("the article has no prose", cure="leave it out")
-        image = self._image(str(row["image"])) if picture and row.get("image") else None
-        if image is not None and image.ref is None:
-            self.notes[f"knowledge base: pictures {image.status}"] += 1
-        return Document(
-            id=kilt_id(row),
-            title=text_of(row, "wikipedia_title"),
-            text=text,
-            image=image.ref if image else None,
-            page=kilt_id(row),
-            source=self.name,
-            licence="CC-BY-3.0",
-            attributes={"wikidata_id": qid} if (qid := kilt_qid(row)) else {},
-        )
+        def picture(place: str, name: str) -> ImageRef | None:
+            found = self._image(name)
+            if found.ref is None:
+                self.notes[f"knowledge base: pictures {found.status}"] += 1
+            return found.ref
+
+        yield from kilt.documents(self._articles(), self.problems, self.notes, picture=picture, **self._about)
 
     # --- questions ---
 
@@ -99,7 +83,7 @@ class ViQuAE(NativeSource):
         def entries() -> Iterator[tuple[str, Any]]:
             for _, row in self._articles():
                 yield _title(str(row.get("wikipedia_title"))), row
-                if qid := kilt_qid(row):
+                if qid := kilt.entity_id(row):
                     yield f"qid:{qid}", row
 
         with Lookup(entries(), wanted) as articles:
@@ -118,7 +102,7 @@ class ViQuAE(NativeSource):
         gold: list[Evidence] = []
         for article in found:
             try:
-                gold += gold_of(self._document(article, picture=False), prose(article), answers)
+                gold += gold_of(kilt.document(article, **self._about), prose(article), answers)
             except DataError:
                 continue
         return self.sample(
@@ -138,8 +122,8 @@ class ViQuAE(NativeSource):
     # --- images ---
 
     @cached_property
-    def _files(self) -> CommonsFiles:
-        return CommonsFiles(self.root / "images")
+    def _files(self) -> kilt.CommonsFiles:
+        return kilt.CommonsFiles(self.root / "images")
 
     def _image(self, name: str) -> Found:
         try:
@@ -154,7 +138,7 @@ def _title(title: str) -> str:
 
 def prose(row: dict[str, Any]) -> list[str]:
     """Paragraphs of an article that are running text: no title line, headings and list items."""
-    return [text for kind, text in kilt_paragraphs(row) if kind == "prose"]
+    return [text for kind, text in kilt.paragraphs(row) if kind == "prose"]
 
 
 def _outputs(row: dict[str, Any]) -> list[dict[str, Any]]:

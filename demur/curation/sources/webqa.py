@@ -15,8 +15,9 @@ from typing import Any
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
+from demur.corpora.evqa import PICTURE_LICENCE
 from demur.corpora.formats import LineIndex, Seen, first_that_is, json_items
-from demur.curation.sources.native import WIKIMEDIA_FILE, WIKIPEDIA_TEXT, Found, NativeSource, chosen, text_of, unquoted
+from demur.curation.sources.native import Found, NativeSource, chosen, text_of, unquoted
 
 MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
 """Reference marks that some snippets begin with."""
@@ -116,7 +117,7 @@ class WebQA(NativeSource):
                 text = " ".join(MARKS.sub("", str(fact.get("fact") or "")).split())
                 if text:
                     title = str(fact.get("title") or "")
-                    about = {"title": title, "page": str(fact.get("url") or ""), "licence": WIKIPEDIA_TEXT}
+                    about = {"title": title, "page": str(fact.get("url") or ""), "licence": "CC-BY-SA"}
                     yield Document(id=snippet_key(title, text), text=text, source=self.name, **about), role
                 else:
                     yield None, f"{role} snippet without text: {fact.get('snippet_id')}"
@@ -125,7 +126,7 @@ class WebQA(NativeSource):
                 image = self._image(fact.get("image_id"))
                 if image.ref is not None:
                     title = str(fact.get("caption") or fact.get("title") or "")
-                    about = {"title": title, "page": str(fact.get("url") or ""), "licence": WIKIMEDIA_FILE}
+                    about = {"title": title, "page": str(fact.get("url") or ""), "licence": PICTURE_LICENCE}
                     key = picture_key(str(fact["image_id"]), title)
                     yield Document(id=key, image=image.ref, source=self.name, **about), role
                 else:
