@@ -1,6 +1,6 @@
 """A folder of images: a document each, its title from ``metadata.jsonl`` (``file_name``, ``text``) or its file name.
 
-What Pillow can open (`demur.core.images.IMAGE_FORMATS`) is told by the ending. The captions, and the names in one
+A file is an image if Pillow can open its ending (`demur.core.images.IMAGE_FORMATS`). The captions, and the names in one
 folder at a time, are held in memory.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from demur.core.errors import DataError, StorageError
@@ -26,10 +26,10 @@ CAPTIONS = "metadata.jsonl"
 
 
 def read(reader: str, path: str, problems: Problems, options: Mapping[str, str]) -> Iterator[Document]:
-    """Images below the folder, by path; an image that cannot be read is a problem.
+    """Images of the folder, then of the folders in it, by name; an image that cannot be read is a problem.
 
     Links to files are followed wherever they lead (collections are often put together of links), links to folders not.
-    How many files were passed over, and of which endings, is told on the log.
+    The log says how many files were skipped, and of which endings.
     """
     root = Path(path)
     captions: dict[str, str] = {}
@@ -42,7 +42,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         try:
             image = image_at(file)
         except (DataError, StorageError) as error:
-            problems.add(_shown(id), error.message)
+            problems.add(_printable(id), error.message)
             continue
         title = captions.get(id) or file.stem.replace("_", " ").replace("-", " ")
         yield from make(
@@ -50,59 +50,33 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         )
     if passed:
         most = ", ".join(f"{count:,} {what}" for what, count in passed.most_common(5))
-        log.warning("%s: %d files were passed over: %s", path, passed.total(), most)
+        log.warning("%s: skipped %d files: %s", path, passed.total(), most)
 
 
 def _images(root: Path, problems: Problems, passed: Counter[str]) -> Iterator[Path]:
-    """The files below a folder that look like images, by path; the others are counted."""
+    """The files below a folder that look like images, folder by folder; the others are counted."""
     from PIL import Image
 
     known, readable = Image.registered_extensions(), readable_formats()
     endings = frozenset(ending for ending, kind in known.items() if kind in readable)
 
-    def wanted(entry: os.DirEntry[str]) -> bool:
-        ending = os.path.splitext(entry.name)[1].lower()
-        if entry.is_symlink() and entry.is_dir():
-            passed["links to folders"] += 1
-        elif ending in endings:
-            return True
-        elif entry.path != str(root / CAPTIONS):
-            passed[f"{_shown(ending)} files" if ending else "without an ending"] += 1
-        return False
+    def unreadable(error: OSError) -> None:
+        problems.add(_printable(os.path.relpath(error.filename, root)), f"cannot be read: {error.strerror}")
 
-    opened = [_listed(root, wanted)]
-    while opened:
-        try:
-            for path, is_folder in opened[-1]:
-                if is_folder:
-                    opened.append(_listed(path, wanted))
-                    break
-                yield path
-            else:
-                opened.pop()
-        except StorageError as error:
-            if len(opened) == 1:
-                raise
-            problems.add(_shown(error.item), error.message)
-            opened.pop()
+    with storage_errors(root):
+        os.scandir(root).close()
+    for folder, folders, names in os.walk(root, onerror=unreadable):
+        folders.sort()
+        if links := sum(os.path.islink(os.path.join(folder, name)) for name in folders):
+            passed["links to folders"] += links
+        for name in sorted(names):
+            file, ending = Path(folder, name), os.path.splitext(name)[1].lower()
+            if ending in endings:
+                yield file
+            elif file != root / CAPTIONS:
+                passed[f"{_printable(ending)} files" if ending else "without an ending"] += 1
 
 
-def _listed(folder: Path, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[tuple[Path, bool]]:
-    """What is in a folder and wanted, by name, and its folders; with whether it is one."""
-    names: list[str] = []
-    folders: set[str] = set()
-    with storage_errors(folder), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                folders.add(entry.name)
-            elif not wanted(entry):
-                continue
-            names.append(entry.name)
-    names.sort()
-    for name in names:
-        yield folder / name, name in folders
-
-
-def _shown(name: str) -> str:
+def _printable(name: str) -> str:
     """A file name as text that can be written down: bytes that are not UTF-8 are escaped."""
     return name.encode(errors="backslashreplace").decode()

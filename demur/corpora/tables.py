@@ -18,7 +18,7 @@ from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
 from demur.corpora import anchored, image_at, make
-from demur.corpora.formats import inside, table_rows
+from demur.corpora.formats import dataset_rows, inside, table_rows
 
 OPTIONS = {
     "id": "column of the ids (the number of a row that has none)",
@@ -50,7 +50,10 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
     as_written = by_row and not options.keys() - {"root"}
     first: dict[str, Any] = {}
     found: set[str] = set()
-    rows = _dataset_rows(path, options) if reader == "datasets" else table_rows(file, problems, reader)
+    if reader == "datasets":
+        rows = dataset_rows(path, name=options.get("name"), split=options.get("split", "train"))
+    else:
+        rows = table_rows(file, problems, reader)
     for place, number, row in rows:
         if as_written and {"id", "title", "source"} <= row.keys() <= Document.model_fields.keys():
             for document in make(problems, place, **row):
@@ -70,27 +73,6 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
         yield from make(problems, place, **fields)
     if first:
         _check(found, first, options, path)
-
-
-def _dataset_rows(path: str, options: Mapping[str, str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    import datasets
-
-    split = options.get("split", "train")
-    saved = Path(path)
-    try:
-        if (saved / "dataset_dict.json").is_file():  # written by save_to_disk
-            loaded = datasets.load_from_disk(str(saved / split))
-        elif (saved / "state.json").is_file():
-            loaded = datasets.load_from_disk(path)
-        else:
-            loaded = datasets.load_dataset(path, options.get("name"), split=split, streaming=True)
-        for number, row in enumerate(loaded):  # its files are opened here, and may be broken
-            yield f"{path}[{split}]:{number}", number, row
-    except (OSError, ValueError, TypeError, datasets.exceptions.DatasetsError) as error:
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise StorageError(
-            why, item=f"datasets:{path}", cure="check its name and split, its files, and the network"
-        ) from error
 
 
 def _columns(row: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
@@ -13,13 +14,13 @@ from demur.core.store import Problems, storage_errors
 from demur.corpora.formats.files import BLOCK, BROKEN
 
 MOST_PACKED = 200
-"""How many times larger than itself what an archive holds may be; texts and tables are packed ten to thirty times."""
+"""How many times its own size an archive may unpack to; texts and tables compress ten to thirty times."""
 SMALL = 1 << 30
-"""Bytes that may be unpacked from an archive of any size."""
+"""Bytes that any archive may unpack to, however small it is."""
 
 
 def inside(folder: Path, name: str) -> Path:
-    """``folder / name``, provided that it stays in the folder.
+    """``folder / name``, if that stays in the folder.
 
     Raises:
         DataError: the name is absolute, climbs out with ``..``, or leads out through a link.
@@ -30,12 +31,12 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-def archive_uris(archive: Path, shown: str) -> dict[str, str]:
+def archive_uris(archive: Path, prefix: str) -> dict[str, str]:
     """Member name -> image uri of every file in an archive that can be read in place.
 
     Args:
         archive: a ``.zip``, or an uncompressed ``.tar`` (its members are then byte ranges of it).
-        shown: path of the archive as it stands in the uris.
+        prefix: path of the archive as the uris give it.
 
     Returns:
         uris that `demur.core.uris.read_image` reads; members whose names lead out of the archive are left out.
@@ -50,13 +51,13 @@ def archive_uris(archive: Path, shown: str) -> dict[str, str]:
                 with zipfile.ZipFile(archive) as opened:
                     for info in opened.infolist():
                         if not info.is_dir() and _stays_inside(info.filename):
-                            found[info.filename] = f"zip:{shown}!{info.filename}"
+                            found[info.filename] = f"zip:{prefix}!{info.filename}"
             else:
                 with tarfile.open(archive, "r:") as tar:
                     for member in tar:
                         cast(Any, tar).members = []  # keeps memory flat over millions of members
                         if member.isreg() and _stays_inside(member.name):
-                            found[member.name] = f"slice:{shown}#{member.offset_data}+{member.size}"
+                            found[member.name] = f"slice:{prefix}#{member.offset_data}+{member.size}"
         except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
             raise DataError(
                 f"cannot be read in place: {error}",
@@ -96,7 +97,7 @@ def unpack(archive: Path, folder: Path, problems: Problems) -> int:
                     room -= len(block)
                     if room < 0:
                         raise DataError(
-                            f"a bomb: after {written} files it has unpacked to {MOST_PACKED} times its own size",
+                            f"the archive is a bomb: {written} files unpack to {MOST_PACKED} times its own size",
                             item=archive,
                             cure="do not trust it; unpack it by hand if you do",
                         )
@@ -104,29 +105,27 @@ def unpack(archive: Path, folder: Path, problems: Problems) -> int:
 
     with storage_errors(archive):
         try:
-            if archive.suffix == ".zip":
-                with zipfile.ZipFile(archive) as opened:
-                    for info in opened.infolist():
-                        if info.is_dir():
-                            continue
-                        if not _stays_inside(info.filename):
-                            problems.add(archive.name, f"member {info.filename!r} leads out of the folder")
-                            continue
-                        with opened.open(info) as source:
-                            put(info.filename, source)
-                        written += 1
-            else:
-                with tarfile.open(archive, "r|*") as tar:
-                    for member in tar:
-                        if member.isdir():
-                            continue
-                        if not member.isreg() or not _stays_inside(member.name):
-                            problems.add(archive.name, f"member {member.name!r} is a link or leads out of the folder")
-                            continue
-                        data = tar.extractfile(member)
-                        if data is not None:
-                            put(member.name, data)
-                            written += 1
+            for name, source in _members(archive):
+                if source is None or not _stays_inside(name):
+                    problems.add(archive.name, f"member {name!r} is a link or leads out of the folder")
+                else:
+                    put(name, source)
+                    written += 1
         except (tarfile.TarError, *BROKEN) as error:
             raise DataError(f"broken after {written} files: {error}", item=archive, cure="fetch it again") from error
     return written
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Name and content of every file in an archive; None for the content of links and devices."""
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as opened:
+            for info in opened.infolist():
+                if not info.is_dir():
+                    with opened.open(info) as source:
+                        yield info.filename, source
+        return
+    with tarfile.open(archive, "r|*") as tar:
+        for member in tar:
+            if not member.isdir():
+                yield member.name, tar.extractfile(member) if member.isreg() else None

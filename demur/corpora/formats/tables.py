@@ -1,4 +1,4 @@
-"""Rows of tables: CSV, TSV and Parquet here, and JSON (`json_streams`) behind one door, `table_rows`."""
+"""Rows of tables. `table_rows` reads every kind of file; `dataset_rows` reads sets of `datasets`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from demur.core.errors import DataError, UsageError
+from demur.core.errors import DataError, MissingExtra, StorageError, UsageError
 from demur.core.parquet import bomb, rows_at_once
 from demur.core.store import Problems, storage_errors
 from demur.corpora.formats.files import BROKEN, open_bytes
 from demur.corpora.formats.json_streams import json_rows
 
 TABLES = ("jsonl", "json", "csv", "tsv", "parquet")
-"""Kinds of tables that `table_rows` reads, which are also the endings of their files."""
+"""Kinds of tables that `table_rows` reads; also the endings of their files."""
 
 
 def table_rows(path: Path, problems: Problems, kind: str = "") -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -107,7 +107,7 @@ def csv_rows(
 
 
 def sheet_rows(path: Path, problems: Problems, required: Collection[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
-    """Rows of a sheet that people worked in, as `csv_rows`: half the world's spreadsheets write semicolons."""
+    """Rows of a spreadsheet export, as `csv_rows`; its separator may be a comma, a semicolon or a tab."""
     with open_bytes(path) as handle:
         first = handle.readline(1 << 16).decode("utf-8", "replace")
     yield from csv_rows(path, problems, delimiter=max(",;\t", key=first.count), required=required)
@@ -139,8 +139,8 @@ def parquet_rows(path: Path, problems: Problems, *, batch: int = 64) -> Iterator
     except _Damaged as error:
         problems.add(path.name, f"not readable as Parquet: {error}")
         return
-    if told := bomb(table, path.stat().st_size):
-        problems.add(path.name, f"not read: {told}")
+    if reason := bomb(table, path.stat().st_size):
+        problems.add(path.name, f"not read: {reason}")
         table.close()
         return
     number = 0
@@ -185,7 +185,7 @@ class _Damaged(Exception):
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """Tell damage, which Arrow raises as an `OSError` without a number too, from a disk that fails."""
+    """Separate damaged bytes, for which Arrow may raise an `OSError` without a number, from a failing disk."""
     import pyarrow
 
     try:
@@ -196,6 +196,44 @@ def _damage() -> Iterator[None]:
         raise _Damaged(str(error).partition("\n")[0]) from error
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise _Damaged(str(error).partition("\n")[0]) from error
+
+
+def dataset_rows(
+    path: str, *, name: str | None = None, split: str = "train"
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Rows of anything that `datasets` opens as (place, row number from 0, row); images stay encoded.
+
+    Args:
+        path: what ``save_to_disk`` wrote, another folder, or a repository on the hub, which is streamed.
+        name: configuration of the set.
+
+    Raises:
+        MissingExtra: `datasets` is not installed.
+        StorageError: the set cannot be opened or read.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtra("a set of `datasets`", extra="hf", module="datasets") from error
+    try:
+        if Path(path, "dataset_dict.json").is_file():
+            rows: Any = datasets.load_from_disk(str(Path(path, split)))
+        elif Path(path, "state.json").is_file():
+            rows = datasets.load_from_disk(path)
+        else:
+            rows = datasets.load_dataset(path, name, split=split, streaming=True)
+        for column, feature in (rows.features or {}).items():
+            inner = getattr(feature, "feature", feature)
+            if isinstance(inner, datasets.Image):
+                encoded = datasets.Image(decode=False)
+                rows = rows.cast_column(column, encoded if inner is feature else [encoded])
+        for number, row in enumerate(rows):  # opens the files, which may be broken
+            yield f"{path}[{split}]:{number}", number, dict(row)
+    except (OSError, ValueError, TypeError, datasets.exceptions.DatasetsError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise StorageError(
+            why, item=f"datasets:{path}", cure="check its name and split, its files, and the network"
+        ) from error
 
 
 def parquet_columns(path: Path) -> list[str]:

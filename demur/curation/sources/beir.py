@@ -64,8 +64,8 @@ class Beir(NativeSource):
                 else:
                     self.notes["queries without a judgement, which BEIR leaves out"] += 1
 
-        with Lookup(((beir.row_id(row), row) for _, row in self._corpus()), wanted) as corpus:
-            yield from self.records(asked(), self._sample)
+        corpus = Lookup(((beir.row_id(row), row) for _, row in self._corpus()), wanted)
+        yield from self.records(asked(), self._sample)
 
     def _sample(self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup) -> Sample:
         answers = pick(row, self.answers)

@@ -114,14 +114,14 @@ class EncyclopedicVQA(NativeSource):
                 if row["dataset_name"] == "inaturalist":
                     ids.update(image_ids(row))
         names = self._names(ids)
-        with Lookup(((url, row) for _, url, row in self._pages()), urls) as pages:
-            if pages.repeated:
-                self.notes[evqa.REPEATED] += pages.repeated
-            for place, id_, (split, row) in self._rows():
-                if row["question_type"] not in self.types:
-                    self.notes[f"question type {row['question_type']!r} not asked for"] += 1
-                    continue
-                yield from self.make(place, id_, partial(self._of_row, place, id_, split, row, pages, names)) or ()
+        pages = Lookup(((url, row) for _, url, row in self._pages()), urls)
+        if pages.repeated:
+            self.notes[evqa.REPEATED] += pages.repeated
+        for place, id_, (split, row) in self._rows():
+            if row["question_type"] not in self.types:
+                self.notes[f"question type {row['question_type']!r} not asked for"] += 1
+                continue
+            yield from self.make(place, id_, partial(self._of_row, place, id_, split, row, pages, names)) or ()
 
     def _of_row(
         self, place: str, id_: str, split: str, row: dict[str, str], pages: Lookup, names: dict[str, str]
@@ -174,7 +174,7 @@ class EncyclopedicVQA(NativeSource):
         urls, sections = _parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
         for hop, stated_url in enumerate(urls):
             # evidence is named as the knowledge base names it
-            url = stated_url if stated_url in pages else unquote(stated_url)
+            url = stated_url if pages.get(stated_url) else unquote(stated_url)
             page = pages.get(url)
             if not isinstance(page, dict):
                 lacks.append(f"gold page missing: {stated_url or 'no URL'}")

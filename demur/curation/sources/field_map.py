@@ -281,6 +281,7 @@ class Used:
     """
 
     def __init__(self, part: SamplesPart | DocumentsPart, place: str) -> None:
+        self.part = part
         self.place = place
         self._where = ", ".join(part.files) or (part.dataset.path if part.dataset else "")
         told = part.fields.model_fields_set | ({*_REQUIRED} if isinstance(part, SamplesPart) else {"id"})

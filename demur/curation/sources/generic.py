@@ -18,16 +18,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from demur.core.errors import DataError, MissingExtra
+from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
 from demur.core.store import Problems, digest, write_atomic
-from demur.corpora.formats import Lookup, in_numeric_order, inside, table_rows
+from demur.corpora.formats import Lookup, dataset_rows, in_numeric_order, inside, table_rows
 from demur.curation.sources.field_map import MAP, DocumentsPart, Repository, Rows, Used, read_map
 from demur.curation.sources.native import Found, NativeSource, listed, literal, pick
 
@@ -35,8 +34,8 @@ _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t", "answerable"})
 _FALSE = frozenset({"false", "0", "0.0", "no", "n", "f", "unanswerable"})
 _NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
 """Texts that stand for no value at all in a table."""
-FORETOLD = 10_000
-"""Rows of a part of the map that are looked at for fields which none of them has, before it is read."""
+LOOKED_AT = 100
+"""Rows of each part of the map whose fields are compared with the map."""
 _LIKE_AN_ID = re.compile(r"\S*\w")
 
 
@@ -67,6 +66,7 @@ class Generic(NativeSource):
         super().__init__(folder, problems)
         path = Path(map) if map else self.need(MAP)
         self.map = read_map(path)
+        self._map_is_checked = False
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
         origins = [origin.dataset for origin in (self.map.samples, *self.map.documents) if origin.dataset is not None]
         self.elsewhere = any(not self._within(repository.path) for repository in origins)
@@ -96,77 +96,43 @@ class Generic(NativeSource):
             yield _Row(place, value, in_cell)
 
     def _repository(self, repository: Repository) -> Iterator[_Row]:
-        try:
-            from datasets import Image, load_dataset
-        except ImportError as error:
-            raise MissingExtra("a datasets repository", extra="hf", module="datasets") from error
-        path = repository.path
-        if (self.root / path).exists():
-            path = str(self.root / path)
-        rows = load_dataset(path, repository.name, split=repository.split, streaming=True)
-        for column, feature in (rows.features or {}).items():
-            inner = getattr(feature, "feature", feature)
-            if isinstance(inner, Image):
-                decoded = Image(decode=False)
-                rows = rows.cast_column(column, decoded if inner is feature else [decoded])
-        for number, value in enumerate(rows):
-            yield _Row(f"{repository.path}/{repository.split}:{number}", dict(value), None)
+        local = self.root / repository.path
+        path = str(local) if local.exists() else repository.path
+        for _, number, value in dataset_rows(path, name=repository.name, split=repository.split):
+            yield _Row(f"{repository.path}/{repository.split}:{number}", value, None)
 
     # --- documents ---
 
     def documents(self) -> Iterator[Document]:
         """Documents of every part of the map, in its order."""
-        used = [Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)]
-        self._foretell()
-        with self._telling(used):
-            yield from self.records(self._document_rows(self.problems, used), self._document)
+        self._check_map()
+        yield from self.records(self._document_rows(), self._document)
 
-    def _foretell(self) -> None:
-        """Note fields that the map names and no row has, before the first of the many rows that they spoil.
+    def _check_map(self) -> None:
+        """Note fields that the map names and no row has, and fields of the rows that the map does not use.
 
-        Where they are in none of the first `FORETOLD` rows and there are more, reading on tells.
+        A wrong name spoils every row, so this comes before them: it reads each part until every field was found, but
+        at least `LOOKED_AT` rows.
         """
-        parts: list[tuple[Rows, Used]] = [(self.map.samples, Used(self.map.samples, "samples"))]
-        parts += [(part, Used(part, f"documents[{number}]")) for number, part in enumerate(self.map.documents)]
-        for part, used in parts:
-            if part.dataset is not None:
-                continue
-            for row in self._rows(part, Problems()):
+        if self._map_is_checked:
+            return
+        self._map_is_checked = True
+        parts: list[Used] = [Used(self.map.samples, "samples")]
+        parts += [Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)]
+        for used in parts:
+            for row in self._rows(used.part, Problems()):
                 used.saw(row.value)
-                if used.complete or used.rows > FORETOLD:
+                if used.complete and used.rows >= LOOKED_AT:
                     break
-            else:
-                for line in used.missing():
-                    self.problems.note(line)
+            for line in used.missing():
+                self.problems.note(line)
+            if names := used.unused():
+                listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+                self.notes[f"fields of the rows that {used.place} of the map does not use: {listing}"] = len(names)
 
-    @contextmanager
-    def _telling(self, used: Sequence[Used]) -> Iterator[None]:
-        """Note in the end what the map names and no row has, and what the rows have and the map does not use."""
-        whole = False
-        try:
-            yield
-            whole = True
-        finally:  # where reading ended before, another row may have it
-            self._tell(used, whole)
-
-    def _tell(self, used: Sequence[Used], whole: bool) -> None:
-        for part in used:
-            for line in part.missing():
-                if whole:
-                    self.problems.note(line)
-                else:
-                    self.notes[line] = part.rows
-            if names := part.unused():
-                shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-                self.notes[f"fields of the rows that {part.place} of the map does not use: {shown}"] = len(names)
-
-    def _document_rows(
-        self, problems: Problems, used: Sequence[Used] = ()
-    ) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
-        for number, part in enumerate(self.map.documents):
-            for row in self._rows(part, problems):
-                if used:
-                    used[number].saw(row.value)
+    def _document_rows(self) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
+        for part in self.map.documents:
+            for row in self._rows(part, self.problems):
                 yield row.place, _text(row, part.fields.id), (part, row)
 
     def _document(self, place: str, id_: str, part: DocumentsPart, row: _Row) -> Document:
@@ -198,29 +164,25 @@ class Generic(NativeSource):
                 wanted.update(
                     str(v) for v in _several(row, (*_names(fields.gold), *_names(fields.negatives))) if _is_id(v)
                 )
-        self._foretell()
-        used = Used(self.map.samples, "samples")
-        words = Counter[bool]()
-
-        def read() -> Iterator[tuple[str, str, tuple[_Row, Lookup]]]:
-            for row in self._rows(self.map.samples, self.problems):
-                used.saw(row.value)
-                yield row.place, _text(row, fields.id), (row, documents)
-
-        with self._telling([used]), Lookup(self._found(wanted), wanted) as documents:
-            for sample in self.records(read(), self._sample):
-                words.update(not _LIKE_AN_ID.fullmatch(e.text) for e in sample.gold if e.text)
-                yield sample
-        if not self.map.documents and words[False] and not words[True]:
+        self._check_map()
+        documents = Lookup(self._found(wanted), wanted)
+        rows = (
+            (row.place, _text(row, fields.id), (row, documents)) for row in self._rows(self.map.samples, self.problems)
+        )
+        gold_texts = Counter[bool]()
+        for sample in self.records(rows, self._sample):
+            gold_texts.update(_LIKE_AN_ID.fullmatch(e.text) is None for e in sample.gold if e.text)
+            yield sample
+        if not self.map.documents and gold_texts[False] and not gold_texts[True]:
             self.problems.note(
-                f"{MAP}: all {words[False]:,} gold texts of {', '.join(fields.gold)} look like ids, and the map has "
-                "no part `documents` that says what they are ids of"
+                f"{MAP}: all {gold_texts[False]:,} gold texts of {', '.join(fields.gold)} look like ids, and the map "
+                "has no part `documents` that says what they are ids of"
             )
 
     def _found(self, wanted: set[str]) -> Iterator[tuple[str, Any]]:
         """The wanted documents as JSON, for `demur.corpora.formats.Lookup`."""
         if wanted:
-            for place, id_, (part, row) in self._document_rows(self.problems):
+            for place, id_, (part, row) in self._document_rows():
                 if id_ in wanted:
                     document = self.make(place, id_, partial(self._document, place, id_, part, row))
                     if document is not None:

@@ -64,14 +64,14 @@ class InfoSeek(NativeSource):
         kinds: dict[str, str] = {}
         for split in self.splits:
             self._join(split, entities, kinds)
-        with self._articles({qid for qid, _ in entities.values()}) as articles:
-            rows = (
-                (place, id_, (split, row, entities.get(id_), kinds.get(id_), articles))
-                for split in self.splits
-                for place, row in json_lines(self.need(f"infoseek_{split}.jsonl"), self.problems)
-                for id_ in [str(row.get("data_id") or "")]
-            )
-            yield from self.records(rows, self._sample)
+        articles = self._articles({qid for qid, _ in entities.values()})
+        rows = (
+            (place, id_, (split, row, entities.get(id_), kinds.get(id_), articles))
+            for split in self.splits
+            for place, row in json_lines(self.need(f"infoseek_{split}.jsonl"), self.problems)
+            for id_ in [str(row.get("data_id") or "")]
+        )
+        yield from self.records(rows, self._sample)
 
     def _join(self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]) -> None:
         withkb = self.root / f"infoseek_{split}_withkb.jsonl"

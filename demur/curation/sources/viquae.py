@@ -86,9 +86,9 @@ class ViQuAE(NativeSource):
                 if qid := kilt.entity_id(row):
                     yield f"qid:{qid}", row
 
-        with Lookup(entries(), wanted) as articles:
-            rows = ((place, id_, (*values, articles)) for place, id_, values in self._rows(self.problems))
-            yield from self.records(rows, self._sample)
+        articles = Lookup(entries(), wanted)
+        rows = ((place, id_, (*values, articles)) for place, id_, values in self._rows(self.problems))
+        yield from self.records(rows, self._sample)
 
     def _sample(self, place: str, id_: str, split: str, row: dict[str, Any], articles: Lookup) -> Sample:
         answers = answer_spec(row)

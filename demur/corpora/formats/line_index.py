@@ -1,13 +1,9 @@
-"""The few wanted lines or values of a file too large to read."""
+"""Lines of a file too large to read, by their number."""
 
 from __future__ import annotations
 
 import array
-import json
-import tempfile
-from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, Self
 
 from demur.core.errors import DataError
 from demur.core.store import storage_errors
@@ -72,59 +68,3 @@ class LineIndex:
                     cure="fetch file and index together, or delete the index to have it built",
                 )  # fmt: skip
             return handle.readline(most).rstrip(b"\r\n")
-
-
-class Lookup:
-    """The few wanted values of a huge keyed file, put aside on disk in one pass and read by offset.
-
-    Memory: the keys that were wanted and found, 16 bytes each beside their text; the values lie in a temporary file.
-    A key met again keeps its first value and is counted in ``repeated``.
-
-    Args:
-        entries: (key, value) of the whole file, streamed.
-    """
-
-    def __init__(self, entries: Iterable[tuple[str, Any]], wanted: Collection[str]) -> None:
-        self._spool = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close(), or with the process
-        self._places: dict[str, tuple[int, int]] = {}
-        self.repeated = 0
-        end = 0
-        for key, value in entries:
-            if key not in wanted:
-                continue
-            if key in self._places:
-                self.repeated += 1
-                continue
-            line = json.dumps(value, ensure_ascii=False).encode()
-            with storage_errors(tempfile.gettempdir()):
-                self._spool.write(line)
-            self._places[key] = (end, len(line))
-            end += len(line)
-        with storage_errors(tempfile.gettempdir()):
-            self._spool.flush()
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __getitem__(self, key: str) -> Any:
-        offset, length = self._places[key]
-        with storage_errors(tempfile.gettempdir()):
-            self._spool.seek(offset)
-            return json.loads(self._spool.read(length))
-
-    def get(self, key: str) -> Any:
-        """The value, or None."""
-        return self[key] if key in self._places else None
-
-    def close(self) -> None:
-        """Give the disk space back."""
-        self._spool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
