@@ -13,7 +13,7 @@ from demur.indexing.chunk import Chunker
 PICTURE = ImageRef(sha256="0" * 64, uri="p.png", width=4, height=4)
 
 
-class Shelf:
+class IndexedDocuments:
     """What `Searcher` knows of documents, in memory."""
 
     def __init__(self, documents):
@@ -44,7 +44,7 @@ def cut(size, overlap, *documents):
 
 
 def test_a_paragraph_that_a_source_cut_is_found_in_an_index_that_cut_nothing():
-    shelf = Shelf([ARTICLE, OTHER, VIEW])
+    shelf = IndexedDocuments([ARTICLE, OTHER, VIEW])
     gold = Gold([PARAGRAPH], shelf.documents)
     assert gold.parts_in(shelf) == ["Q1"]
     assert gold.pages_in(shelf) == ["Q1"]
@@ -53,7 +53,7 @@ def test_a_paragraph_that_a_source_cut_is_found_in_an_index_that_cut_nothing():
 
 def test_and_in_one_that_cut_elsewhere():
     passages = cut(40, 8, ARTICLE, OTHER)
-    shelf = Shelf([*passages, VIEW])
+    shelf = IndexedDocuments([*passages, VIEW])
     gold = Gold([PARAGRAPH], shelf.documents)
     holding = [d.id for d in passages if d.text and PARAGRAPH.text[:20] in d.text]
     assert holding
@@ -66,8 +66,8 @@ def test_and_in_one_that_cut_elsewhere():
 
 def test_of_a_whole_article_every_part_is_gold():
     passages = cut(40, 8, ARTICLE, OTHER)
-    gold = Gold([WHOLE], Shelf(passages).documents)
-    assert gold.parts_in(Shelf(passages)) == [d.id for d in passages if document_of(d) == "Q1"]
+    gold = Gold([WHOLE], IndexedDocuments(passages).documents)
+    assert gold.parts_in(IndexedDocuments(passages)) == [d.id for d in passages if document_of(d) == "Q1"]
     assert gold.relation(VIEW) == "gold page"
 
 
@@ -76,7 +76,7 @@ def test_a_page_of_sections_named_as_a_whole():
     sections = [Document(id=f"{url}#{n}", title="One", text=text, page=url) for n, text in enumerate(prose("one", 3))]
     picture = Document(id=f"{url}#image0", title="One", image=PICTURE, page=url)
     whole = Evidence(id=url, page=url, modality="text", title="One", text="all", role=Role.GOLD, level="article")
-    shelf = Shelf([*sections, picture, OTHER])
+    shelf = IndexedDocuments([*sections, picture, OTHER])
     gold = Gold([whole], shelf.documents)
     assert gold.parts_in(shelf) == [d.id for d in sections]
     assert [gold.relation(d) for d in (sections[2], picture, OTHER)] == ["gold", "gold page", ""]
@@ -87,7 +87,7 @@ def test_a_page_of_sections_named_as_a_whole():
         id=f"{url}#1#q0123abcd", document=f"{url}#1", page=url, modality="text", title="One",
         text="has 21 windows and a door of colour one1", role=Role.GOLD,
     )  # fmt: skip
-    found = Gold([quoted]).parts_in(Shelf(small))
+    found = Gold([quoted]).parts_in(IndexedDocuments(small))
     assert found
     assert {document_of(d) for d in small if d.id in found} == {f"{url}#1"}
 
@@ -95,13 +95,13 @@ def test_a_page_of_sections_named_as_a_whole():
 def test_ids_that_only_look_like_passages_are_none():
     own = Document(id="x#0", title="", text="of its own")
     gold = Gold([Evidence(id="x", modality="text", title="", text="x", role=Role.GOLD)], {"x#0": own})
-    assert gold.parts_in(Shelf([own])) == []
+    assert gold.parts_in(IndexedDocuments([own])) == []
     assert gold.relation(own) == ""
-    assert Gold([Evidence.of(own, Role.GOLD)]).parts_in(Shelf([own])) == ["x#0"]
+    assert Gold([Evidence.of(own, Role.GOLD)]).parts_in(IndexedDocuments([own])) == ["x#0"]
 
 
 def test_what_gold_scores_by_among_images_is_its_own_picture_or_its_pages():
-    shelf = Shelf([*cut(40, 8, ARTICLE), VIEW])
+    shelf = IndexedDocuments([*cut(40, 8, ARTICLE), VIEW])
     assert Gold([PARAGRAPH], shelf.documents).scored_in(shelf, by_image=True) == [["Q1#image", "view"]]
     assert Gold([WHOLE], shelf.documents).scored_in(shelf, by_image=True) == [["Q1#image"]]
     assert Gold([Evidence.of(VIEW, Role.GOLD)]).scored_in(shelf, by_image=True) == [["view"]]
@@ -119,7 +119,7 @@ def test_some_part_of_an_index_is_gold_however_it_was_cut(paragraph, size, overl
     """By independent lines: what holds a whole sentence of gold is gold, what shares no word run with it is not."""
     gold = PARAGRAPH.model_copy(update={"id": passage_id("Q1", paragraph), "text": prose("one")[paragraph]})
     passages = cut(size, min(overlap, size // 2 - 1), ARTICLE, OTHER) if cut_too else [ARTICLE, OTHER]
-    found = set(Gold([gold]).parts_in(Shelf(passages)))
+    found = set(Gold([gold]).parts_in(IndexedDocuments(passages)))
     assert found
     for d in passages:
         if d.text is not None:

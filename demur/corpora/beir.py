@@ -14,7 +14,7 @@ from demur.core.errors import DataError
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
 from demur.corpora import image_at
-from demur.corpora.formats import first_that_is, inside, json_lines
+from demur.corpora.formats import first_existing, inside, json_lines
 from demur.corpora.rows import records
 
 OPTIONS = {"prefix": "what stands before -corpus.jsonl"}
@@ -24,7 +24,7 @@ def read(reader: str, path: str, problems: Problems, options: Mapping[str, str])
     """Documents in the order of the file."""
     folder = Path(path)
     name = f"{options['prefix']}-corpus.jsonl" if "prefix" in options else "corpus.jsonl"
-    file = first_that_is(folder, name, f"{name}.gz")
+    file = first_existing(folder, name, f"{name}.gz")
     if file is None:
         raise DataError(f"there is no {name} in the folder", item=path, cure="check the folder, or give ?prefix=")
     yield from documents(

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from demur.answers import holds
-from demur.answers.possible import Possible
+from demur.answers.prefilter import Prefilter
 from demur.core.records import Document, Drop, Evidence, ImageRef, Sample
 from demur.corpora.lineage import Gold
-from demur.corpora.near import IMAGE_NEAR, TEXT_NEAR, ImageHash, same_text, showing
+from demur.corpora.near_duplicates import IMAGE_NEAR, TEXT_NEAR, ImageHash, image_matcher, same_text
 
 STAGE = "mine"
 """Of the drops, whether a search found what is dropped or the source had shipped it."""
@@ -37,7 +37,7 @@ class Leaks:
     """What leaks of one sample.
 
     Args:
-        image_hashes: of an image, see `demur.corpora.near.ImageHashes`; without it only bytes are compared.
+        image_hashes: of an image, see `demur.corpora.near_duplicates.ImageHashes`; without it only bytes are compared.
         answers: whether a text holds the answer; `demur.answers.holds` of the sample's answers when None.
         text_near: share of common five-grams from which two texts are near-duplicates; above 1 turns the check off.
         image_near: bits, of 64, within which two images are near-duplicates; below 0 only bytes are compared.
@@ -57,10 +57,10 @@ class Leaks:
         self.lineage = gold or Gold(sample.gold)
         self._answers = sample.answers
         self._holds = answers or _holds(sample)
-        self._as_query = showing(sample.images, image_hashes, image_near)
+        self._as_query = image_matcher(sample.images, image_hashes, image_near)
         self._gold_texts = [(e.id, e.text) for e in sample.gold if e.text]
         self._as_gold = [
-            (e.id, showing([e.image], image_hashes, image_near)) for e in sample.gold if e.image is not None
+            (e.id, image_matcher([e.image], image_hashes, image_near)) for e in sample.gold if e.image is not None
         ]
         self._text_near = text_near
 
@@ -97,7 +97,7 @@ class Leaks:
         return ("holds the answer", self._answers.shown) if self.answer(item) else ("", "")
 
 
-def adopted(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
+def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
     """The sample with its own negatives as distractors, but for those that leak; and what left.
 
     Their rank is their place in the source's order, where they have none yet.
@@ -110,7 +110,7 @@ def adopted(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
 
 def _holds(sample: Sample) -> Callable[[str], bool]:
     """Whether a text holds the answer of a sample; nearly none does, and most are seen not to at first."""
-    may, spec, question = Possible(sample.answers), sample.answers, sample.question
+    may, spec, question = Prefilter(sample.answers), sample.answers, sample.question
     return lambda text: may(text) and holds(spec, text, question)
 
 
@@ -126,7 +126,7 @@ def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
     return (sample.model_copy(update={"negatives": left}) if gone else sample), gone
 
 
-def unfit(sample: Sample, image_hashes: Callable[[ImageRef], ImageHash | None]) -> str:
+def unfit_reason(sample: Sample, image_hashes: Callable[[ImageRef], ImageHash | None]) -> str:
     """Why no release may hold a sample as it is (`demur.release.verify` would refuse it); "" when one may."""
     if not sample.gold:
         return "it has no gold evidence"

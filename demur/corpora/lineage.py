@@ -127,7 +127,7 @@ def _runs(words: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
     return (tuple(words[at : at + length]) for at in range(len(words) - length + 1))
 
 
-class Shelf(Protocol):
+class IndexedDocuments(Protocol):
     """What an index knows of documents and pages (`demur.retrieval.search.Searcher`)."""
 
     @property
@@ -175,11 +175,11 @@ class Gold:
             return "gold"
         return "gold page" if page_of(item) in self.pages else ""
 
-    def parts_in(self, shelf: Shelf) -> list[str]:
+    def parts_in(self, shelf: IndexedDocuments) -> list[str]:
         """The ids under which gold evidence lies in an index, whole or in parts; none where it is not there."""
         return list(dict.fromkeys(id for e in self.evidence for id in self._parts_in(shelf, e)))
 
-    def _parts_in(self, shelf: Shelf, gold: Evidence) -> list[str]:
+    def _parts_in(self, shelf: IndexedDocuments, gold: Evidence) -> list[str]:
         for id in (gold.id, document_of(gold)):
             if id in shelf.documents:
                 return [id]
@@ -187,7 +187,7 @@ class Gold:
         on_pages = [id for page in self._pages(gold) for id in shelf.on_page(page)]
         return [id for id in on_pages if _is_part(gold, shelf.documents[id], words)]
 
-    def scored_in(self, shelf: Shelf, *, by_image: bool) -> list[list[str]]:
+    def scored_in(self, shelf: IndexedDocuments, *, by_image: bool) -> list[list[str]]:
         """What gold evidence scores by in a search of an index: for each piece, the ids whose best score is its own.
 
         Args:
@@ -205,6 +205,6 @@ class Gold:
             found.append(ids)
         return found
 
-    def pages_in(self, shelf: Shelf) -> list[str]:
+    def pages_in(self, shelf: IndexedDocuments) -> list[str]:
         """The pages of an index that gold evidence lies on, whether its own text lies there or not."""
         return sorted(page for page in self.pages if shelf.on_page(page))

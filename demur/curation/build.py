@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, Unpack
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.records import Sample
 from demur.core.store import locked, seed_of, write_records
-from demur.curation.bases import index_bases
 from demur.curation.context import BuildContext, Work, ask_gates, gates_of, open_context, set_aside
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import all_drops, decision_line, funnel
@@ -34,6 +33,7 @@ from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
 from demur.curation.gates.scheduler import at_once
+from demur.curation.knowledge_bases import index_bases
 from demur.curation.provenance import about, verdicts
 from demur.curation.recipe import BuildRecipe
 from demur.curation.stage_two import mine_pool

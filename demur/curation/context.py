@@ -12,11 +12,11 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.store import storage_errors
 from demur.core.uris import read_image
-from demur.curation.bases import Base, gold_at_the_cut, open_bases, settled
 from demur.curation.gates.funnel import Gate, GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateRunner, model_options
 from demur.curation.gates.scheduler import ask_states
+from demur.curation.knowledge_bases import KnowledgeBase, align_gold, open_bases, retrieval_by_source
 from demur.curation.made_by import note
 from demur.curation.mining.queries import modes_of
 from demur.curation.recipe import BuildRecipe, GateSpec
@@ -50,7 +50,7 @@ class BuildContext(NamedTuple):
     embed: Callable[[Sequence[str]], npt.NDArray[np.float32]]
     runner: GateRunner
     prompts: Prompts
-    bases: Mapping[str, Base]
+    bases: Mapping[str, KnowledgeBase]
     """Source -> its knowledge base."""
     namer: ModelSystem | None = None
     """The model that names topics."""
@@ -100,7 +100,7 @@ async def open_context(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> 
     judge = open_judge(recipe.judge, judge_context)
     bases = open_bases(recipe, pool, base=base, encoder=encoder)
     enough_candidates(recipe, pool)
-    pool = gold_at_the_cut(pool, bases, steps)
+    pool = align_gold(pool, bases, steps)
     prompts = Prompts()
 
     def read(ref: ImageRef) -> bytes:
@@ -183,7 +183,7 @@ def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
         UsageError: no sample can have ``k_min`` candidates, or a retrieval mode does not exist.
     """
     most = 0
-    for source, how in settled(recipe, pool).items():
+    for source, how in retrieval_by_source(recipe, pool).items():
         own = max((len(s.negatives) for s in pool.samples if s.source == source), default=0) if how.adopts else 0
         most = max(most, (how.wanted if how.mines else 0) + own)
         modes_of(how)  # raises for a wrong mode

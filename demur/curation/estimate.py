@@ -27,7 +27,6 @@ from demur.core.records import Ask, Modality, Record, Request, Sample
 from demur.core.stats import z_of
 from demur.core.store import seed_of
 from demur.core.uris import read_image
-from demur.curation.bases import gold_at_the_cut, open_bases, settled
 from demur.curation.context import enough_candidates, gate_opener, gates_of
 from demur.curation.gates.askable import Askable, Skips, all_can_be_asked, askable
 from demur.curation.gates.costs import algorithm1_calls, replay
@@ -35,6 +34,7 @@ from demur.curation.gates.funnel import Gate, GateQuery, Rules, SampleState, Sta
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, judge_key, key_of, model_options, read_journal, skip_reasons
+from demur.curation.knowledge_bases import align_gold, open_bases, retrieval_by_source
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.sample_pool import SampledPool, sample_sources
 from demur.judge.base import open_judge
@@ -150,7 +150,7 @@ def estimate_build(
     given = _rates(rates or {}, specs)
     pool = sample_sources(recipe.sources, out / "build" / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad)
     enough_candidates(recipe, pool)
-    pool = gold_at_the_cut(pool, open_bases(recipe, pool, base=base, without_encoders=True))
+    pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
     gates, skips = gates_of(specs), _skips(recipe, pool)
     if not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
@@ -366,7 +366,7 @@ def _rates_of(
 
 def _candidates(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Modality]:
     """The kinds of the distractors that a sample of a source will have, on the whole and at most."""
-    how = settled(recipe, pool)[source]
+    how = retrieval_by_source(recipe, pool)[source]
     mine = [s for s in pool.samples if s.source == source]
     native = Counter(e.modality for s in mine for e in s.negatives) if how.adopts else Counter[Modality]()
     total = round(native.total() / max(1, len(mine)))

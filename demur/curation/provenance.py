@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.core.records import GateVerdict, Sample
-from demur.curation.bases import Base
 from demur.curation.gates.funnel import Decision, GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label, unknown_without_evidence
 from demur.curation.gates.runner import GateRunner
+from demur.curation.knowledge_bases import KnowledgeBase
 from demur.curation.recipe import BuildRecipe
 from demur.curation.topics import Drift
 from demur.indexing.encoders import fingerprint_of
@@ -105,7 +105,7 @@ def as_shown(sample: Sample) -> tuple[str, ...]:
     return () if found is None else found.evidence
 
 
-def _base(base: Base) -> dict[str, Any]:
+def _base(base: KnowledgeBase) -> dict[str, Any]:
     """Where a source's distractors come from, and how its gold is shown."""
     facts: dict[str, Any] = {"negatives": base.how.negatives, "gold": dict(sorted(base.gold.items()))}
     if base.searcher is not None:

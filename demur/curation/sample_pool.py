@@ -46,8 +46,8 @@ from demur.core.store import (
 from demur.core.strict_json import loose_json
 from demur.core.system import hold
 from demur.core.version import __version__
-from demur.corpora.near import REMEMBERED, ImageHashes
-from demur.curation.pool import IMAGE_HASHES, LeftOut, Pool, Twins, build
+from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
+from demur.curation.pool import IMAGE_HASHES, DuplicateFinder, LeftOut, Pool, build
 from demur.curation.recipe import SourceSpec
 from demur.curation.sources import Source, open_source
 
@@ -152,7 +152,7 @@ def sample_sources(
     if not any(sizes.values()):
         raise DataError("the sources hold no samples", item=", ".join(sizes), cure="check their folders")
     samples = _sampled(pool, [spec.per_topic for spec in sources], seed)
-    image_hashes = ImageHashes(place, place / IMAGE_HASHES, REMEMBERED)
+    image_hashes = ImageHashes(place, place / IMAGE_HASHES, HASHES_IN_MEMORY)
     kept = _once(samples, image_hashes) if len(specs) > 1 else samples
     repeated = len(samples) - len(kept)
     return SampledPool(
@@ -319,7 +319,7 @@ def _once(samples: list[Sample], image_hashes: ImageHashes) -> list[Sample]:
     asking: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
         asking[normalise(sample.question)].add(sample.source)
-    twins = Twins()
+    twins = DuplicateFinder()
     kept = []
     for sample in samples:
         if len(asking[normalise(sample.question)]) > 1:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from demur.core.progress import Progress
 from demur.core.records import Drop, Sample
-from demur.corpora.leaks import Leaks, adopted
-from demur.corpora.near import NEAR_OF
-from demur.curation.bases import Base, none_can_be_mined
+from demur.corpora.leaks import Leaks, adopt_negatives
+from demur.corpora.near_duplicates import IMAGE_THRESHOLDS
+from demur.curation.knowledge_bases import KnowledgeBase, nothing_to_mine
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.queries import within
@@ -21,13 +21,17 @@ from demur.retrieval.recall import Choice
 
 
 def mine_pool(
-    recipe: BuildRecipe, pool: SampledPool, survivors: Sequence[Sample], bases: Mapping[str, Base], steps: Progress
+    recipe: BuildRecipe,
+    pool: SampledPool,
+    survivors: Sequence[Sample],
+    bases: Mapping[str, KnowledgeBase],
+    steps: Progress,
 ) -> tuple[list[Choice], dict[str, Sample], list[Drop]]:
     """Tune the indexes and choose the best retrieval modes on the whole pool, then mine for the survivors.
 
     Args:
         pool: all samples; the modes are chosen on them, so that the choice does not depend on the survivors.
-        bases: source -> its knowledge base, with its index if it is mined (`demur.curation.bases`).
+        bases: source -> its knowledge base, with its index if it is mined (`demur.curation.knowledge_bases`).
 
     Returns:
         The chosen modes per source and kind of question, the survivors with their candidate distractors by id, and the
@@ -44,8 +48,8 @@ def mine_pool(
         if base.searcher is None:
             for sample in todo:
                 own = sample if base.how.adopts else sample.model_copy(update={"negatives": ()})
-                mined[sample.id], gone = adopted(
-                    own, Leaks(own, pool.image_hashes, image_near=NEAR_OF[base.how.same_image])
+                mined[sample.id], gone = adopt_negatives(
+                    own, Leaks(own, pool.image_hashes, image_near=IMAGE_THRESHOLDS[base.how.same_image])
                 )
                 drops += gone
             continue
@@ -53,7 +57,7 @@ def mine_pool(
         how, lacking = within(base.how, base.searcher.modes, pictured=any(s.images for s in asked_of))
         base.notes += [line for line in lacking if line not in base.notes]
         if lacking and not how.wanted and not (how.adopts and any(s.negatives for s in todo)):
-            raise none_can_be_mined(source, lacking)
+            raise nothing_to_mine(source, lacking)
         for line in base.notes:
             steps.warn(f"{source}: {line}")
         check_images(base.searcher, pool.root, how, steps, f"{source}: ")

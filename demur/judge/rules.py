@@ -2,7 +2,7 @@
 
     failed      the reply is an error, empty, malformed (nothing but unfinished hidden reasoning), or starved of tokens
     deflected   `demur.judge.deflection` reads it as declining, and no accepted form is stated
-    correct     `demur.answers.matches` finds an accepted form stated, not denied, without a rival; or `alike` does
+    correct     `demur.answers.matches` finds an accepted form stated, not denied, without a rival; or `rephrased` does
     incorrect   a rival of the same kind stands in its place (`demur.judge.certainty`)
     ungraded    anything else: that no accepted form is stated proves nothing
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.answers import Match, matches, normalise
-from demur.answers.alike import alike
+from demur.answers.rephrased import rephrased
 from demur.answers.text import both_ends
 from demur.answers.yes_no import polarity, side_of
 from demur.core.errors import UsageError
@@ -120,7 +120,7 @@ class RuleJudge:
             return Status.UNGRADED, None, UNKNOWN, "nobody wrote down what is right"
         if found.correct:
             return Status.GRADED, Outcome.CORRECT, "stated", found.why
-        rule, _, why = alike(answers, text, ask.question)
+        rule, _, why = rephrased(answers, text, ask.question)
         if rule:
             return Status.GRADED, Outcome.CORRECT, rule, why
         if cut:

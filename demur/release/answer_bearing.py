@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from demur.answers import holds
-from demur.answers.possible import SHORTEST, Possible, anchors, run_together
+from demur.answers.prefilter import SHORTEST, Prefilter, anchors, run_together
 from demur.answers.text import words
 from demur.core.records import Document, Sample
 
@@ -25,7 +25,7 @@ class AnswerBearing:
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self._samples = {s.id: s for s in samples}
-        self._possible = {s.id: Possible(s.answers) for s in samples}
+        self._possible = {s.id: Prefilter(s.answers) for s in samples}
         self._ties = {s.id: ties(s) for s in samples}
         self._by_piece: dict[str, set[str]] = defaultdict(set)
         """Four letters -> the spellings, of words of answers, that begin with them."""

@@ -22,7 +22,7 @@ from demur.core.errors import DataError, UsageError
 from demur.core.records import Document, ImageRef, Sample
 from demur.core.store import digest, read_json, write_atomic, write_json
 from demur.corpora.lineage import Gold
-from demur.corpora.near import TEXT_NEAR, same_text, shingles
+from demur.corpora.near_duplicates import TEXT_NEAR, same_text, shingles
 from demur.release.answer_bearing import AnswerBearing
 
 Form = Literal["jsonl", "parquet", "markdown"]

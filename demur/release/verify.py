@@ -20,7 +20,7 @@ from demur.release.layout import CARRIERS, counts, documents_of, evidence_licenc
 from demur.release.release import Picture, Release
 
 if TYPE_CHECKING:
-    from demur.corpora.near import ImageHash
+    from demur.corpora.near_duplicates import ImageHash
 
 
 def verify(release: Release) -> list[str]:
@@ -152,14 +152,14 @@ def _leak_faults(
 
 def _same_image(release: Release) -> Callable[[str], int]:
     """How near two images of a source's samples may be: as the recipe says that the release was built by."""
-    from demur.corpora.near import IMAGE_NEAR, NEAR_OF
+    from demur.corpora.near_duplicates import IMAGE_NEAR, IMAGE_THRESHOLDS
 
     recipe = release.manifest.get("recipe") or {}
     common = (recipe.get("retrieval") or {}).get("same_image", "look")
     own = {
         s.get("name"): (s.get("retrieval") or {}).get("same_image", common) for s in recipe.get("sources") or ()
     }  # fmt: skip
-    return lambda source: NEAR_OF.get(own.get(source, common), IMAGE_NEAR)
+    return lambda source: IMAGE_THRESHOLDS.get(own.get(source, common), IMAGE_NEAR)
 
 
 def _image_faults(release: Release, image_hashes: dict[str, ImageHash | None]) -> Iterator[str]:
@@ -171,7 +171,7 @@ def _image_faults(release: Release, image_hashes: dict[str, ImageHash | None]) -
 
 
 def _picture_fault(picture: Picture, image_hashes: dict[str, ImageHash | None]) -> str:
-    from demur.corpora.near import image_hash
+    from demur.corpora.near_duplicates import image_hash
 
     if picture.data is None:
         return "has no bytes"

@@ -19,7 +19,7 @@ import numpy as np
 from demur.core.errors import UsageError
 from demur.core.records import Evidence, Outcome, Response, Sample, Scenario, Status, Verdict
 from demur.core.store import Problems, read_records
-from demur.corpora.near import same_text
+from demur.corpora.near_duplicates import same_text
 from demur.evaluation.run_folder import Answer, Timing, read_timings, versions_of
 from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.rates import share_of

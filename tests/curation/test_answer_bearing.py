@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.answers import holds
-from demur.answers.possible import run_together
+from demur.answers.prefilter import run_together
 from demur.answers.text import words
 from demur.core.records import AnswerSpec, Document, Sample
 from demur.release import corpora, stated

@@ -7,7 +7,7 @@ from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.corpora import near
 from demur.corpora.leaks import Leaks, without_leaks
-from demur.corpora.near import ImageHashes, image_hash
+from demur.corpora.near_duplicates import ImageHashes, image_hash
 from demur.curation.pool import IMAGE_HASHES
 from demur.curation.recipe import SourceSpec
 from demur.curation.sample_pool import sample_sources

@@ -6,7 +6,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.corpora import near
-from demur.corpora.near import ImageHashes, image_hash, same_picture, same_text
+from demur.corpora.near_duplicates import ImageHashes, image_hash, same_picture, same_text
 from demur.curation.mining.choose import mine, mine_kind
 from demur.curation.mining.options import MiningOptions
 

@@ -12,14 +12,14 @@ from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import Gold, page_of
-from demur.corpora.near import ImageHashes
+from demur.corpora.near_duplicates import ImageHashes
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.options import MiningOptions
 from demur.release import Release, freeze, verify
 from demur.release.diff import difference
 
 
-class Shelf:
+class IndexedDocuments:
     def __init__(self, documents):
         self.documents = {d.id: d for d in documents}
 
@@ -51,7 +51,7 @@ def compounds(tmp_path):
         id="q", source="x", question="Which formula has it?", answers=AnswerSpec(accepted=(("C6H6",),)),
         images=(query,), gold=(gold,),
     )  # fmt: skip
-    return sample, Shelf(documents), ImageHashes(tmp_path)
+    return sample, IndexedDocuments(documents), ImageHashes(tmp_path)
 
 
 def hits(shelf, ending):

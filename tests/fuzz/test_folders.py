@@ -40,7 +40,7 @@ from demur.curation.corpora import export_corpora
 from demur.curation.explain import explain
 from demur.curation.from_docs.make import from_docs
 from demur.curation.made_by import made_by
-from demur.curation.pool.as_source import PoolSource
+from demur.curation.pool.read import PoolSource
 from demur.curation.sources import open_source
 from demur.curation.sources.cards import card_of, read_pins
 from demur.evaluation.rejudge import judge_beside, read_rows

@@ -25,7 +25,7 @@ from demur.answers.yes_no import polarities
 from demur.core.records import AnswerSpec, Ask, Response, Scenario
 from demur.core.text import plain
 from demur.corpora.docs import html_text
-from demur.corpora.near import same_text
+from demur.corpora.near_duplicates import same_text
 from demur.indexing import bm25
 from demur.indexing.chunk import Chunker
 from demur.judge import deflection

@@ -9,8 +9,8 @@ from demur.core.errors import UnknownPart
 from demur.core.progress import QUIET
 from demur.core.records import Sample
 from demur.core.store import Problems, read_records
-from demur.curation.bases import gold_at_the_cut, open_bases
 from demur.curation.context import enough_candidates
+from demur.curation.knowledge_bases import align_gold, open_bases
 from demur.curation.mining.training import FORMATS
 from demur.curation.recipe import parse_recipe
 from demur.curation.stage_two import mine_pool
@@ -34,7 +34,7 @@ def built(towns, pool, index):
         plan = recipe(towns, **options)
         own = pool._replace(specs={name: plan.sources[0] for name in pool.specs})
         bases = open_bases(plan, own, base=index.parent)
-        own = gold_at_the_cut(own, bases)
+        own = align_gold(own, bases)
         found = mine_pool(plan, own, own.samples, bases, QUIET)[1]
         return {id: said(sample) for id, sample in found.items()}
 

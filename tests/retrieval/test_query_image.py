@@ -11,7 +11,7 @@ from demur.cli import main
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.core.store import write_records
-from demur.corpora.near import ImageHashes, showing
+from demur.corpora.near_duplicates import ImageHashes, image_matcher
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
@@ -92,10 +92,10 @@ def test_a_passage_that_carries_the_query_image_is_no_distractor(world):
 def test_without_a_threshold_only_bytes_are_compared(world):
     root, _, samples = world
     known = ImageHashes(root)
-    shown = showing(samples[1].images, known, -1)
+    shown = image_matcher(samples[1].images, known, -1)
     assert [shown(s.images[0]) for s in samples[:2]] == ["", "same bytes"]
     near = image_ref((root / "1.png").read_bytes(), "1.png")
-    assert (showing(samples[1].images, known)(near), shown(near)) == ("same look", "")
+    assert (image_matcher(samples[1].images, known)(near), shown(near)) == ("same look", "")
 
 
 def test_the_command_tells_how_many(world, capsys, monkeypatch):

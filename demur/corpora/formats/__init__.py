@@ -11,7 +11,7 @@ could not be written again; archive members and paths found in data stay inside 
 from __future__ import annotations
 
 from demur.corpora.formats.archives import archive_uris, inside, unpack
-from demur.corpora.formats.files import first_that_is, in_numeric_order, open_bytes
+from demur.corpora.formats.files import first_existing, in_numeric_order, open_bytes
 from demur.corpora.formats.json_streams import json_elements, json_items, json_lines, json_rows
 from demur.corpora.formats.line_index import LineIndex
 from demur.corpora.formats.scratch import Lookup, Seen
@@ -24,7 +24,7 @@ __all__ = [
     "archive_uris",
     "csv_rows",
     "dataset_rows",
-    "first_that_is",
+    "first_existing",
     "in_numeric_order",
     "inside",
     "json_elements",

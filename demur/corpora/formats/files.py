@@ -64,7 +64,7 @@ def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
             yield raw
 
 
-def first_that_is(folder: Path, *names: str) -> Path | None:
+def first_existing(folder: Path, *names: str) -> Path | None:
     """The first of these files that exists in the folder, or None."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
 

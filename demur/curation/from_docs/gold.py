@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.answers import holds
-from demur.answers.possible import Possible
+from demur.answers.prefilter import Prefilter
 from demur.answers.text import words
 from demur.core.records import AnswerSpec, Document, Hit
 from demur.curation.from_docs.questions import Question
@@ -65,7 +65,7 @@ class Finder:
             return [Proposal(d, False) for d in by_words[:most]]
         with_answer = self.hits(f"{question.asked} {' '.join(question.answers)}")
         likely = {d.id: d for d in (*(self.documents[hit.document] for hit in with_answer), *by_words)}
-        may, about = Possible(spec), _content(question)
+        may, about = Prefilter(spec), _content(question)
         found = []
         for document in likely.values():
             text = f"{document.title}\n{document.text or ''}"

@@ -27,7 +27,7 @@ from demur.core.turns import ATTRIBUTE, as_messages
 from demur.core.uris import read_image
 from demur.corpora import docs as docs_reader
 from demur.corpora import read_corpus
-from demur.corpora.leaks import unfit
+from demur.corpora.leaks import unfit_reason
 from demur.corpora.lineage import document_of, page_of
 from demur.curation.from_docs.gold import Finder, Proposal
 from demur.curation.from_docs.questions import Question, read_questions
@@ -295,7 +295,7 @@ def _fit(question: Question, spec: AnswerSpec, gold: Sequence[Document], *, look
         attributes={ATTRIBUTE: json.dumps(as_messages(question.turns), ensure_ascii=False)} if question.turns else {},
         cluster=document_of(gold[0]) if gold else question.id, licence="",
     )  # fmt: skip
-    why = unfit(sample, lambda image: None) if sample.answerable else ""
+    why = unfit_reason(sample, lambda image: None) if sample.answerable else ""
     return _Settled(None, why) if why else _Settled(sample, looked=looked)
 
 

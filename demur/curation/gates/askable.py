@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import Evidence, ImageRef, Modality, Role, Sample
-from demur.curation.bases import settled
 from demur.curation.gates.funnel import HOW_ASKED, Gate, Stage
+from demur.curation.knowledge_bases import retrieval_by_source
 from demur.curation.mining.options import MiningOptions
 from demur.curation.recipe import BuildRecipe
 from demur.curation.sample_pool import SampledPool
@@ -80,7 +80,7 @@ def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, gates: Sequence[Gat
     """
     found: dict[_Kind, bool] = {}
     counted: Counter[_Kind] = Counter()
-    hows = settled(recipe, pool)
+    hows = retrieval_by_source(recipe, pool)
     for sample in pool.samples:
         for kind in _kinds(sample, hows[sample.source]):
             counted[kind] += 1

@@ -38,8 +38,8 @@ from typing import Any, NamedTuple
 from demur.core.records import Document, Drop, Evidence, Hit, ImageRef, Modality, Role, Sample
 from demur.core.store import seed_of
 from demur.corpora.leaks import STAGE, Leaks
-from demur.corpora.lineage import Gold, Shelf, document_of, page_of
-from demur.corpora.near import NEAR_OF, ImageHash, same_text, showing
+from demur.corpora.lineage import Gold, IndexedDocuments, document_of, page_of
+from demur.corpora.near_duplicates import IMAGE_THRESHOLDS, ImageHash, image_matcher, same_text
 from demur.curation.mining.diversity import Similarity, marginal_relevance
 from demur.curation.mining.options import MiningOptions, Pool
 
@@ -111,7 +111,7 @@ def mine_kind(
     cross_encoder: CrossEncoder | None = None,
     similarity: Similarity | None = None,
     gold: Gold | None = None,
-    shelf: Shelf | None = None,
+    shelf: IndexedDocuments | None = None,
     seed: int = 0,
 ) -> Mined:
     """Distractors of one kind for one sample, from hits, best first.
@@ -122,7 +122,7 @@ def mine_kind(
         documents: id -> document, of all hits and of gold evidence.
         options: None is the defaults.
         limit: most distractors; None is the kind's quota.
-        image_hashes: `demur.corpora.near.ImageHashes`; without it images are compared by their bytes.
+        image_hashes: `demur.corpora.near_duplicates.ImageHashes`; without it images are compared by their bytes.
         gold_score: the lowest score of gold evidence, from which margins are measured; None: of gold evidence among the
             hits. Without any, no margin applies. Gold evidence in several passages has the score of the best one.
         dense_scores: document -> score for margins and limits, if the hits have another kind of score (reciprocal
@@ -139,7 +139,7 @@ def mine_kind(
         return Mined(sample.id, (), ())
     if kind == "lexical":
         options = options.model_copy(update=NO_LIMITS)
-    gold, image_near = gold or Gold(sample.gold, documents), NEAR_OF[options.same_image]
+    gold, image_near = gold or Gold(sample.gold, documents), IMAGE_THRESHOLDS[options.same_image]
     leaks = Leaks(sample, image_hashes, image_near=image_near, gold=gold)
     holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
     known = _known(sample, gold)
@@ -149,7 +149,7 @@ def mine_kind(
     def same(document: Document, other: Document | Evidence) -> bool:
         if not visual:
             return bool(other.text) and same_text(str(document.text), str(other.text))
-        shows = other.image is not None and showing([other.image], image_hashes, image_near)
+        shows = other.image is not None and image_matcher([other.image], image_hashes, image_near)
         return bool(shows and document.image is not None and shows(document.image))
 
     def objection(hit: Hit, document: Document) -> tuple[str, str]:
@@ -254,7 +254,7 @@ def random_places(count: int, limit: int, seed: int, query: str) -> list[int]:
     return sorted(random.Random(seed_of(seed, query)).sample(range(count), limit))
 
 
-def _holding(leaks: Leaks, shelf: Shelf | None) -> Callable[[Document], str]:
+def _holding(leaks: Leaks, shelf: IndexedDocuments | None) -> Callable[[Document], str]:
     """Document -> id of a passage on its page that holds the answer; "" if there is none, or no index."""
     known: dict[str, str] = {}
 
@@ -311,5 +311,5 @@ def _scored_like_gold(
 
 
 def subjects_of(document: Document) -> list[str]:
-    """Clusters of the questions that ask about an image (`demur.curation.bases.query_images`)."""
+    """Clusters of the questions that ask about an image (`demur.curation.knowledge_bases.query_images`)."""
     return document.attributes.get(SUBJECTS, "").splitlines()

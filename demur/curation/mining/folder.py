@@ -20,9 +20,9 @@ from demur.core.records import Sample
 from demur.core.store import JsonlLog, storage_errors, write_json
 from demur.core.text import whole_number
 from demur.corpora.leaks import Leaks
-from demur.corpora.near import REMEMBERED, ImageHashes
-from demur.curation.bases import at_the_cut
+from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
 from demur.curation.indexes import open_searcher
+from demur.curation.knowledge_bases import align_gold_of_sample
 from demur.curation.mining.mine import mine_samples, open_cross_encoder
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
@@ -90,7 +90,7 @@ class Samples(NamedTuple):
         return found
 
     def about(self) -> dict[str, Any]:
-        """The samples' origin, from which a build can use the folder (`demur.curation.pool.as_source`)."""
+        """The samples' origin, from which a build can use the folder (`demur.curation.pool.read`)."""
         folder = self.folder and str(self.folder.resolve())
         return {"source": self.source, "folder": folder, "options": dict(self.options)}
 
@@ -184,8 +184,8 @@ def mine_folder(
         kept, dropped = (logs.enter_context(JsonlLog(out / f"{name}.jsonl")) for name in ("samples", "drops"))
         training = logs.enter_context(JsonlLog(out / "rows.jsonl")) if rows else None
         given = asked()
-        image_hashes = ImageHashes(source.root, most=REMEMBERED)
-        at_cut = (at_the_cut(sample, searcher, Leaks(sample, image_hashes), gold) for sample in given)
+        image_hashes = ImageHashes(source.root, most=HASHES_IN_MEMORY)
+        at_cut = (align_gold_of_sample(sample, searcher, Leaks(sample, image_hashes), gold) for sample in given)
         for sample, mined in mine_samples(
             at_cut, searcher, source.root, there, chosen, steps, image_hashes, chosen.asked, seed=seed,
             cross_encoder=cross_encoder,

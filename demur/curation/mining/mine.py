@@ -17,9 +17,9 @@ from demur.core.errors import MissingExtra, StorageError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.core.vision_ops import ensure_torchvision
-from demur.corpora.leaks import STAGE, Leaks, adopted
+from demur.corpora.leaks import STAGE, Leaks, adopt_negatives
 from demur.corpora.lineage import Gold
-from demur.corpora.near import NEAR_OF, REMEMBERED, ImageHash, ImageHashes
+from demur.corpora.near_duplicates import HASHES_IN_MEMORY, IMAGE_THRESHOLDS, ImageHash, ImageHashes
 from demur.curation.mining.choose import CrossEncoder, Mined, mine
 from demur.curation.mining.diversity import Similarity
 from demur.curation.mining.modes import ChosenModes, can_score
@@ -63,11 +63,11 @@ def mine_samples(
         MissingExtra, StorageError: see `open_cross_encoder`.
     """
     can_score(options, searcher)
-    image_hashes = image_hashes or ImageHashes(root, most=REMEMBERED)
+    image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
     if cross_encoder is None and options.cross_encoder is not None:
         cross_encoder = open_cross_encoder(options.cross_encoder)
     similarity = _similarity(options, searcher)
-    near = NEAR_OF[options.same_image]
+    near = IMAGE_THRESHOLDS[options.same_image]
     taken: set[str] = set()
     same: set[str] = set()
     done = 0
@@ -81,7 +81,7 @@ def mine_samples(
         for case in _with_hits(cases, searcher, options, chosen):
             sample = case.sample
             base, gone = (
-                adopted(sample, Leaks(sample, image_hashes, image_near=near))
+                adopt_negatives(sample, Leaks(sample, image_hashes, image_near=near))
                 if options.adopts
                 else (sample.model_copy(update={"negatives": ()}), [])
             )

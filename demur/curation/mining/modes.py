@@ -16,7 +16,7 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.uris import read_image
 from demur.corpora.lineage import Gold
-from demur.corpora.near import REMEMBERED, ImageHash, ImageHashes, showing
+from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHash, ImageHashes, image_matcher
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import (
     LOOK_MODES,
@@ -183,8 +183,8 @@ def choose_modes(
 
     For a question with an image, gold counts as found if a page of its gold evidence is among the first
     ``options.pages``; for one without, if gold evidence or a passage cut from it is among the first 10 passages. A hit
-    that is the query image itself (same bytes or look: `demur.corpora.near.same_picture`) is ignored, and the `Choice`
-    counts the question.
+    that is the query image itself (same bytes or look: `demur.corpora.near_duplicates.same_picture`) is ignored, and
+    the `Choice` counts the question.
 
     Args:
         samples: read once. Samples whose gold no mode can find (it is not in the index, or is an image where passages
@@ -202,7 +202,7 @@ def choose_modes(
     wanted, pages_of = modes_of(options), pages_of or {}
     found: dict[tuple[str, str], dict[str, Recall]] = {}
     found_itself: Counter[tuple[str, str, str]] = Counter()
-    image_hashes = image_hashes or ImageHashes(root, most=REMEMBERED)
+    image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
     done = 0
     depth = max(*DEPTHS, options.pages, *pages_of.values())
     for block in blocks_of(samples, searcher, options):
@@ -267,7 +267,7 @@ def _without_own(
     ids: Sequence[str], sample: Sample, searcher: Searcher, image_hashes: Callable[[ImageRef], ImageHash | None]
 ) -> list[str]:
     """The hits without those that show the query image, which come before all but `OWN` of the others."""
-    shown = showing(sample.images, image_hashes)
+    shown = image_matcher(sample.images, image_hashes)
     left: list[str] = []
     for place, id in enumerate(ids):
         if len(left) == OWN:

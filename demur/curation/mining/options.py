@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from demur.core.errors import UsageError
 from demur.core.records import Record
-from demur.corpora.near import SameImage
+from demur.corpora.near_duplicates import SameImage
 
 Pool = Literal["text", "lexical", "visual"]
 """Kinds of distractors: found by dense text search, by lexical search, by image search."""
@@ -51,8 +51,8 @@ class MiningOptions(Record):
     answer_pages: PageRule = "drop"
     """Pictures of a page one of whose passages holds the answer; ``keep`` judges a picture by its caption alone."""
     same_image: SameImage = "look"
-    """What makes two pictures the same: their ``look`` (`demur.corpora.near`), or nothing but their ``bytes``:
-    for bases whose pictures differ in so little that looks take one for another."""
+    """What makes two pictures the same: their ``look`` (`demur.corpora.near_duplicates`), or nothing but their
+    ``bytes``: for bases whose pictures differ in so little that looks take one for another."""
     diversity: float | None = None
     """Weight of relevance in maximal marginal relevance, 0 to 1 (0.5 is usual); None picks by rank."""
     range_min: int = Field(default=0, ge=0)

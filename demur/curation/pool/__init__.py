@@ -9,10 +9,19 @@ images are reached through links, what no release may hold is left out of it, an
 hashes of the images that had to be compared for that.
 """
 
-from demur.curation.pool.as_source import ALL, PoolSource
 from demur.curation.pool.counts import PoolCounts, SourceCounts
-from demur.curation.pool.opened import Pool
-from demur.curation.pool.twins import Twins
+from demur.curation.pool.duplicates import DuplicateFinder
+from demur.curation.pool.read import ALL, Pool, PoolSource
 from demur.curation.pool.write import IMAGE_HASHES, LeftOut, build
 
-__all__ = ["ALL", "IMAGE_HASHES", "LeftOut", "Pool", "PoolCounts", "PoolSource", "SourceCounts", "Twins", "build"]
+__all__ = [
+    "ALL",
+    "IMAGE_HASHES",
+    "DuplicateFinder",
+    "LeftOut",
+    "Pool",
+    "PoolCounts",
+    "PoolSource",
+    "SourceCounts",
+    "build",
+]

@@ -8,7 +8,7 @@ from pathlib import Path
 from demur.core.records import ImageRef
 from demur.core.store import storage_errors, write_atomic
 from demur.core.uris import read_image
-from demur.corpora.near import ImageHashes
+from demur.corpora.near_duplicates import ImageHashes
 from demur.curation.sources import Source
 
 SUFFIX = {"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/tiff": ".tif"}

@@ -17,11 +17,11 @@ from demur.core.records import Evidence, Modality, Record, Sample
 from demur.core.store import canonical, file_digest, replacing, storage_errors, write_atomic, write_json, write_records
 from demur.core.version import __version__
 from demur.corpora.formats import Seen
-from demur.corpora.leaks import unfit
+from demur.corpora.leaks import unfit_reason
 from demur.corpora.lineage import prefixed
 from demur.curation.pool.counts import PoolCounts, SourceCounts, Tally, dominant, mean
+from demur.curation.pool.duplicates import DuplicateFinder, accepted
 from demur.curation.pool.images import Copied, Images, Linked
-from demur.curation.pool.twins import Twins, accepted
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.native import OnceEach
 
@@ -99,7 +99,7 @@ def build(
         images,
         prefixed=not for_release or len(sources) > 1,
         fit_only=for_release,
-        twins=None if for_release else Twins(),
+        twins=None if for_release else DuplicateFinder(),
         drop_duplicates=drop_duplicates,
         limit=limit,
     )
@@ -176,7 +176,7 @@ class _Writer:
         *,
         prefixed: bool,
         fit_only: bool,
-        twins: Twins | None,
+        twins: DuplicateFinder | None,
         drop_duplicates: bool,
         limit: int | None,
     ) -> None:
@@ -233,7 +233,7 @@ class _Writer:
                         noted.add(place, statement)
                 self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
                 continue
-            if self.fit_only and (why := unfit(pooled, self.images.image_hashes)):
+            if self.fit_only and (why := unfit_reason(pooled, self.images.image_hashes)):
                 noted.add(place, why)
                 self._leave_out(source, pooled.id, why)
                 continue

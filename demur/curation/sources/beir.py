@@ -16,7 +16,7 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
 from demur.corpora import beir
-from demur.corpora.formats import Lookup, first_that_is, json_lines, open_bytes
+from demur.corpora.formats import Lookup, first_existing, json_lines, open_bytes
 from demur.curation.sources.native import NativeSource, pick
 
 
@@ -43,7 +43,7 @@ class Beir(NativeSource):
         self.answers = answers
 
     def _corpus(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        path = first_that_is(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need("corpus.jsonl")
+        path = first_existing(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need("corpus.jsonl")
         yield from json_lines(path, self.problems)
 
     def documents(self) -> Iterator[Document]:

@@ -13,9 +13,9 @@ from demur.answers import normalise
 from demur.core.records import Evidence, ImageRef, Modality, Record, Sample
 from demur.core.store import digest
 from demur.corpora.formats import Seen
-from demur.corpora.leaks import unfit
+from demur.corpora.leaks import unfit_reason
 from demur.corpora.lineage import document_of
-from demur.corpora.near import REMEMBERED, ImageHashes
+from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.cards import Pin, mismatches
 from demur.curation.sources.field_map import MAP
@@ -94,7 +94,7 @@ class Checked(Record):
 
 
 def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) -> Checked:
-    """Read a source once and say what is in it, what a build would refuse included (`demur.corpora.leaks.unfit`).
+    """Read a source once; report what it holds and what a build would refuse (`demur.corpora.leaks.unfit_reason`).
 
     Args:
         source: an adapter over a folder.
@@ -112,7 +112,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     answers_of: dict[str, str] = {}
     named: dict[str, list[str]] = {}
     goldless: list[str] = []
-    image_hashes = ImageHashes(Path(source.root), most=REMEMBERED)
+    image_hashes = ImageHashes(Path(source.root), most=HASHES_IN_MEMORY)
     samples = unanswerable = without_gold = defective = not_for_a_release = 0
 
     def name(what: str, sample: Sample) -> None:
@@ -147,7 +147,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         if key in answers_of:
             findings.append(f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}")
         answers_of.setdefault(key, sample.id)
-        refused = "" if DEFECT in sample.attributes else unfit(sample, image_hashes)
+        refused = "" if DEFECT in sample.attributes else unfit_reason(sample, image_hashes)
         line = f"{sample.source_ref} ({sample.id}): a build refuses it: {refused}"
         if refused and sample.gold:
             findings.append(line)

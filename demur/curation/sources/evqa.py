@@ -21,7 +21,7 @@ from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.core.text import whole_number
 from demur.corpora import evqa
-from demur.corpora.formats import Lookup, csv_rows, first_that_is, json_elements, json_items, json_lines
+from demur.corpora.formats import Lookup, csv_rows, first_existing, json_elements, json_items, json_lines
 from demur.corpora.lineage import quotation_id
 from demur.curation.sources.native import (
     Found,
@@ -74,7 +74,7 @@ class EncyclopedicVQA(NativeSource):
     # --- knowledge base ---
 
     def _pages(self) -> Iterator[tuple[str, str, Any]]:
-        path = first_that_is(self.root, "encyclopedic_kb_wiki.json", "encyclopedic_kb_wiki.zip")
+        path = first_existing(self.root, "encyclopedic_kb_wiki.json", "encyclopedic_kb_wiki.zip")
         if path is None:
             self.problems.add(
                 "encyclopedic_kb_wiki.json", "not in the folder: no question can be given its gold section"

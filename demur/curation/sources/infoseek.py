@@ -20,7 +20,7 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Sample
 from demur.core.store import Problems
 from demur.corpora import wiki6m
-from demur.corpora.formats import Lookup, csv_rows, first_that_is, json_lines
+from demur.corpora.formats import Lookup, csv_rows, first_existing, json_lines
 from demur.curation.sources.native import Found, NativeSource, chosen, first_there, text_of
 from demur.curation.sources.passages import gold_of, paragraphs
 
@@ -48,7 +48,7 @@ class InfoSeek(NativeSource):
 
     @cached_property
     def _wiki(self) -> Path | None:
-        return first_that_is(self.root, "Wiki6M_ver_1_0.jsonl", "Wiki6M_ver_1_0.jsonl.gz")
+        return first_existing(self.root, "Wiki6M_ver_1_0.jsonl", "Wiki6M_ver_1_0.jsonl.gz")
 
     def documents(self) -> Iterator[Document]:
         """Wiki6M, one document per article; later rows of the same entity are counted in ``notes``."""

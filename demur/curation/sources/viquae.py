@@ -18,7 +18,7 @@ from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Sample
 from demur.core.store import Problems
 from demur.core.text import stream_safe
 from demur.corpora import kilt
-from demur.corpora.formats import Lookup, first_that_is, json_lines
+from demur.corpora.formats import Lookup, first_existing, json_lines
 from demur.curation.sources.native import Found, NativeSource, chosen, shown, text_of
 from demur.curation.sources.passages import gold_of
 
@@ -48,7 +48,7 @@ class ViQuAE(NativeSource):
     # --- knowledge base ---
 
     def _articles(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        parts = [first_that_is(self.root, f"{part}.jsonl", f"{part}.jsonl.gz") for part in PARTS]
+        parts = [first_existing(self.root, f"{part}.jsonl", f"{part}.jsonl.gz") for part in PARTS]
         for part, path in zip(PARTS, parts, strict=True):
             if path is None:
                 self.problems.add(f"{part}.jsonl.gz", "not in the folder: its articles cannot be gold or distractors")

@@ -16,7 +16,7 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.corpora.evqa import PICTURE_LICENCE
-from demur.corpora.formats import LineIndex, Seen, first_that_is, json_items
+from demur.corpora.formats import LineIndex, Seen, first_existing, json_items
 from demur.curation.sources.native import Found, NativeSource, chosen, text_of, unquoted
 
 MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
@@ -136,7 +136,7 @@ class WebQA(NativeSource):
 
     @cached_property
     def _store(self) -> LineIndex | None:
-        path = first_that_is(self.root, "imgs.tsv")
+        path = first_existing(self.root, "imgs.tsv")
         if path is None:
             self.problems.add("imgs.tsv", "not in the folder: no picture can be shown")
             return None

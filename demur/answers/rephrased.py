@@ -38,7 +38,7 @@ _WHAT_YEAR = re.compile(r"\b(?:what|which) year\b", re.I)
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
-def alike(spec: AnswerSpec, answer: str, question: str) -> tuple[str, str, str]:
+def rephrased(spec: AnswerSpec, answer: str, question: str) -> tuple[str, str, str]:
     """(rule, accepted form, why) of the first rule that finds an accepted form in other words; empty texts for none."""
     if spec.kind in ("choice", "box") or spec.number is not None:
         return "", "", ""

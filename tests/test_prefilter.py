@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from demur.answers import holds
-from demur.answers.possible import Possible
+from demur.answers.prefilter import Prefilter
 from demur.core.records import AnswerSpec
 
 NAMES = [
@@ -34,7 +34,7 @@ TEXTS = st.lists(st.tuples(PIECES, st.sampled_from(CHANGES)), min_size=1, max_si
 def test_what_holds_is_possible(names, text, kind):
     spec = AnswerSpec(accepted=(tuple(names),) if kind == "parts" else tuple((name,) for name in names), kind=kind)
     if holds(spec, text):
-        assert Possible(spec)(text)
+        assert Prefilter(spec)(text)
 
 
 @given(st.text(max_size=30), st.text(max_size=40), st.text(max_size=40))
@@ -42,13 +42,13 @@ def test_whatever_is_written(form, before, after):
     if form.strip():
         spec = AnswerSpec(accepted=((form,),))
         for text in (f"{before} {form} {after}", before + form + after, form.casefold()):
-            assert Possible(spec)(text) or not holds(spec, text)
+            assert Prefilter(spec)(text) or not holds(spec, text)
 
 
 def test_most_texts_are_seen_not_to_hold_it():
     spec = AnswerSpec(accepted=(("Lake Victoria",), ("Nyanza", "Ukerewe")))
-    may = Possible(spec)
+    may = Prefilter(spec)
     assert not any(map(may, ["A lake in Peru.", "Queen of the Nyanza.", "", "Ein See in Österreich \u2013 tief."]))
     assert all(map(may, ["LAKE VICTORIA", "Ukerewe, in Nyanza", "Lake Vic\u00adtória"]))
     for always in (AnswerSpec(kind="number", number=(1, 2)), AnswerSpec(accepted=(("1889",),))):
-        assert Possible(always)("nothing")
+        assert Prefilter(always)("nothing")

@@ -7,14 +7,14 @@ from typing import NamedTuple
 from demur.answers import normalise
 from demur.core.records import Sample
 from demur.core.store import digest
-from demur.corpora.near import ImageHash, same_picture
+from demur.corpora.near_duplicates import ImageHash, same_picture
 
 BANDS = 5
 """The DCT hash is cut into so many bands: two hashes within 4 bits agree in at least one of them, those of a
 re-encoded or resized copy nearly always."""
 
 
-class Twin(NamedTuple):
+class EarlierSample(NamedTuple):
     """An earlier sample with the same question and images."""
 
     id: str
@@ -22,21 +22,21 @@ class Twin(NamedTuple):
     answers: frozenset[str]
 
 
-class Twins:
+class DuplicateFinder:
     """Finds samples that ask the same of the same pictures, whichever source they come from.
 
-    Questions are compared normalised, pictures by `demur.corpora.near.same_picture` (re-encoded copies count as the
-    same). Memory: about 1 kB per sample with images.
+    Questions are compared normalised, pictures by `demur.corpora.near_duplicates.same_picture`, which recognises
+    re-encoded copies. Memory: about 1 kB per sample with images.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, ...], list[tuple[Twin, tuple[ImageHash, ...]]]] = {}
+        self._seen: dict[tuple[str, ...], list[tuple[EarlierSample, tuple[ImageHash, ...]]]] = {}
 
-    def of(self, sample: Sample, image_hashes: tuple[ImageHash, ...]) -> list[Twin]:
+    def of(self, sample: Sample, image_hashes: tuple[ImageHash, ...]) -> list[EarlierSample]:
         """The earlier twins of a sample, in their order; it is remembered, unless one accepts the same answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
         keys = [(question, str(len(image_hashes)), *band) for band in _bands(image_hashes)]
-        mine = Twin(sample.id, sample.source, accepted(sample))
+        mine = EarlierSample(sample.id, sample.source, accepted(sample))
         twins = dict.fromkeys(
             other
             for key in keys

@@ -47,8 +47,8 @@ COARSE, FINE = 96, 160
 STROKE_NEAR = {COARSE: 0.19, FINE: 0.24}
 """Greatest difference of the worst 3 x 3 pixels, of 1 (black for white), at which two images are the same, by size.
 
-``tests/curation/test_near.py`` measures what these let pass: of nine kinds of pictures that look alike, how many are
-taken for another, and of eleven kinds of copies, how many are missed.
+``tests/curation/test_near_duplicates.py`` measures the errors: how many of nine kinds of similar pictures are taken for
+copies, and how many of eleven kinds of copies are missed.
 """
 SPARSE = 0.5
 """Least share of an image that has the brightness of its ground, from which it is a drawing."""
@@ -230,7 +230,7 @@ def same_picture(one: ImageHash, other: ImageHash, threshold: int = IMAGE_NEAR) 
     return any(_same(a, b, threshold) for a in one.views for b in other.views)
 
 
-def alike(one: View, other: View, threshold: int = IMAGE_NEAR) -> bool:
+def similar_hashes(one: View, other: View, threshold: int = IMAGE_NEAR) -> bool:
     """Whether hashes, colours and shape of two views agree: all that can be told without their strokes."""
     if abs(one.shape - other.shape) > SHAPE_NEAR or one.spread < 1 or other.spread < 1:
         return False
@@ -247,7 +247,7 @@ def _same_colours(one: View, other: View) -> bool:
 def _same(one: View, other: View, threshold: int) -> bool:
     if one.spread < 1 and other.spread < 1:
         return _same_colours(one, other)
-    return alike(one, other, threshold) and same_strokes(one.strokes, other.strokes)
+    return similar_hashes(one, other, threshold) and same_strokes(one.strokes, other.strokes)
 
 
 def same_strokes(one: bytes, other: bytes) -> bool:
@@ -335,9 +335,9 @@ def _widened(values: np.ndarray, extreme: Callable[..., np.ndarray]) -> np.ndarr
 
 SameImage = Literal["look", "bytes"]
 """What makes two images the same."""
-NEAR_OF: dict[SameImage, int] = {"look": IMAGE_NEAR, "bytes": -1}
+IMAGE_THRESHOLDS: dict[SameImage, int] = {"look": IMAGE_NEAR, "bytes": -1}
 """The same as a threshold of `showing`."""
-REMEMBERED = 1 << 15
+HASHES_IN_MEMORY = 1 << 15
 """Image hashes remembered where images may be any number, some 50 MB of drawings, 150 MB of photographs."""
 
 
@@ -401,7 +401,7 @@ def _told(view: View) -> dict[str, object]:
     }  # fmt: skip
 
 
-def showing(
+def image_matcher(
     images: Sequence[ImageRef], image_hashes: Callable[[ImageRef], ImageHash | None], threshold: int = IMAGE_NEAR
 ) -> Callable[[ImageRef], str]:
     """A function that says whether a picture shows one of these: ``same bytes``, ``same look``, or "" when it does not.

@@ -25,13 +25,13 @@ _OTHERS = frozenset({*_SPELLINGS.values(), *_ROMAN.values()})
 """What words are read as that are written otherwise."""
 
 
-class Possible:
+class Prefilter:
     """Whether a text may hold an answer.
 
     Args:
         spec: the answer.
 
-    >>> may = Possible(AnswerSpec(accepted=(("Lake Victoria",), ("Nyanza",))))
+    >>> may = Prefilter(AnswerSpec(accepted=(("Lake Victoria",), ("Nyanza",))))
     >>> may("It flows into LAKE VICTÓRIA."), may("A lake in Peru."), may("N.Y.A.N.Z.A.")
     (True, False, True)
     """
@@ -83,7 +83,7 @@ def anchors(spec: AnswerSpec) -> list[frozenset[str]] | None:
 
     One of the spellings is in `run_together` of every text that holds the form.
     """
-    forms = Possible(spec)._forms
+    forms = Prefilter(spec)._forms
     return None if forms is None else [max(form, key=lambda keys: min(map(len, keys))) for form in forms]
 
 

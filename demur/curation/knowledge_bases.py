@@ -23,7 +23,7 @@ from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Document, Evidence, ImageRef, Role, Sample
 from demur.corpora.leaks import Leaks
-from demur.corpora.lineage import Gold, Shelf, document_of, page_of, unprefixed
+from demur.corpora.lineage import Gold, IndexedDocuments, document_of, page_of, unprefixed
 from demur.curation.mining.choose import SUBJECTS, CrossEncoder, subjects_of
 from demur.curation.mining.mine import open_cross_encoder
 from demur.curation.mining.queries import within
@@ -44,7 +44,7 @@ question."""
 
 
 @dataclass
-class Base:
+class KnowledgeBase:
     """The knowledge base of one source, and how it is asked."""
 
     source: str
@@ -87,7 +87,7 @@ def open_bases(
     base: Path,
     encoder: Encoder | None = None,
     without_encoders: bool = False,
-) -> dict[str, Base]:
+) -> dict[str, KnowledgeBase]:
     """What the recipe's Stage II will need, source by source: encoders, tokenizers, indexes that are there already.
 
     Args:
@@ -106,15 +106,15 @@ def open_bases(
             known[name] = open_encoder(name)
         return known[name]
 
-    found: dict[str, Base] = {}
-    for source, (how, lacking) in _settled(recipe, pool).items():
-        one = Base(source, how, pool.prefix_of(source), notes=lacking)
+    found: dict[str, KnowledgeBase] = {}
+    for source, (how, lacking) in _retrieval_by_source(recipe, pool).items():
+        one = KnowledgeBase(source, how, pool.prefix_of(source), notes=lacking)
         if (
             lacking
             and not how.mines
             and not (how.adopts and any(s.negatives for s in pool.samples if s.source == source))
         ):
-            raise none_can_be_mined(source, lacking)
+            raise nothing_to_mine(source, lacking)
         found[source] = one
         if not how.mines:
             continue
@@ -140,7 +140,7 @@ def open_bases(
     return found
 
 
-def none_can_be_mined(source: str, lacking: Sequence[str]) -> UsageError:
+def nothing_to_mine(source: str, lacking: Sequence[str]) -> UsageError:
     """What ends a build that asks of a knowledge base only what it does not hold."""
     return UsageError(
         f"no distractor can be mined: {'; '.join(lacking)}", item=source,
@@ -148,13 +148,13 @@ def none_can_be_mined(source: str, lacking: Sequence[str]) -> UsageError:
     )  # fmt: skip
 
 
-def settled(recipe: BuildRecipe, pool: SampledPool) -> dict[str, RetrievalSpec]:
+def retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, RetrievalSpec]:
     """Source -> how its distractors are found, with ``negatives`` decided by whether it ships any."""
-    return {source: how for source, (how, _) in _settled(recipe, pool).items()}
+    return {source: how for source, (how, _) in _retrieval_by_source(recipe, pool).items()}
 
 
-def _settled(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tuple[RetrievalSpec, list[str]]]:
-    """As `settled`, without kinds of which a knowledge base has none; and what is not sought for that, in words."""
+def _retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tuple[RetrievalSpec, list[str]]]:
+    """As `retrieval_by_source`, without kinds that a knowledge base does not hold, and a note on each such kind."""
     every = Counter(s.source for s in pool.samples)
     shipped = Counter(s.source for s in pool.samples if s.negatives)
     found: dict[str, tuple[RetrievalSpec, list[str]]] = {}
@@ -169,7 +169,7 @@ def _settled(recipe: BuildRecipe, pool: SampledPool) -> dict[str, tuple[Retrieva
     return found
 
 
-def _users(base: Base, folder: Path, pool: SampledPool) -> Searcher:
+def _users(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
     """An index that the user built, where it fits."""
     cut = str(checked_manifest(folder).get("cut", ""))
     if (chunker := base.chunker) is not None:
@@ -221,12 +221,12 @@ class _Shelf:
         return self._pages.get(page, ())
 
 
-def gold_at_the_cut(pool: SampledPool, bases: Mapping[str, Base], steps: Progress = QUIET) -> SampledPool:
+def align_gold(pool: SampledPool, bases: Mapping[str, KnowledgeBase], steps: Progress = QUIET) -> SampledPool:
     """The pool with the text gold of sources that are mined shown as documents of their index.
 
     Of the passages that a piece of gold lies in, those are shown that hold it whole, or else the answer; of a whole
     article none of whose passages holds the answer, `NEAREST` by the words of the question. Gold that is not in the
-    base stays as it was shipped; `Base.gold` counts all three.
+    base stays as it was shipped; `KnowledgeBase.gold` counts all three.
     """
     done: dict[str, Sample] = {}
     for source, base in bases.items():
@@ -234,13 +234,13 @@ def gold_at_the_cut(pool: SampledPool, bases: Mapping[str, Base], steps: Progres
         base.gold.clear()
         if not base.how.mines or (base.how.index and base.searcher is None):
             continue
-        shelf: Shelf = base.searcher if base.searcher is not None else _shelf(pool, base, samples, steps)
+        shelf: IndexedDocuments = base.searcher if base.searcher is not None else _shelf(pool, base, samples, steps)
         for sample in samples:
-            done[sample.id] = at_the_cut(sample, shelf, Leaks(sample, pool.image_hashes), base.gold)
+            done[sample.id] = align_gold_of_sample(sample, shelf, Leaks(sample, pool.image_hashes), base.gold)
     return pool._replace(samples=[done.get(s.id, s) for s in pool.samples])
 
 
-def _shelf(pool: SampledPool, base: Base, samples: Sequence[Sample], steps: Progress) -> _Shelf:
+def _shelf(pool: SampledPool, base: KnowledgeBase, samples: Sequence[Sample], steps: Progress) -> _Shelf:
     wanted = {id for s in samples for e in s.gold if e.text for id in (document_of(e), page_of(e))}
     shelf, total = _Shelf(), pool.documents.count(base.source)
 
@@ -256,8 +256,8 @@ def _shelf(pool: SampledPool, base: Base, samples: Sequence[Sample], steps: Prog
     return shelf
 
 
-def at_the_cut(sample: Sample, shelf: Shelf, leaks: Leaks, counted: Counter[str]) -> Sample:
-    """The sample with its text gold shown as documents of an index, see `gold_at_the_cut`.
+def align_gold_of_sample(sample: Sample, shelf: IndexedDocuments, leaks: Leaks, counted: Counter[str]) -> Sample:
+    """The sample with its text gold shown as documents of an index, see `align_gold`.
 
     Args:
         sample: with its gold as its source cut it.
@@ -323,7 +323,7 @@ class Unwanted(Exception):
 
 def index_bases(
     pool: SampledPool,
-    bases: Mapping[str, Base],
+    bases: Mapping[str, KnowledgeBase],
     out: Path,
     *,
     skip_bad: bool,
@@ -366,7 +366,7 @@ def _reporter(source: str, steps: Progress, stopped: Callable[[], bool]) -> Call
     return report
 
 
-def _own(pool: SampledPool, base: Base, steps: Progress) -> Iterator[Document]:
+def _own(pool: SampledPool, base: KnowledgeBase, steps: Progress) -> Iterator[Document]:
     """The documents of a base with their own ids, and the images that its questions ask about where they are wanted."""
     total = pool.documents.count(base.source)
     for number, document in enumerate(pool.documents.of(base.source), 1):

@@ -16,7 +16,7 @@ from demur.core.errors import DataError
 from demur.core.images import image_ref
 from demur.core.records import ImageRef
 from demur.core.store import canonical
-from demur.corpora.near import ImageHash, ImageHashes, alike, image_hash, same_picture, same_strokes
+from demur.corpora.near_duplicates import ImageHash, ImageHashes, alike, image_hash, same_picture, same_strokes
 from demur.sample import atlas
 
 
@@ -200,7 +200,7 @@ def test_a_base_whose_pictures_collide_is_warned_of():
 
 
 def test_a_release_is_verified_by_what_its_recipe_calls_the_same_image():
-    from demur.corpora.near import IMAGE_NEAR
+    from demur.corpora.near_duplicates import IMAGE_NEAR
     from demur.release.verify import _same_image
 
     class Release:
