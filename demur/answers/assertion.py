@@ -1,4 +1,4 @@
-"""How an answer is asserted: which part is the final answer, and is it denied, left open with "or", taken back?"""
+"""How a reply asserts its answer: the final answer, denials, rivals after "or", and withdrawals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 
 
 def final_part(answer: str) -> str:
-    """What the answer itself calls its answer ("Final answer: ..."), else all of it.
+    """The part that the reply marks as its answer ("Final answer: ..."), else all of it.
 
     >>> final_part("Lyon is large. Final answer: **Paris**")
     'Paris**'
@@ -27,7 +27,7 @@ def final_part(answer: str) -> str:
     if boxed and normalise(boxed[-1]):
         return str(boxed[-1])
     marks = [m for m in _FINAL.finditer(answer) if m.start() == 0 or _NEW_SENTENCE.search(m["gap"])]
-    for mark in marks[:-3:-1]:  # what follows the last but one holds the words of the last
+    for mark in marks[:-3:-1]:  # the last two marks are enough: the text after the last but one includes the last
         after = answer[mark.end() :].strip().lstrip("*").strip()
         if normalise(after):
             return after
@@ -49,7 +49,7 @@ _DENIED_AFTER = re.compile(
 
 
 def denied(text: str, span: Span) -> bool:
-    """Whether what stands at ``span`` is said not to be so."""
+    """Whether the text denies what stands at ``span``."""
     text = readable(text)
     before = re.split(r"[.;!?\n]\s", text[max(0, span[0] - 80) : span[0]])[-1]
     return bool(_DENIAL.search(before)) or bool(_DENIED_AFTER.match(text[span[1] : span[1] + 40]))
@@ -60,7 +60,7 @@ _OR_AFTER = re.compile(
     r"(?:maybe|possibly|perhaps|even|else|alternatively|it could be|it is)?\s*+(?P<rival>[^,.;?!\n]{1,80})",
     re.IGNORECASE,
 )
-"""Items between commas, then "or": every item but the last ends before a comma, so that each is read in one way."""
+"""Items between commas, then "or". Every item but the last ends before a comma, so there is one way to match."""
 _OR_BEFORE = re.compile(
     r"(?<!\s)\s++or\s++(?:maybe|possibly|perhaps|in|on|at|the|a|an|it is|it's)?\s*+(?:the|a|an)?\s*+[\"'(*]*+$",
     re.IGNORECASE,
@@ -81,7 +81,7 @@ _NAMED_ALSO = re.compile(
 
 
 def rival(text: str, span: Span, is_right: Callable[[str], bool]) -> str:
-    """Another candidate, one that ``is_right`` does not know, offered by "or" beside the one at ``span``; else ""."""
+    """A wrong candidate (not ``is_right``) that the text offers with "or" beside the one at ``span``; else ""."""
     text = readable(text)
     after = _OR_AFTER.match(text[span[1] : span[1] + 240])
     for found in (after["rival"] if after else "", _rival_before(text[max(0, span[0] - 160) : span[0]])):
@@ -95,7 +95,7 @@ def rival(text: str, span: Span, is_right: Callable[[str], bool]) -> str:
 
 
 def _rival_before(text: str) -> str:
-    """The first candidate that "or" joins to what follows ``text``: "Lyon" of "Lyon, Nice or "."""
+    """The first candidate before a final "or": "Lyon" of "Lyon, Nice or "."""
     joint = _OR_BEFORE.search(text)
     if not joint:
         return ""
@@ -113,7 +113,7 @@ def _rival_before(text: str) -> str:
 
 
 def _same_amount(one: str, other: str) -> bool:
-    """Two ways of writing about the same amount ("121 km or 75 miles"): equal within 5 %."""
+    """Whether both are the same amount in two units ("121 km or 75 miles"), within 5 %."""
     a, b = quantities(one), quantities(other)
     if not a or not b:
         return False
@@ -129,7 +129,7 @@ _TAKEN_BACK = re.compile(
 
 
 def withdrawn(text: str, last: Span) -> str:
-    """The beginning of what takes back, after ``last``, what was said; "" when nothing does."""
+    """The beginning of a withdrawal after ``last`` ("Wait, ..."); "" if there is none."""
     after = readable(text)[last[1] :]
     found = _TAKEN_BACK.search(after)
     if not found or not normalise(after[found.end() :]):
@@ -138,4 +138,4 @@ def withdrawn(text: str, last: Span) -> str:
 
 
 _SHOWN = 300
-"""Characters that the beginning of a withdrawal is shown from."""
+"""Characters of a withdrawal that its first words are taken from."""

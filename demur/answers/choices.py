@@ -1,4 +1,4 @@
-"""Multiple choice: which options are right, and which an answer states by letter or by text."""
+"""Multiple choice: the right options, and the options that a reply states by letter or by text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def right_labels(spec: AnswerSpec) -> set[str]:
 
 
 def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
-    """The options that a text states: label -> "letter" or "text", by what it is stated first."""
+    """The options that a text states: label -> "letter" or "text"."""
     labels = {normalise(label): label for label, _ in spec.choices}
     plain = readable(text).strip()
     said: dict[str, str] = {}

@@ -1,14 +1,13 @@
-"""A small number in a text: does it count what a question asks for, or does the digit stand there for something else?
+"""Does a small number in a text count what the question asks for, or something else?
 
-"2" answers "How many rings has it?"; it stands in "2-methoxyphenol" (a locant), in "2 methyl groups" and in "step 2"
-too, and none of them says how many rings there are. So where the answer is a small bare number, the question says what
-it must be a number of:
+"2" answers "How many rings has it?". But "2-methoxyphenol" (a locant), "2 methyl groups" and "step 2" hold a 2 as well,
+and none of them counts rings. So if the answer is a small bare number, the question decides what it must count:
 
-* "How many oxygen atoms ...", "the number of oxygen atoms": the noun, or what is said of it, stands behind the number
-  ("2 atoms", "two oxygens", "a two-atom ..."), or before it with nothing but linking words between ("oxygen atoms: 2").
-* Any other question: a number that a hyphen ties to a word ("2-methoxy") must be tied to a word of the question.
+* "How many oxygen atoms ...", "the number of oxygen atoms": the noun or its modifier follows the number ("2 atoms",
+  "two oxygens", "a two-atom ..."), or precedes it with only linking words between ("oxygen atoms: 2").
+* Any other question: a number joined to a word by a hyphen ("2-methoxy") must be joined to a word of the question.
 
-From `LARGE` on a number is telling enough by itself.
+Numbers from `LARGE` on are specific enough by themselves.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from demur.answers.numbers import Quantity, quantities
 from demur.answers.text import Word, readable, words
 
 LARGE = 100
-"""From here on a whole number is hardly met by chance."""
+"""Whole numbers from here on rarely occur by chance."""
 _BEHIND = 4
-"""Words behind a number among which the noun stands: "50 white, five-pointed stars"."""
+"""The noun is among so many words after a number: "50 white, five-pointed stars"."""
 _ASKS = re.compile(r"\b(?:how many|(?:number|count|quantity|total) of(?: the)?(?: different)?)\s+", re.IGNORECASE)
 _ENDS = frozenset({
     "is", "are", "was", "were", "be", "been", "do", "does", "did", "has", "have", "had", "can", "could", "will",
@@ -32,31 +31,31 @@ _ENDS = frozenset({
     "which", "who", "there", "this", "these", "those", "it", "its", "and", "or", "per", "make", "makes", "appear",
     "appears", "contain", "contains", "show", "shown", "exist", "stand", "stands", "the", "an",
 })  # fmt: skip
-"""They end the noun phrase behind "how many"."""
+"""Words that end the noun phrase after "how many"."""
 _LINKS = frozenset({
     "is", "are", "was", "were", "be", "being", "count", "counts", "number", "numbers", "numbered", "total", "totals",
     "totalled", "totaled", "amount", "amounts", "equal", "equals", "to", "at", "of", "in", "all", "exactly", "about",
     "only", "just", "the", "it", "has", "have", "had", "there", "per", "molecule", "altogether",
 })  # fmt: skip
-"""Nothing but these, and nouns of the question, may stand between a noun and the number behind it."""
+"""Only these words, and words of the question, may stand between a noun and the number after it."""
 _OF_THEM = re.compile(r" (?:of (?:them|these|those|which|it)|in all|in total|altogether)(?![^\W_])", re.IGNORECASE)
 _TIED = re.compile(r"-(?=[^\W\d_])")
 _TIED_COMPOUND = re.compile(r"(?<!\d)(?<!\d,)\d++(?:,\d++)*+[-–]\w++")
 
 
 class Asked(NamedTuple):
-    """What a question asks for, as far as it bears on numbers."""
+    """What a question asks to be counted."""
 
     head: str
-    """The noun that is counted, folded, without its plural ("atom"); "" where nothing is."""
+    """The counted noun, folded, in the singular ("atom"); "" if nothing is counted."""
     more: frozenset[str]
-    """What is said of it ("oxygen"), each without its plural."""
+    """Its modifiers ("oxygen"), in the singular."""
     words: frozenset[str]
-    """All words of the question, those tied to a digit aside, without their plurals."""
+    """All words of the question in the singular, except those joined to a digit."""
 
 
 def _stem(word: str) -> str:
-    """A noun without the ending of its plural, as far as comparing two spellings needs.
+    """A noun without its plural ending, good enough to compare two spellings.
 
     >>> [_stem(w) for w in ("atoms", "bodies", "boxes", "bus", "gas")]
     ['atom', 'body', 'box', 'bus', 'gas']
@@ -89,7 +88,7 @@ def asked(question: str) -> Asked:
 
 
 def is_small(number: Quantity) -> bool:
-    """Whether it is a whole number below `LARGE` without a unit: what is met by chance in any text."""
+    """Whether it is a whole number below `LARGE` without a unit, which any text may hold by chance."""
     return (
         not number.unit and not number.ordinal and not number.is_range
         and 0 <= number.low < LARGE and number.low == int(number.low)
@@ -97,7 +96,7 @@ def is_small(number: Quantity) -> bool:
 
 
 def counts(what: Asked, text: str, start: int, end: int) -> bool:
-    """Whether the number at a place of ``readable(text)`` is one of what is asked for."""
+    """Whether the number at a place of ``readable(text)`` counts what the question asks for."""
     text = readable(text)
     behind = text[end : end + 80]
     tied = _TIED.match(behind)
@@ -133,7 +132,7 @@ def _behind(what: Asked, behind: str, following: tuple[Word, ...]) -> bool:
 
 
 def _before(what: Asked, before: str) -> bool:
-    """Whether the noun stands before the number, with a colon or linking words alone between ("ring 2" is a label)."""
+    """Whether the noun precedes the number, with only a colon or linking words between ("ring 2" is a label)."""
     linked = not before[-2:].strip(" ").isalnum()
     for word in reversed(words(before)[-10:]):
         stem = _stem(word.norm)
@@ -146,10 +145,10 @@ def _before(what: Asked, before: str) -> bool:
 
 
 def answering(question: str, text: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of the places where a reply has a small number, those that can be its answer.
+    """Those of a reply's small numbers that can be its answer.
 
-    Where the reply counts what was asked for, no other number does ("It has 2 methyl groups and 3 rings."); where it
-    does not ("There are two."), every number may that is tied to no other word.
+    If the reply counts what was asked for, only that number can ("It has 2 methyl groups and 3 rings."). If not ("There
+    are two."), every number can that is joined to no other word.
     """
     what = asked(question)
     if what.head and any(is_small(q) and counts(what, text, q.start, q.end) for q in quantities(text)):

@@ -10,7 +10,7 @@ from demur.answers.text import Places, readable, remembered
 
 
 class Date(NamedTuple):
-    """A day, a month or a year, as it stands in a text; what was not written is 0."""
+    """A day, a month or a year in a text; 0 for what was not written."""
 
     year: int
     """Negative before the common era: -44 for 44 BC."""
@@ -20,30 +20,18 @@ class Date(NamedTuple):
     end: int
 
     def holds(self, asked: Date) -> bool:
-        """Whether this date says at least what ``asked`` says, and nothing else of it."""
+        """Whether this date agrees with ``asked`` in everything that ``asked`` gives."""
         return all(
             not wanted or wanted == had
             for wanted, had in ((asked.year, self.year), (asked.month, self.month), (asked.day, self.day))
         )
 
 
-_MONTHS = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
-_NUMBER_OF = (
-    {name: i for i, name in enumerate(_MONTHS, 1)} | {name[:3]: i for i, name in enumerate(_MONTHS, 1)} | {"sept": 9}
-)
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_NUMBER_OF = {form: i for i, name in enumerate(_MONTHS, 1) for form in (name, name[:3])} | {"sept": 9}
 _MONTH = r"(?P<month>" + "|".join(sorted(_NUMBER_OF, key=len, reverse=True)) + r")\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>\d{1,4})(?![\d,.]\d|\d|\s*%)(?P<era>\s*(?:BCE?|B\.C\.(?:E\.)?|CE|AD|A\.D\.)(?![^\W_]))?"
@@ -71,9 +59,9 @@ _FORMS = [
 def dates(text: str) -> tuple[Date, ...]:
     """Every date of ``readable(text)``, left to right, years that stand alone included.
 
-    Day and month in figures (``12/07/1975``) are read in both orders where both are possible, years of two figures in
-    both centuries: such a text gives several dates with one place. A four-digit number from 1000 to 2199 without
-    separator, unit or decimals is a year.
+    An ambiguous date gives several dates at one place: day and month in figures (``12/07/1975``) in both possible
+    orders, years of two figures in both centuries. A four-digit number from 1000 to 2199 without separator, unit or
+    decimals is a year.
 
     >>> [d[:3] for d in dates("12 July 1975, July 12th, 1975, 1975-07-12 and 2,640 m in 1889")]
     [(1975, 7, 12), (1975, 7, 12), (1975, 7, 12), (1889, 0, 0)]
@@ -124,7 +112,7 @@ def _read(said: dict[str, str | None]) -> list[tuple[int, int, int]]:
 
 @remembered
 def whole_date(text: str) -> Date | None:
-    """The one date that a whole text is; None when there is more to it, or the figures allow two readings.
+    """The date that makes up a whole text; None for any other text, and for an ambiguous date.
 
     >>> whole_date("11 November 1975")[:3], whole_date("the 1975 war")
     ((1975, 11, 11), None)

@@ -26,7 +26,7 @@ class Match(NamedTuple):
     """The accepted form that was found; "" when none was."""
     why: str
     sure: bool = True
-    """False where rules cannot tell (part of a name, a paraphrase of a sentence): ask a better judge."""
+    """False if rules cannot decide (part of a name, a paraphrase of a sentence) and another judge should."""
 
 
 # --- the two questions ---------------------------------------------------------------------------
@@ -36,14 +36,14 @@ def holds(spec: AnswerSpec, text: str, question: str = "") -> bool:
     """Whether ``text`` (a passage, of any length) contains the answer.
 
     Args:
-        spec: the answer; any accepted form will do, all of its parts must be there.
-        text: untrusted text; read as text only.
-        question: where it is known, a small bare number must be one of what it asks for, see `demur.answers.counts`.
+        spec: the answer; one accepted form is enough, with all its parts.
+        text: untrusted.
+        question: if given, a small bare number must count what it asks for, see `demur.answers.counts`.
 
     Returns:
-        True when the answer stands in the text as words, as an equal quantity or as the same date. For a choice the
-        text of a right option counts, never its letter; for a box nothing but the same box in figures does. A mere
-        yes or no stands in no passage.
+        True if the text has the answer as words, as an equal quantity or as the same date. For a choice, the text of a
+        right option counts, never its letter; for a box, only the same box in figures. No passage holds a mere yes or
+        no.
 
     >>> uk = AnswerSpec(accepted=(("UK",),))
     >>> holds(uk, "It is made in the U.K. today."), holds(uk, "Ukraine")
@@ -69,7 +69,7 @@ def holds(spec: AnswerSpec, text: str, question: str = "") -> bool:
 
 def _stands(spec: AnswerSpec, part: str, text: str, *, bare: bool, kind: str = "", question: str = "") -> bool:
     said = normalise(part)
-    if said in SIDES:  # a passage neither answers yes nor no, though it has these words
+    if said in SIDES:  # a passage that has the word "no" does not answer no
         return normalise(text) == said
     found = spans(spec, part, text, bare=bare, kind=kind)
     if _is_count(spec, part):
@@ -78,7 +78,7 @@ def _stands(spec: AnswerSpec, part: str, text: str, *, bare: bool, kind: str = "
 
 
 def _is_count(spec: AnswerSpec, part: str) -> bool:
-    """Whether a part of a form (or, for "", the right range) is a small bare number, which any text may have."""
+    """Whether a part of a form (for "": the right range) is a small bare number, which any text may hold by chance."""
     if spec.unit:
         return False
     if not part:
@@ -88,17 +88,17 @@ def _is_count(spec: AnswerSpec, part: str) -> bool:
 
 
 def _counts(question: str, text: str, place: Span) -> bool:
-    """Whether the small number at a place is one of what the question asks for; so is one that is all of the text."""
+    """Whether the small number at a place counts what the question asks for; a number alone always does."""
     return not question or whole_quantity(text) is not None or counts.counts(counts.asked(question), text, *place)
 
 
 def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
-    """Whether ``answer``, what a system replied to the question, is right.
+    """Whether ``answer``, a system's reply to the question, is right.
 
-    Right: an accepted form is stated (all its parts), it is not denied ("not Paris"), and no rival is offered beside
-    it ("Paris or Lyon"). Detail that the answer adds is not judged. When the text names its final answer, that is
-    what is judged. Numbers must be right to the last digit that the accepted form shows. Where the question is known,
-    a small number must be one of what it asks for, as far as the text says of what (`demur.answers.counts`).
+    It is right if it states an accepted form with all its parts, does not deny it ("not Paris") and offers no rival
+    beside it ("Paris or Lyon"). Added detail is not judged. If the text names its final answer, only that is judged.
+    Numbers must be right to the last digit of the accepted form. If the question is given, a small number must count
+    what it asks for, as far as the text says what it counts (`demur.answers.counts`).
 
     >>> matches(AnswerSpec(accepted=(("5,730 m",),)), "It is 5.73 kilometres long.").correct
     True
@@ -127,7 +127,7 @@ def matches(spec: AnswerSpec, answer: str, question: str = "") -> Match:
 
 
 _MENTIONS = 50
-"""Mentions of a form that are looked at for how they are stated."""
+"""Mentions of a form whose context is read."""
 
 
 # --- one accepted form ---------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _match_form(spec: AnswerSpec, form: tuple[str, ...], text: str, question: st
 
 
 def _nearly(part: str, text: str) -> Match:
-    """Wrong, or something that rules cannot tell: a piece of the name, the name misspelt, a paraphrased sentence."""
+    """Wrong, or undecided: a part of the name, a misspelt name, a paraphrased sentence."""
     gold, said = [w.norm for w in content(part)], [w.norm for w in content(text)]
     if whole_quantity(part) or whole_date(part) or not said:
         return Match(False, "", f"does not state {part!r}")
@@ -204,7 +204,7 @@ def _shown_range(spec: AnswerSpec) -> str:
 
 
 def _surplus(spec: AnswerSpec, form: tuple[str, ...], text: str) -> str:
-    """Why a bare list is no answer: parts that nobody asked for, or a shot in the dark."""
+    """Why a bare list is no answer: it adds parts that were not asked for, or lists many candidates."""
     lines = (f" {' '.join(line.split())} " for line in readable(text).split("\n"))
     items = [i.strip() for line in lines for i in re.split("[,;]| and ", line) if normalise(i)]
     if len(items) < 2 or any(len(words(i)) > 4 for i in items) or not form:
@@ -215,13 +215,8 @@ def _surplus(spec: AnswerSpec, form: tuple[str, ...], text: str) -> str:
         return f"adds {foreign[0]!r}"
     if whole_quantity(form[0]) and not any(any(c.isdigit() for c in i) for i in foreign):
         return ""  # "3: Jupiter, Saturn, Mars"
-    if (
-        len(form) == 1
-        and len(foreign) >= 3
-        and len(foreign) == len(items) - 1
-        and "," not in form[0]
-        and " and " not in form[0]
-    ):
+    alone = len(form) == 1 and "," not in form[0] and " and " not in form[0]
+    if alone and len(foreign) >= 3 and len(foreign) == len(items) - 1:
         return f"lists {len(items)} candidates"
     return ""
 
@@ -239,7 +234,7 @@ def _match_polarity(spec: AnswerSpec, side: str, text: str, question: str) -> Ma
 
 
 def _match_choice(spec: AnswerSpec, text: str) -> Match:
-    """A letter, an option's text, or both; more than one option is no choice."""
+    """Judge a letter, an option's text, or both; an answer with several options is wrong."""
     right, said = right_labels(spec), stated_options(spec, text)
     if not said:
         return Match(False, "", "states no option")

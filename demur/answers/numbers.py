@@ -1,4 +1,4 @@
-"""Numbers as people write them: separators, scales, words, ordinals, ranges, units."""
+"""Numbers as people write them: with separators, scales, words, ordinals, ranges and units."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Quantity(NamedTuple):
     high: float
     """Equal to ``low`` unless a range was written."""
     unit: str
-    """Name of a unit in `UNITS`, or "" for a bare number."""
+    """Key of `UNITS`; "" for a bare number."""
     ordinal: bool
     decimals: int
     """Power of ten of the last digit written, negated: 2 for 5.73, 0 for 26, -6 for "3 million"."""
     plain: bool
-    """Digits alone: no separator, decimal point, sign, scale or word. A year is written so."""
+    """Whether it is digits alone, like a year: no separator, decimal point, sign, scale or word."""
     start: int
     end: int
 
@@ -121,7 +121,7 @@ def _define() -> tuple[re.Pattern[str], list[str]]:
     for pattern, unit in rows:
         names.append(re.split(r"[|(\\?]", pattern)[0])
         UNITS[names[-1]] = unit
-        # symbols of one or two letters mean what they say only in their own case (m, M; in, In)
+        # symbols of one or two letters depend on case (m, M; in, In)
         forms = re.split(r"\|(?![^(]*\))", pattern)
         short = [f for f in forms if len(re.sub(r"\(.*?\)|\W", "", f)) <= 2]
         long = [f for f in forms if f not in short]
@@ -147,38 +147,15 @@ _ONES = {name: value for value, name in enumerate((
     "ten", "eleven", "twelve", "thirteen", "fourteen",
     "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
 ))}  # fmt: skip
-_TENS = dict(
-    zip(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], range(20, 100, 10), strict=True)
-)
+_TENS = {name: 10 * value for value, name in enumerate((
+    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+), start=2)}  # fmt: skip
 _MULTIPLES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "dozen": 12}
-_ORDINALS = dict(
-    zip(
-        [
-            "first",
-            "second",
-            "third",
-            "fourth",
-            "fifth",
-            "sixth",
-            "seventh",
-            "eighth",
-            "ninth",
-            "tenth",
-            "eleventh",
-            "twelfth",
-            "thirteenth",
-            "fourteenth",
-            "fifteenth",
-            "sixteenth",
-            "seventeenth",
-            "eighteenth",
-            "nineteenth",
-            "twentieth",
-        ],
-        range(1, 21),
-        strict=True,
-    )
-) | {"thirtieth": 30, "fortieth": 40, "fiftieth": 50, "hundredth": 100}
+_ORDINALS = {name: value for value, name in enumerate((
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth",
+    "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth",
+), start=1)} | {"thirtieth": 30, "fortieth": 40, "fiftieth": 50, "hundredth": 100}  # fmt: skip
 SMALL = {word: str(value) for word, value in (_ONES | _TENS).items()}
 """Number words that stand for digits inside longer answers ("three stars" = "3 stars")."""
 
@@ -209,7 +186,7 @@ _TO = re.compile(r"\s*(?:-|to|and|up to)\s*[$€£]?", re.IGNORECASE)
 
 @remembered
 def quantities(text: str) -> tuple[Quantity, ...]:
-    """Every number of ``readable(text)``, left to right; identifiers (A380, F-16), versions and clock times are none.
+    """Every number of ``readable(text)``, left to right, without identifiers (A380, F-16), versions and clock times.
 
     >>> [(q.low, q.high, q.unit) for q in quantities("between 5 and 6 km, 5,730 metres, twenty-five; A380 at 10:30")]
     [(5.0, 6.0, 'km'), (5730.0, 5730.0, 'm'), (25.0, 25.0, '')]
@@ -230,11 +207,8 @@ def _in_digits(text: str) -> list[Quantity]:
             continue
         start, end = match.span()
         before = text[start - 1 : start]
-        if (
-            before.isalnum()
-            or before == "_"
-            or (before in "-/" and text[start - 2 : start - 1].isalpha() and start > 1)
-        ):
+        joined = before in "-/" and start > 1 and text[start - 2 : start - 1].isalpha()
+        if before.isalnum() or before == "_" or joined:
             continue  # A380, F-16, x/2
         if match["fraction"]:
             top, bottom = match["fraction"].split("/")
@@ -269,7 +243,7 @@ def _in_digits(text: str) -> list[Quantity]:
 def _finish(
     text: str, start: int, end: int, value: float, decimals: int, ordinal: bool, plain: bool, unit: str
 ) -> Quantity | None:
-    """Scale, unit and sign in words about a number; None when the letters that follow make it an identifier."""
+    """Add scale, unit and sign words around a number; None if the letters that follow make it an identifier."""
     if plain and end - start == 4 and _INITIAL.match(text, end):
         return Quantity(value, value, unit, ordinal, decimals, plain, start, end)
     scale = _SCALE.match(text, end)
@@ -316,14 +290,14 @@ def _in_words(text: str) -> list[Quantity]:
 
 _VALUES = _ONES | _TENS | _ORDINALS
 _LARGEST = 10**18
-"""Beyond it a run of number words ("hundred hundred ...") is no number."""
+"""Larger values ("hundred hundred ...") are not numbers that anybody writes in words."""
 
 
 def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
-    """Numbers of a run of number words: (value, ordinal, start, end); a word that cannot go on starts a new one."""
+    """The numbers in a run of number words: (value, ordinal, start, end); a word that does not fit starts the next."""
     done: list[tuple[int, bool, int, int]] = []
     total = part = 0
-    last = 10**12  # size of the last word: what follows must be smaller, or multiply
+    last = 10**12  # size of the last word; the next must be smaller, or multiply
     start = end = -1
     for word, at, until in run:
         if word in ("a", "and"):
@@ -355,7 +329,7 @@ def _spell(run: list[tuple[str, int, int]]) -> list[tuple[int, bool, int, int]]:
 
 
 def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
-    """Two numbers joined as a range become one quantity with the unit of the second."""
+    """Join two numbers of a range into one quantity with the unit of the second."""
     out: list[Quantity] = []
     for here in found:
         if out and not out[-1].is_range and not here.ordinal and out[-1].end <= here.start:
@@ -380,7 +354,7 @@ def _ranges(found: list[Quantity], text: str) -> list[Quantity]:
 def in_unit(value: float, unit: str, wanted: str) -> float | None:
     """The value in another unit of the same dimension; None when the dimensions differ.
 
-    Degrees that do not say of what are those of the wanted scale of temperature.
+    Plain degrees count as degrees of the wanted temperature scale.
     """
     if unit == wanted:
         return value
@@ -393,7 +367,7 @@ def in_unit(value: float, unit: str, wanted: str) -> float | None:
 
 
 def unit_named(text: str) -> str:
-    """The name in `UNITS` of a unit as written ("metres" -> "m"); "" when it is not one.
+    """The key of `UNITS` for a unit as written ("metres" -> "m"); "" if it is no unit.
 
     >>> unit_named("metres"), unit_named("km²"), unit_named("people")
     ('m', 'km2', '')
@@ -410,7 +384,7 @@ _ABOUT = re.compile(
 
 @remembered
 def whole_quantity(text: str) -> tuple[Quantity, str] | None:
-    """The quantity that a whole text is, and the counted noun after it; None when the text is anything else.
+    """The quantity that makes up a whole text, and the counted noun after it; None for any other text.
 
     >>> whole_quantity("about 2,640 m")[0].low, whole_quantity("46 stars")[1], whole_quantity("Apollo 11")
     (2640.0, 'stars', None)

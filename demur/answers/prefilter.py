@@ -1,7 +1,7 @@
-"""Can this text hold that answer at all? A first look, some hundred times faster than `demur.answers.holds`.
+"""A test before `demur.answers.holds`, about a hundred times faster: can this text hold that answer at all?
 
-Mining asks of every passage that a search finds whether it holds the answer; nearly none does, and most can be seen not
-to: the letters of one of the answer's words are nowhere in them. The look never denies what `holds` finds.
+Mining checks every passage that a search finds for the answer. Most passages lack the letters of one of the answer's
+words, which is quick to see. The prefilter never rejects a text that `holds` accepts.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from demur.core.records import AnswerSpec
 from demur.core.text import stream_safe
 
 SHORTEST = 4
-"""Letters of a word that is looked for; shorter ones stand in most texts."""
+"""Letters of the shortest words that are searched for; most texts have shorter ones."""
 _SPELT_OUT = re.compile(rf"(?:\. ?[^\W\d_]){{{SHORTEST - 1}}}")
-"""Letters with points, which are read as one word: N.A.S.A. (From its first point on, which is found fast.)"""
+"""Letters with points that are read as one word: N.A.S.A. It begins at the first point, which is found fast."""
 _LETTERS = re.compile(f"[{''.join(chr(code) for code in _PLAIN)}]")
 _OTHERS = frozenset({*_SPELLINGS.values(), *_ROMAN.values()})
-"""What words are read as that are written otherwise."""
+"""Keys of words that are spelt in another way."""
 
 
 class Prefilter:
@@ -38,10 +38,10 @@ class Prefilter:
 
     def __init__(self, spec: AnswerSpec) -> None:
         self._forms = None if spec.kind in ("box", "choice") or spec.number is not None else _wanted(spec)
-        """Of each accepted form the words that must stand there, each by several spellings; None for any text."""
+        """For each accepted form the required words, each in several spellings; None accepts any text."""
 
     def __call__(self, text: str) -> bool:
-        """False only where the text does not hold the answer."""
+        """False only if the text does not hold the answer."""
         if self._forms is None:
             return True
         letters = _letters(text)
@@ -69,7 +69,7 @@ def _words_of(part: str, kind: str) -> list[frozenset[str]]:
         return []
     found = []
     for word in read.words:
-        # a word of a text may be read with the s of possession behind it, which is not written with it
+        # the possessive s counts as part of a word, although an apostrophe stands between
         keys = {key.removesuffix("s") for key in _forms_of(word)} | set(_forms_of(word))
         if all(key.isascii() and key.isalpha() and key.islower() for key in keys) and not keys & _OTHERS:
             shortest = frozenset(key for key in keys if not any(other in key for other in keys if other != key))
@@ -79,18 +79,18 @@ def _words_of(part: str, kind: str) -> list[frozenset[str]]:
 
 
 def anchors(spec: AnswerSpec) -> list[frozenset[str]] | None:
-    """Of each accepted form the longest word that must stand there, by its spellings; None where any text may hold one.
+    """The longest required word of each accepted form, in its spellings; None if any text may hold the answer.
 
-    One of the spellings is in `run_together` of every text that holds the form.
+    Every text that holds the form has one of the spellings in its `run_together`.
     """
     forms = Prefilter(spec)._forms
     return None if forms is None else [max(form, key=lambda keys: min(map(len, keys))) for form in forms]
 
 
 def run_together(text: str) -> str:
-    """The ASCII letters and digits of a text, without case and marks, and nothing between them.
+    """The ASCII letters and digits of a text, without case and accents, with nothing between them.
 
-    Whatever `demur.answers.text.words` reads as a word of such letters and digits stands in it.
+    It contains every word that `demur.answers.text.words` finds and that consists of such characters.
     """
     return _BETWEEN.sub("", _letters(text.replace("&", "and")))
 
@@ -99,11 +99,11 @@ _BETWEEN = re.compile(r"[^a-z0-9]+")
 
 
 def _letters(text: str) -> str:
-    """The text's ASCII letters as words are compared by: without case and marks; what stands between may go too."""
+    """The text's ASCII characters, without case and accents."""
     if text.isascii():
         return text.lower()
     text = stream_safe(text)
-    for _ in range(2):  # what is made uniform may have a case again
+    for _ in range(2):  # normalisation can bring capitals back
         text = unicodedata.normalize("NFKD", text).casefold()
     if _LETTERS.search(text):
         text = text.translate(_PLAIN)

@@ -1,7 +1,7 @@
 """An accepted form in other words: a surname, a name without its middle, parts in another order, words run together.
 
-Asked only of a candidate answer in which no accepted form is stated as it stands. Each rule has a name, under which its
-precision is measured (``demur judge bench``).
+Only for a candidate answer that states no accepted form as it is. ``demur judge bench`` measures the precision of each
+rule under its name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HOW_MANY = re.compile(r"\bhow many\b", re.I)
 
 
 def rephrased(spec: AnswerSpec, answer: str, question: str) -> tuple[str, str, str]:
-    """(rule, accepted form, why) of the first rule that finds an accepted form in other words; empty texts for none."""
+    """(rule, accepted form, why) of the first rule that finds an accepted form; three "" if none does."""
     if spec.kind in ("choice", "box") or spec.number is not None:
         return "", "", ""
     text = final_part(answer)
@@ -69,7 +69,7 @@ def _stated(spec: AnswerSpec, form: str, text: str) -> Span | None:
 
 
 def _less_around(spec: AnswerSpec, form: str, text: str) -> Span | None:
-    """The form without what stands in brackets, and without the preposition that leads it."""
+    """The form without brackets and without a leading preposition."""
     less = _LEADING.sub("", " ".join(_ASIDE.sub(" ", form).split()))
     if less == form or not normalise(less) or (len(normalise(less)) < 4 and not whole_date(less)):
         return None
@@ -79,7 +79,7 @@ def _less_around(spec: AnswerSpec, form: str, text: str) -> Span | None:
 
 
 def _parts(spec: AnswerSpec, form: str, text: str) -> Span | None:
-    """Every part of "red and blue", near one another, in another order."""
+    """All parts of a form such as "red and blue", close together, in any order."""
     parts = [p for p in _AND.split(" ".join(form.split())) if normalise(p)]
     if not 2 <= len(parts) <= 4 or any(len(words(p)) > 3 for p in parts) or whole_quantity(form) or whole_date(form):
         return None
@@ -91,7 +91,7 @@ def _parts(spec: AnswerSpec, form: str, text: str) -> Span | None:
 
 
 def _count(form: str, text: str) -> Span | None:
-    """The number that leads a form ("two" of "two four-year terms"), as the only number of a short answer."""
+    """The leading number of a form ("two" of "two four-year terms") as the only number of a short answer."""
     own = quantities(form)
     if not own or own[0].start > 0 or len(words(form)) > 5:
         return None
@@ -111,7 +111,7 @@ def _year(form: str, text: str) -> Span | None:
 
 @lru_cache(maxsize=16384)
 def _name(form: str) -> tuple[Word, ...]:
-    """The words of a person's name without titles, or none where the form does not look like one."""
+    """The words of a person's name without titles; none if the form does not look like a name."""
     plain = " ".join(_ASIDE.sub(" ", form).split())
     if _NOT_PERSON.search(plain) or any(c.isdigit() for c in plain) or not 2 <= len(words(plain)) <= 6:
         return ()
@@ -122,7 +122,7 @@ def _name(form: str) -> tuple[Word, ...]:
 
 
 def _person(form: str, text: str) -> Span | None:
-    """First and last name, where the form or the text has more between them."""
+    """First and last name, if the form or the text has more between them."""
     name = _name(form)
     if not name or len(name[0].norm) < 2:
         return None
@@ -141,7 +141,7 @@ def _person(form: str, text: str) -> Span | None:
 
 
 def _surname(form: str, text: str, question: str) -> Span | None:
-    """The last name alone, as a person is called: no other first name before it."""
+    """The last name alone, without another first name before it."""
     name = _name(form)
     if not name or not _WHO.search(question):
         return None

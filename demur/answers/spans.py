@@ -1,4 +1,4 @@
-"""Where a part of an accepted form stands in a text: as words, as an equal quantity, or as the same date."""
+"""Where a text states a part of an accepted form: as words, as an equal quantity, or as the same date."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Part(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def _part(text: str, kind: str) -> _Part:
-    """A part of a form as what it is: words, a quantity with its noun, a date; ``kind`` is the answer's."""
+    """Read a part of a form as words, a quantity with its noun, or a date; ``kind`` is the kind of the answer."""
     date = whole_date(text)
     read = whole_quantity(text)
     if date and kind != "date" and not date.month and read:
@@ -45,7 +45,7 @@ _OWNING = re.compile(r"(?<=[^\W_])'s(?![^\W_])", re.IGNORECASE)
 
 @remembered
 def content(text: str) -> tuple[Word, ...]:
-    """Words without articles and endings of possession; a capital A in the middle is a letter, not an article."""
+    """The words without articles and possessive endings; a capital A inside the text is a letter, not an article."""
     found = words(text)
     owned = {match.end() for match in _OWNING.finditer(readable(text))}
     kept = tuple(
@@ -63,10 +63,10 @@ def spans(spec: AnswerSpec, form: str, text: str, *, bare: bool, kind: str = "")
 
     Args:
         spec: the answer.
-        form: the part that is looked for.
-        text: untrusted text.
-        bare: the text is a short answer, where a number needs no unit and "us" may be the country.
-        kind: what the part is read as; the answer's own kind when empty.
+        form: the part to find.
+        text: untrusted.
+        bare: the text is a short answer, in which a number needs no unit and "us" may be the country.
+        kind: how to read the part; as the kind of the answer if empty.
     """
     part = _part(form, kind or spec.kind)
     if part.date is not None:
@@ -104,9 +104,9 @@ def _word_spans(part: _Part, text: str, *, bare: bool) -> Iterator[Span]:
 
 @remembered
 def _said(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
-    """The words of a text to look for forms in, and where each key of them stands.
+    """The words of a text, and the positions of each key.
 
-    A word has further keys: without a particle, with the s of possession, and a numeral's value.
+    A word may have more keys: without a Korean particle, with the possessive s, and the value of a Roman numeral.
     """
     found = content(text)
     owners = {match.start() for match in _OWNING.finditer(readable(text))}
@@ -134,12 +134,12 @@ _OPENERS = frozenset({
     "there", "here", "in", "as", "at", "on", "by", "if", "no", "so", "to", "and", "or", "but", "for", "all", "are",
     "can", "is", "be", "do", "my", "then", "now", "once", "one", "new",
 })  # fmt: skip
-"""They begin a sentence with a capital, whatever they mean."""
+"""Words that often begin a sentence, so that a capital means nothing."""
 _LOOKALIKES = _OPENERS | {
     "us", "am", "pm", "go", "me", "up", "may", "march", "august", "will", "him", "her", "them", "his", "its", "our",
     "your", "was", "were", "has", "had", "not", "of", "off", "out", "over",
 }  # fmt: skip
-"""Words that are a name only where they are written as one."""
+"""Words that are a name only if they are written as one."""
 _ROMAN = {name: str(value) for value, name in enumerate((
     "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI", "XVII", "XVIII",
     "XIX", "XX",
@@ -148,7 +148,7 @@ _PARTICLE = re.compile(
     "(.+?)(?:은|는|이|가|을|를|의|에|에서|에게|와|과|로|으로|도|만|까지|부터|보다|이나|이며|이고|이다|입니다|였다|이었다|"
     "라고|이라고|라는|이라는|인|에는|에도|에서는|에서의|으로는|로는)$"
 )
-"""Korean writes particles in one word with the noun."""
+"""Korean writes noun and particle as one word."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa"})
 _SPELLINGS = {
     "grey": "gray", "colour": "color", "colours": "colors", "centre": "center",
@@ -165,7 +165,7 @@ def _key(word: Word) -> str:
 
 @lru_cache(maxsize=16384)
 def _forms_of(word: Word) -> frozenset[str]:
-    """Keys that count as this word: a common noun (written small) also in its other number, a name never."""
+    """Keys that count as this word. A lower-case noun also matches its singular or plural; a name does not."""
     key = _key(word)
     if word.raw.endswith("'s"):  # Queen's, Queens
         return frozenset({key, f"{key}s"})
@@ -190,7 +190,7 @@ def _forms_of(word: Word) -> frozenset[str]:
 
 
 def _unit_of(spec: AnswerSpec, part: _Part) -> str:
-    """The unit that the answer is in: its own, the specification's, or that of another form with the same value."""
+    """The unit of the answer: its own, the specification's, or that of another form with the same value."""
     if part.quantity is None or part.quantity.unit or part.quantity.ordinal:
         return part.quantity.unit if part.quantity else ""
     if spec.unit:
@@ -236,7 +236,7 @@ def _quantity_spans(spec: AnswerSpec, part: _Part, text: str, *, bare: bool) -> 
 
 
 def _days(text: str) -> Places:
-    """Where dates are written that are more than the figures of a year."""
+    """The places of dates, except years in four plain figures."""
     plain = readable(text)
     days = Places(plain)
     for d in dates(text):
@@ -246,7 +246,7 @@ def _days(text: str) -> Places:
 
 
 def _slack(spec: AnswerSpec, gold: Quantity, has_unit: bool, *, converted: bool) -> float:
-    """How far a right number may lie from the accepted one: half its last digit, nothing at all for a bare count."""
+    """How far a right number may differ from the accepted one: half its last digit; a bare count not at all."""
     exact = 1e-14 * max(1.0, abs(gold.low))
     if spec.tolerance is not None and spec.kind == "number":
         return max(exact, spec.tolerance * abs(gold.low))
@@ -261,7 +261,7 @@ def _noun_follows(noun: str, text: str, end: int) -> bool:
 
 
 def range_spans(spec: AnswerSpec, text: str, *, bare: bool) -> Iterator[Span]:
-    """Numbers, and ranges of numbers, that lie within the right range."""
+    """The numbers and ranges of a text that lie within the accepted range."""
     if spec.number is None:
         return
     low, high = spec.number

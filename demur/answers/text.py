@@ -1,8 +1,7 @@
-"""Text made comparable: normalisation, and words with their places.
+"""Text made comparable: normalisation, and words with their positions.
 
-Everything here is a pure function of the text; nothing is language-specific beyond English articles and
-number words. Scripts written without spaces (Han, kana, Thai, Lao, Khmer, Burmese) are one word per character,
-so that a sequence of words is found in them too.
+Only English articles and number words are language-specific. Scripts written without spaces (Han, kana, Thai, Lao,
+Khmer, Burmese) are one word per character, so that sequences of words are found in them too.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ ARTICLES = frozenset({"the", "an"})
 
 
 def remembered(function: Callable[[str], T]) -> Callable[[str], T]:
-    """A cache for a function of a text: of many short texts and of a few long ones, so that its memory is bounded."""
+    """Cache a function of a text: for many short texts and a few long ones, so that memory is bounded."""
     short, long = lru_cache(2048)(function), lru_cache(8)(function)
 
     @wraps(function)
@@ -57,11 +56,11 @@ def remembered(function: Callable[[str], T]) -> Callable[[str], T]:
 
 
 _SHORT = 2_000
-"""Characters of a passage, or of a long answer."""
+"""Characters of a short text: a passage, or a long answer."""
 
 
 def both_ends(answer: str) -> str:
-    """A reply of any length as it is judged: 20,000 characters of it, half from its beginning and half from its end."""
+    """The part of a reply that is judged: all of it, or its first and last 10,000 characters."""
     return answer if len(answer) <= 2 * _END else f"{answer[:_END]}\n{answer[-_END:]}"
 
 
@@ -69,10 +68,10 @@ _END = 10_000
 
 
 class Places:
-    """Which places of a text are taken, so that asking does not go through all that was found before.
+    """The taken spans of a text; adding and asking take time in proportion to the span.
 
     Args:
-        text: the text; only its length counts.
+        text: only its length counts.
     """
 
     def __init__(self, text: str) -> None:
@@ -83,12 +82,12 @@ class Places:
         self._taken[start:end] = b"\1" * (end - start)
 
     def meet(self, start: int, end: int) -> bool:
-        """Whether any place of a span is taken."""
+        """Whether any character of a span is taken."""
         return self._taken.find(1, start, end) >= 0
 
 
 class Word(NamedTuple):
-    """One word of a text: its folded form, as it was written, and where it stands in the readable text."""
+    """One word of a text: its folded form, its form as written, and its span in the readable text."""
 
     norm: str
     raw: str
@@ -98,7 +97,7 @@ class Word(NamedTuple):
 
 @remembered
 def readable(text: str) -> str:
-    """The text with its characters made uniform (NFKC, one kind of dash and quote, digit groups by commas alone)."""
+    """The text with uniform characters: NFKC, one kind of dash and quote, commas between digit groups."""
     text = _POINTED.sub(lambda match: match.group().replace(".", ","), _FINE_SPACE.sub(",", text))
     text = re.sub(r"(?<!\d)([½¼¾])", r"0\1", text)
     return _DECADE.sub("s", unicodedata.normalize("NFKC", stream_safe(text.translate(_SIGNS))).translate(_SIGNS))
@@ -114,7 +113,7 @@ def fold(word: str) -> str:
 @lru_cache(maxsize=65536)
 def _folded(word: str) -> str:
     word = stream_safe(word)
-    for _ in range(3):  # a case fold can undo a composition and the other way round; three rounds always settle
+    for _ in range(3):  # case folding can undo a composition, and the other way round; three rounds always converge
         word = unicodedata.normalize("NFKD", word.casefold()).translate(_PLAIN)
         word = unicodedata.normalize("NFKC", _MARKS.sub("", word))
     return word
@@ -139,10 +138,10 @@ def words(text: str) -> tuple[Word, ...]:
 
 
 def normalise(text: str) -> str:
-    """The text as words and single spaces, for comparing: NFKC, no case, no accents, no punctuation.
+    """The text as words and single spaces: NFKC, without case, accents and punctuation.
 
-    Articles are dropped: ``the`` and ``an`` anywhere, ``a`` only where it leads (in the middle it may be a letter:
-    *vitamin A*). A text of nothing but articles is kept. Idempotent.
+    Articles are dropped: ``the`` and ``an`` anywhere, ``a`` only at the beginning (elsewhere it may be a letter, as in
+    *vitamin A*). A text of articles alone is kept. Idempotent.
 
     >>> normalise("The  Café-Bar, É.U.!")
     'cafe bar eu'

@@ -1,4 +1,4 @@
-"""Yes or no: what the accepted forms come to, and what an answer says."""
+"""Yes or no: the side of the accepted forms, and the side of a reply."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _YES_NO = re.compile(
     re.IGNORECASE,
 )
 SIDES = {"yes": "yes", "yeah": "yes", "true": "yes", "no": "no", "nope": "no", "false": "no"}
-"""Words that take a side -> the side."""
+"""Word -> its side."""
 
 
 def polarity(spec: AnswerSpec) -> str:
-    """What the accepted forms come to, "yes" or "no"; "" when they are something else."""
+    """The side of the accepted forms, "yes" or "no"; "" if they are something else."""
     sides = {
         SIDES.get(normalise(form[0]).split()[0], "") if len(form) == 1 and normalise(form[0]) else ""
         for form in spec.accepted
@@ -31,9 +31,9 @@ def polarity(spec: AnswerSpec) -> str:
 
 
 def polarities(text: str) -> set[str]:
-    """The sides that an answer takes: none, one or, when it takes both, two of "yes" and "no".
+    """The sides that a reply takes: none, "yes", "no" or both.
 
-    A word that opens the text outweighs a single one of the other side further on.
+    A word at the beginning outweighs a single one of the other side further on.
     """
     said = {SIDES[m.group(1).lower()] for m in _YES_NO.finditer(readable(text))}
     first = _YES_NO.match(readable(text).lstrip())
@@ -74,9 +74,9 @@ _FIRST = re.compile(r"\W*([^\s,.;:!?。，、！？；：।]+)(?=[\s,.;:!?。�
 
 
 def side_of(text: str, question: str) -> str:
-    """The one side that an answer takes, "yes" or "no"; "" when it takes none, or both.
+    """The side of a reply, "yes" or "no"; "" if it takes none or both.
 
-    A question of whether something is there is answered by saying that it is, or is not.
+    "There is a mug" and "There is no mug" take a side if the question asks whether something is there.
 
     >>> side_of("There is no mug.", "Is there a mug?"), side_of("Sí, claro.", "¿Es rojo?"), side_of("Perhaps", "Is it?")
     ('no', 'yes', '')

@@ -1,7 +1,7 @@
-"""What gives a sample's answer or evidence away: one rule for every stage that asks.
+"""Leaks: evidence that gives away a sample's answer, or that repeats its query image or gold. One rule for all stages.
 
-Mining asks it of hits and of a source's own negatives, a pool of the gold evidence of what a release is to be built
-from, verification of all evidence of a release.
+Mining applies it to hits and to a source's own negatives, a pool for a release to gold evidence, verification to all
+evidence of a release.
 
     gold                     gold evidence itself, a part of it, or what holds it (`demur.corpora.lineage`)
     query image              the very bytes of an image that is asked about (a passage's own picture counts too)
@@ -9,8 +9,8 @@ from, verification of all evidence of a release.
     near-duplicate of gold   the same words or the same look as gold evidence
     holds the answer         an answer or alias stands in title or text, type-aware (`demur.answers.holds`)
 
-What is asked about an image must not be answered by showing it again (VLM-DeflectionBench, section 3), and a distractor
-must neither hold the answer nor be gold evidence once more (section 3.2, equations 2 and 3).
+Evidence must not show the query image again (VLM-DeflectionBench, section 3), and a distractor must neither hold the
+answer nor repeat gold evidence (section 3.2, equations 2 and 3).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from demur.corpora.lineage import Gold
 from demur.corpora.near_duplicates import IMAGE_NEAR, TEXT_NEAR, ImageHash, image_matcher, same_text
 
 STAGE = "mine"
-"""Of the drops, whether a search found what is dropped or the source had shipped it."""
+"""Stage of the drops, both of mined hits and of a source's own negatives."""
 AS_QUERY = {"same bytes": "query image", "same look": "near-duplicate of query"}
 IS = {
     "query image": "is the query image itself",
     "near-duplicate of query": "shows the query image, in another encoding or size",
 }
-"""The same of a piece of evidence, in words."""
+"""The same as the end of a sentence about a piece of evidence."""
 
 
 class Leaks:
-    """What leaks of one sample.
+    """The leaks of one sample.
 
     Args:
         image_hashes: of an image, see `demur.corpora.near_duplicates.ImageHashes`; without it only bytes are compared.
@@ -65,26 +65,26 @@ class Leaks:
         self._text_near = text_near
 
     def query(self, item: Document | Evidence) -> str:
-        """``query image``, ``near-duplicate of query``, or "" for what shows no image that is asked about."""
+        """``query image``, ``near-duplicate of query``, or "" if the item shows no query image."""
         return AS_QUERY.get(self._as_query(item.image), "") if item.image is not None else ""
 
     def gold(self, item: Document | Evidence) -> str:
-        """The id of gold evidence whose words a text repeats, or whose picture an image shows; "" of anything else."""
+        """The id of the gold evidence whose words or picture an item repeats; "" if there is none."""
         if item.text is not None:
             return next((id for id, text in self._gold_texts if same_text(item.text, text, self._text_near)), "")
         image = item.image
         return next((id for id, shows in self._as_gold if shows(image)), "") if image is not None else ""
 
     def part(self, item: Document | Evidence) -> str:
-        """The id of gold evidence that an item is, is a part of, holds, or overlaps with; "" of anything else."""
+        """The id of the gold evidence that an item is, is a part of, holds, or overlaps with; "" if there is none."""
         return next((e.id for e in self.lineage.parts(item)), "")
 
     def answer(self, item: Document | Evidence) -> bool:
-        """Whether an answer stands in its title or text."""
+        """Whether its title or text holds an answer."""
         return self._holds(f"{item.title}\n{item.text}" if item.text is not None else item.title)
 
     def of(self, item: Document | Evidence) -> tuple[str, str]:
-        """(why it cannot be a distractor, a detail of it); two "" when it can."""
+        """(why the item cannot be a distractor, a detail); two "" if it can."""
         as_query = self.query(item)
         if as_query == AS_QUERY["same bytes"]:
             return as_query, ""
@@ -98,9 +98,9 @@ class Leaks:
 
 
 def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
-    """The sample with its own negatives as distractors, but for those that leak; and what left.
+    """The sample with its own negatives as distractors, without those that leak, and the drops.
 
-    Their rank is their place in the source's order, where they have none yet.
+    A negative without a rank gets its place in the source's order.
     """
     ranked = tuple(
         e if e.rank is not None else e.model_copy(update={"rank": place}) for place, e in enumerate(sample.negatives, 1)
@@ -109,13 +109,13 @@ def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
 
 
 def _holds(sample: Sample) -> Callable[[str], bool]:
-    """Whether a text holds the answer of a sample; nearly none does, and most are seen not to at first."""
+    """Whether a text holds the answer of a sample; a cheap prefilter rejects most texts."""
     may, spec, question = Prefilter(sample.answers), sample.answers, sample.question
     return lambda text: may(text) and holds(spec, text, question)
 
 
 def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
-    """The sample without those of its negatives that leak, and what left, each with its reason."""
+    """The sample without its negatives that leak, and a drop with its reason for each of those."""
     found = {e.id: leaks.of(e) for e in sample.negatives}
     gone = [
         Drop(sample=sample.id, evidence=id, stage=STAGE, reason=reason, detail=detail)
@@ -127,7 +127,7 @@ def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
 
 
 def unfit_reason(sample: Sample, image_hashes: Callable[[ImageRef], ImageHash | None]) -> str:
-    """Why no release may hold a sample as it is (`demur.release.verify` would refuse it); "" when one may."""
+    """Why no release can hold this sample (`demur.release.verify` would refuse it); "" if one can."""
     if not sample.gold:
         return "it has no gold evidence"
     if not sample.answers.choices and holds(sample.answers, sample.question, sample.question):

@@ -1,13 +1,12 @@
-"""Where evidence comes from: passage -> document -> page, one relation for everyone who asks.
+"""Where evidence comes from: passage -> document -> page. Mining, recall, leaks and checks all ask here.
 
 A **document** is an entry of a knowledge base; a **passage** was cut from one, by a source (the paragraph of an article
 that holds the answer, ``Q1#p3``; a quotation from a section, ``url#2#q0123abcd``) or by an index (``--chunk``:
-``Q1#0``, ``Q1#1`` ..., and ``Q1#image`` for its picture). A **page** is what documents are parts of: an article, a
-file. Nothing is read out of an id: every `Document` and `Evidence` names its ``document`` and ``page``, and what names
-none is its own.
+``Q1#0``, ``Q1#1`` ..., and ``Q1#image`` for its picture). A **page** groups documents: an article, a file. Ids are
+never parsed: every `Document` and `Evidence` names its ``document`` and ``page``; one that names none is its own.
 
-Two passages of one document are the same evidence as far as they share words, whoever cut them. So gold that a source
-cut is found again in an index that cut the same document elsewhere, or not at all:
+Two passages of one document are the same evidence if they overlap, whoever cut them. So gold that a source cut is found
+in an index that cuts the same document elsewhere, or not at all:
 
     gold            an item that is        stands to it as
     Q1#p3           Q1#p3                  gold: itself
@@ -31,11 +30,11 @@ from demur.core.records import Document, Evidence, Modality
 Item = Document | Evidence
 T = TypeVar("T", Document, Evidence)
 Relation = Literal["gold", "gold page", ""]
-"""How an item stands to the gold evidence of a sample: it is gold (or a part of it, or holds it), it is something else
-of gold's page, or neither."""
-SHARED = 8
-"""Words in a row that two passages of one document have in common where they overlap; a shorter one must lie within
-the other. The overlap of an index's own passages is longer, and formulas that recur in an article are shorter."""
+"""How an item relates to a sample's gold evidence: it is gold (or a part of gold, or holds it), it lies elsewhere on a
+gold page, or neither."""
+SHARED_WORDS = 8
+"""Consecutive words that two overlapping passages of one document have in common; a shorter passage must lie within the
+other. The overlap of an index's own passages is longer, and phrases that recur in an article are shorter."""
 
 
 def document_of(item: Item) -> str:
@@ -49,17 +48,17 @@ def document_of(item: Item) -> str:
 
 
 def page_of(item: Item) -> str:
-    """The page that an item lies on; its document where that is a part of nothing else."""
+    """The page that an item lies on; its document if it names no page."""
     return item.page or document_of(item)
 
 
 def is_whole(item: Item) -> bool:
-    """Whether it is a document, not cut from one."""
+    """Whether an item is a document, not a passage of one."""
     return document_of(item) == item.id
 
 
 def passage_id(document: str, number: int) -> str:
-    """The id of a paragraph that a source cut from a document."""
+    """The id of a paragraph that a source cut from a document, by its number."""
     return f"{document}#p{number}"
 
 
@@ -69,18 +68,18 @@ def quotation_id(document: str, key: str) -> str:
 
 
 def chunk_id(document: str, place: int | str) -> str:
-    """The id of what an index cut from a document: its passages by their number, ``image`` for its picture."""
+    """The id of what an index cut from a document: the number of a passage, or ``image`` for its picture."""
     return f"{document}#{place}"
 
 
 def prefixed(item: T, prefix: str) -> T:
-    """The item with a prefix before its id, and before those of its document and page."""
+    """The item with a prefix before the ids of itself, its document and its page."""
     ids = {"id": item.id, "document": item.document, "page": item.page}
     return item.model_copy(update={name: f"{prefix}{id}" for name, id in ids.items() if id})
 
 
 def unprefixed(item: T, prefix: str) -> T:
-    """The item without a prefix of its ids: what `prefixed` undoes."""
+    """The inverse of `prefixed`."""
     ids = {"id": item.id, "document": item.document, "page": item.page}
     return item.model_copy(update={name: id.removeprefix(prefix) for name, id in ids.items() if id})
 
@@ -103,19 +102,19 @@ def _is_part(gold: Evidence, item: Item, words: _Words | None) -> bool:
 
 
 class _Words:
-    """The words of a text, to be compared with other cuts of the same document."""
+    """The words of a passage, to compare with other passages of the same document."""
 
     def __init__(self, text: str | None) -> None:
         self._words = _words(text)
-        self._runs = set(_runs(self._words, SHARED))
+        self._runs = set(_runs(self._words, SHARED_WORDS))
 
     def overlap(self, text: str | None) -> bool:
         other = _words(text)
         short = min(len(self._words), len(other))
         if not short:
             return False
-        if short >= SHARED:
-            return not self._runs.isdisjoint(_runs(other, SHARED))
+        if short >= SHARED_WORDS:
+            return not self._runs.isdisjoint(_runs(other, SHARED_WORDS))
         return not set(_runs(self._words, short)).isdisjoint(_runs(other, short))
 
 
@@ -128,7 +127,7 @@ def _runs(words: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
 
 
 class IndexedDocuments(Protocol):
-    """What an index knows of documents and pages (`demur.retrieval.search.Searcher`)."""
+    """The documents of an index by id and by page (`demur.retrieval.search.Searcher`)."""
 
     @property
     def documents(self) -> Mapping[str, Document]:
@@ -136,15 +135,15 @@ class IndexedDocuments(Protocol):
         ...
 
     def on_page(self, page: str) -> Sequence[str]:
-        """The ids of the documents on a page, none where there is no such page."""
+        """The ids of the documents on a page; none if there is no such page."""
         ...
 
 
 class Gold:
-    """The gold evidence of one sample, and how everything else stands to it.
+    """The gold evidence of one sample, and how other items relate to it.
 
     Args:
-        documents: of the index that items come from; where gold lies there, the page that the index names counts too.
+        documents: of the index that items come from. If gold lies there, the page that the index names counts too.
     """
 
     def __init__(self, evidence: Iterable[Evidence], documents: Mapping[str, Document] | None = None) -> None:
@@ -170,13 +169,13 @@ class Gold:
         return [e for e in self.evidence if _is_part(e, item, self._words.get(e.id))]
 
     def relation(self, item: Item) -> Relation:
-        """How an item stands to gold."""
+        """How an item relates to gold."""
         if self.parts(item):
             return "gold"
         return "gold page" if page_of(item) in self.pages else ""
 
     def parts_in(self, shelf: IndexedDocuments) -> list[str]:
-        """The ids under which gold evidence lies in an index, whole or in parts; none where it is not there."""
+        """The ids of gold evidence in an index, whole or in parts; none if it is not there."""
         return list(dict.fromkeys(id for e in self.evidence for id in self._parts_in(shelf, e)))
 
     def _parts_in(self, shelf: IndexedDocuments, gold: Evidence) -> list[str]:
@@ -188,11 +187,10 @@ class Gold:
         return [id for id in on_pages if _is_part(gold, shelf.documents[id], words)]
 
     def scored_in(self, shelf: IndexedDocuments, *, by_image: bool) -> list[list[str]]:
-        """What gold evidence scores by in a search of an index: for each piece, the ids whose best score is its own.
+        """The ids whose best score counts as that of gold in a search: a list for each piece of gold.
 
         Args:
-            by_image: the search is among images. A piece that has no picture there scores by those of its page, which
-                show what it is about.
+            by_image: the search is among images. A piece without a picture there scores by the pictures of its page.
         """
         found = []
         for e in self.evidence:
@@ -206,5 +204,5 @@ class Gold:
         return found
 
     def pages_in(self, shelf: IndexedDocuments) -> list[str]:
-        """The pages of an index that gold evidence lies on, whether its own text lies there or not."""
+        """The pages of an index that gold evidence lies on, whether the gold text itself is there or not."""
         return sorted(page for page in self.pages if shelf.on_page(page))

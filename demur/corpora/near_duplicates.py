@@ -1,16 +1,16 @@
-"""Near-duplicates: texts that say the same in nearly the same words, images that show the same picture.
+"""Near-duplicates: texts with nearly the same words, images that show the same picture.
 
 Text: the share of common word five-grams (Broder 1997's resemblance, and containment for a short text within a long
 one). Images: two tests, which must agree.
 
 1. Hashes find candidates: a DCT hash and a difference hash, 64 bits each, the colours of a 4 x 4 grid (brightness alone
    takes the flag of Italy for the flag of Ireland) and the shape.
-2. Strokes decide: in a small copy in shades of grey no place of one picture has ink, or lacks it, where the other
-   has not within a pixel. Hashes see the distribution of light and dark, and drawings of two molecules, pages of
-   print, maps with another region marked have the same; what tells them apart is one stroke.
+2. Strokes decide: two small copies in shades of grey must have ink in the same places, within a pixel. Hashes only see
+   how light and dark are distributed. That is the same for drawings of two molecules, for pages of print and for maps
+   with another region marked, which differ in one stroke.
 
-An image that lies within a frame of one colour is compared without it too, so that a border, or the margin of a
-drawing, makes no difference.
+An image inside a frame of one colour is compared without the frame too, so that a border or the margin of a drawing
+makes no difference.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 
 SHINGLE = 5
 TEXT_NEAR = 0.8
-"""Share of common five-grams, of the shorter text's, from which two texts count as the same."""
+"""Share of the shorter text's five-grams that must stand in the other for the texts to count as the same."""
 IMAGE_NEAR = 10
-"""Greatest distance in bits, of 64, at which both hashes let two images be compared stroke by stroke."""
+"""Largest distance of each hash, in bits of 64, at which two images are compared stroke by stroke."""
 COARSE, FINE = 96, 160
-"""Pixels a side of what is compared stroke by stroke: of photographs and small images, and of drawings."""
+"""Side, in pixels, of the copies compared stroke by stroke: for photographs and small images, and for drawings."""
 STROKE_NEAR = {COARSE: 0.19, FINE: 0.24}
-"""Greatest difference of the worst 3 x 3 pixels, of 1 (black for white), at which two images are the same, by size.
+"""Side -> largest difference of the worst 3 x 3 pixels at which two images are the same; 1 is black for white.
 
 ``tests/curation/test_near_duplicates.py`` measures the errors: how many of nine kinds of similar pictures are taken for
 copies, and how many of eleven kinds of copies are missed.
 """
 SPARSE = 0.5
-"""Least share of an image that has the brightness of its ground, from which it is a drawing."""
+"""An image is a drawing if at least this share of it has the brightness of its background."""
 SHAPE_NEAR = 0.1
-"""Greatest difference in the logarithm of width : height."""
+"""Largest difference in the logarithm of width : height."""
 CROPS = (0.01, 0.021)
-"""Shares of a side by which one image may be cut off all around."""
+"""Shares of a side by which one image may be cropped all around."""
 COLOUR_NEAR = 48
-"""Greatest difference in any channel of any field of the grids, of 255, at which two images are the same."""
+"""Largest difference in any channel (0 to 255) of any field of the colour grids."""
 
 
 def _words(text: str) -> list[str]:
@@ -66,7 +66,7 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=65_536)
 def shingles(text: str) -> frozenset[int]:
-    """Hashes of the word five-grams of a text, case and punctuation aside (all its words when it has fewer)."""
+    """Hashes of the word five-grams of a text, without case and punctuation (of all its words if it has fewer)."""
     words = _words(text)
     if not words:
         return frozenset()
@@ -75,7 +75,7 @@ def shingles(text: str) -> frozenset[int]:
 
 @lru_cache(maxsize=65_536)
 def _sketch(text: str) -> tuple[int, int]:
-    """(a set of the words of a text in 1024 bits, how many words it has)."""
+    """(the words of a text as a set of 1024 bits, the number of words)."""
     words, bits = _words(text), 0
     for word in set(words):
         bits |= 1 << (hash(word) & 1023)
@@ -83,10 +83,10 @@ def _sketch(text: str) -> tuple[int, int]:
 
 
 def _may_repeat(one: str, other: str, threshold: float) -> bool:
-    """Whether two texts have words enough in common for `same_text`; never False where that is True.
+    """A cheap test before `same_text`, never False where that is True: do the texts share enough words?
 
-    A word of the shorter text that the other lacks takes a five-gram with it, the one that begins with it, unless it
-    stands among the last four alone. So at most 4 and as many as five-grams may be missing are lacking.
+    Every word that the other text lacks costs the five-gram that begins with it, except among the last four words. So
+    the shorter text may lack at most four words more than it may lack five-grams.
     """
     (a, n), (b, m) = _sketch(one), _sketch(other)
     if n < SHINGLE or m < SHINGLE:
@@ -110,12 +110,12 @@ def same_text(one: str, other: str, threshold: float = TEXT_NEAR) -> bool:
 
 
 class View(NamedTuple):
-    """What one view of an image looks like: some 200 bytes, and the strokes packed (1 to 4 kB)."""
+    """The hashes of one view of an image: some 200 bytes, and the compressed strokes (1 to 4 kB)."""
 
     dct: int
-    """Signs of the 8 x 8 lowest frequencies about their median (Zauner 2010)."""
+    """DCT hash: which of the 8 x 8 lowest frequencies lie above their median (Zauner 2010)."""
     difference: int
-    """Whether each of 8 x 8 fields is brighter than its right neighbour."""
+    """Difference hash: which of 8 x 8 fields are brighter than their right neighbour."""
     spread: float
     """Standard deviation of the brightness, 0 to 127; below 1 the image is flat and its hashes mean nothing."""
     colours: bytes
@@ -127,7 +127,7 @@ class View(NamedTuple):
 
 
 class ImageHash(NamedTuple):
-    """What an image looks like: as it is, and without the frame of one colour around it, where it has one."""
+    """The views of an image: as it is, and without its frame of one colour, if it has one."""
 
     views: tuple[View, ...]
 
@@ -142,7 +142,7 @@ def _bits(values: np.ndarray) -> int:
 
 
 def image_hash(data: bytes) -> ImageHash:
-    """What an encoded image looks like; transparency is laid on white and an EXIF turn is undone.
+    """The hashes of an encoded image. Transparency becomes white, and the EXIF orientation is applied.
 
     Raises:
         DataError: as for `demur.core.images.opened`.
@@ -185,11 +185,11 @@ def _view(colour: Image.Image) -> View:
 
 
 FRAME_NEAR = 40
-"""Greatest difference in a channel, of 255, from the frame's colour that still counts as frame."""
+"""Largest difference from the frame's colour, in any channel (0 to 255), that still counts as frame."""
 
 
 def _within_frame(colour: Image.Image) -> Image.Image | None:
-    """An image without the frame of one colour all around it; None where it has none, or little is within."""
+    """An image without the frame of one colour all around it; None if it has no frame, or little inside."""
     from PIL import Image
 
     shrink = max(1.0, max(colour.size) / 256)
@@ -220,18 +220,18 @@ def _within_frame(colour: Image.Image) -> Image.Image | None:
 
 
 def same_picture(one: ImageHash, other: ImageHash, threshold: int = IMAGE_NEAR) -> bool:
-    """Whether two images show the same picture, re-encoded, resized, slightly cropped or with another border.
+    """Whether two images show the same picture: re-encoded, resized, slightly cropped or with another border.
 
     Args:
-        threshold: greatest distance of the hashes in bits, of 64; the strokes are compared whatever it is.
+        threshold: largest distance of the hashes, in bits of 64. The strokes are compared in any case.
 
-    Of flat images the colours alone are compared.
+    Flat images are compared by their colours alone.
     """
     return any(_same(a, b, threshold) for a in one.views for b in other.views)
 
 
 def similar_hashes(one: View, other: View, threshold: int = IMAGE_NEAR) -> bool:
-    """Whether hashes, colours and shape of two views agree: all that can be told without their strokes."""
+    """Whether hashes, colours and shape of two views agree; everything but the strokes."""
     if abs(one.shape - other.shape) > SHAPE_NEAR or one.spread < 1 or other.spread < 1:
         return False
     near = (one.dct ^ other.dct).bit_count() <= threshold and (
@@ -251,7 +251,7 @@ def _same(one: View, other: View, threshold: int) -> bool:
 
 
 def same_strokes(one: bytes, other: bytes) -> bool:
-    """Whether two pictures have the same strokes, one of them cut off all around by up to a fiftieth."""
+    """Whether two pictures have the same strokes, also if one is cropped all around by up to a fiftieth."""
     if one == other:
         return True
     a, b = _shades(one), _shades(other)
@@ -260,7 +260,7 @@ def same_strokes(one: bytes, other: bytes) -> bool:
     if _difference(a, b) <= near:
         return True
     if _difference(a, b, reach=1 + math.ceil(CROPS[-1] * side)) > near:
-        return False  # no shift that cutting off can make brings them together
+        return False  # no crop can bring them together
     return any(_difference(_cut(a, share), b) <= near or _difference(a, _cut(b, share)) <= near for share in CROPS)
 
 
@@ -268,7 +268,7 @@ def _shades(strokes: bytes) -> np.ndarray:
     """The shades of packed strokes, `FINE` or `COARSE` a side, 0 to 240.
 
     Raises:
-        DataError: they are none.
+        DataError: they are damaged.
     """
     try:
         packed = np.frombuffer(zlib.decompress(strokes), dtype=np.uint8)
@@ -276,7 +276,7 @@ def _shades(strokes: bytes) -> np.ndarray:
         packed = packed.reshape(side, side // 2)
     except (zlib.error, ValueError) as error:
         raise DataError(
-            f"these are no strokes of an image: {error}", cure="remove the file, it is made again"
+            f"damaged strokes of an image: {error}", cure="remove the file; demur writes it again"
         ) from error
     shades = np.empty((side, side), dtype=np.uint8)
     shades[:, ::2], shades[:, 1::2] = packed & 0xF0, packed << 4
@@ -303,10 +303,10 @@ def _cut(shades: np.ndarray, share: float) -> np.ndarray:
 
 
 def _difference(a: np.ndarray, b: np.ndarray, reach: int = 1) -> float:
-    """Of the worst 3 x 3 pixels, the mean by which one picture is out of the other's range within ``reach`` pixels.
+    """How far one picture lies outside the other's range within ``reach`` pixels: mean of the worst 3 x 3 pixels.
 
     Returns:
-        0 to 1; 1 is all of the contrast.
+        0 to 1; 1 is the whole contrast.
     """
     contrast = max(int(np.ptp(a)), int(np.ptp(b)), 16)
     out = np.maximum(_out_of_range(a, b, reach), _out_of_range(b, a, reach)).astype(np.uint16)
@@ -323,7 +323,7 @@ def _out_of_range(a: np.ndarray, b: np.ndarray, reach: int) -> np.ndarray:
 
 
 def _widened(values: np.ndarray, extreme: Callable[..., np.ndarray]) -> np.ndarray:
-    """The greatest (or least) of each pixel and its eight neighbours."""
+    """The maximum (or minimum) of each pixel and its eight neighbours."""
     across = values.copy()
     extreme(across[:, 1:], values[:, :-1], out=across[:, 1:])
     extreme(across[:, :-1], values[:, 1:], out=across[:, :-1])
@@ -334,19 +334,20 @@ def _widened(values: np.ndarray, extreme: Callable[..., np.ndarray]) -> np.ndarr
 
 
 SameImage = Literal["look", "bytes"]
-"""What makes two images the same."""
+"""How images are compared: by their look, or by their bytes alone."""
 IMAGE_THRESHOLDS: dict[SameImage, int] = {"look": IMAGE_NEAR, "bytes": -1}
 """The same as a threshold of `showing`."""
 HASHES_IN_MEMORY = 1 << 15
-"""Image hashes remembered where images may be any number, some 50 MB of drawings, 150 MB of photographs."""
+"""Image hashes kept in memory where there may be any number of images: 50 MB for drawings, 150 MB for photographs."""
 
 
 class ImageHashes:
-    """Hashes of images: each is read and hashed once, and known by its SHA-256 from then on.
+    """Hashes of images by their SHA-256; each image is read and hashed once.
 
     Args:
-        kept: a file with `lines` of an earlier reader, for images that need not be read again, where it is there.
-        most: how many are remembered, those asked of last; None for all, which `lines` then has.
+        root: folder that image uris are relative to.
+        kept: file of hashes that `lines` wrote earlier; it need not exist.
+        most: how many hashes stay in memory, the last used ones; None for all, which `lines` needs.
     """
 
     def __init__(self, root: Path | None = None, kept: Path | None = None, most: int | None = None) -> None:
@@ -362,9 +363,9 @@ class ImageHashes:
             ))  # fmt: skip
 
     def __call__(self, image: ImageRef) -> ImageHash | None:
-        """The hashes of an image; None of one that cannot be read."""
+        """The hashes of an image; None if it cannot be read."""
         try:
-            found = self._known.pop(image.sha256)  # and back in, behind those that were asked of before
+            found = self._known.pop(image.sha256)  # it goes back in last
         except KeyError:
             try:
                 found = image_hash(read_image(image, self._root))
@@ -376,25 +377,25 @@ class ImageHashes:
         return found
 
     def read(self, image: ImageRef, data: bytes) -> ImageHash | None:
-        """The hashes of an image whose bytes are at hand.
+        """The hashes of an image whose bytes were read already.
 
         Raises:
-            DataError: they are no image that can be read.
+            DataError: the bytes are no readable image.
         """
         if self._known.get(image.sha256) is None:
             self._known[image.sha256] = image_hash(data)
         return self._known[image.sha256]
 
     def lines(self) -> bytes:
-        """What is known of readable images, as JSON lines, ordered by their hashes."""
+        """The hashes of all readable images as JSON lines, ordered by SHA-256."""
         return b"".join(
-            canonical({"sha256": sha, "views": [_told(view) for view in image_hash.views]}).encode() + b"\n"
+            canonical({"sha256": sha, "views": [_as_json(view) for view in image_hash.views]}).encode() + b"\n"
             for sha, image_hash in sorted(self._known.items())
             if image_hash is not None
         )
 
 
-def _told(view: View) -> dict[str, object]:
+def _as_json(view: View) -> dict[str, object]:
     return {
         "dct": f"{view.dct:x}", "difference": f"{view.difference:x}", "spread": view.spread,
         "colours": view.colours.hex(), "shape": view.shape, "strokes": base64.b64encode(view.strokes).decode("ascii"),
@@ -404,18 +405,18 @@ def _told(view: View) -> dict[str, object]:
 def image_matcher(
     images: Sequence[ImageRef], image_hashes: Callable[[ImageRef], ImageHash | None], threshold: int = IMAGE_NEAR
 ) -> Callable[[ImageRef], str]:
-    """A function that says whether a picture shows one of these: ``same bytes``, ``same look``, or "" when it does not.
+    """A function that says how a picture matches one of ``images``: ``same bytes``, ``same look``, or "" for no match.
 
     Args:
-        images: what is asked about; their hashes are made once, when first another picture is compared with them.
-        image_hashes: of an image, see `ImageHashes`.
+        images: their hashes are made once, when the first other picture is compared with them.
+        image_hashes: the hashes of an image, see `ImageHashes`.
         threshold: as for `same_picture`; below 0 only bytes are compared.
     """
     bytes_ = {image.sha256 for image in images}
     compared = images if threshold >= 0 else ()
     own: list[ImageHash] | None = None
 
-    def shown(image: ImageRef) -> str:
+    def match(image: ImageRef) -> str:
         nonlocal own
         if image.sha256 in bytes_:
             return "same bytes"
@@ -424,4 +425,4 @@ def image_matcher(
         other = image_hashes(image) if own else None
         return "same look" if other and any(same_picture(image_hash, other, threshold) for image_hash in own) else ""
 
-    return shown
+    return match

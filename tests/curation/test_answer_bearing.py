@@ -7,7 +7,7 @@ from demur.answers import holds
 from demur.answers.prefilter import run_together
 from demur.answers.text import words
 from demur.core.records import AnswerSpec, Document, Sample
-from demur.release import corpora, stated
+from demur.release import answer_bearing, corpora
 from demur.release.answer_bearing import AnswerBearing
 
 ANSWERS = ["Nyanza", "dragonflies", "41 euros", "1823", "東京都", "C++", "NASA", "two rivers", "U.S.", "Łódź"]
@@ -54,7 +54,7 @@ def test_a_date_and_a_question_that_is_left():
 def looks(monkeypatch, tmp_path, documents, questions):
     """How often an export asks whether a text holds an answer."""
     asked = []
-    monkeypatch.setattr(stated, "holds", lambda *given: asked.append(1) or holds(*given))
+    monkeypatch.setattr(answer_bearing, "holds", lambda *given: asked.append(1) or holds(*given))
     samples = [question(n, f"Town{n}ville", "a common word") for n in range(questions)]
     texts = [document(n, f"The mill of Town{n}ville is near a common word of it.") for n in range(documents)]
     corpora.export(

@@ -5,7 +5,7 @@ import pytest
 
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
-from demur.corpora import near
+from demur.corpora import near_duplicates
 from demur.corpora.leaks import Leaks, without_leaks
 from demur.corpora.near_duplicates import ImageHashes, image_hash
 from demur.curation.pool import IMAGE_HASHES
@@ -17,7 +17,7 @@ from demur.curation.sample_pool import sample_sources
 def hashed(monkeypatch):
     """Digests of the images that were looked at."""
     seen = []
-    monkeypatch.setattr(near, "image_hash", lambda data: seen.append(data) or image_hash(data))
+    monkeypatch.setattr(near_duplicates, "image_hash", lambda data: seen.append(data) or image_hash(data))
     return seen
 
 

@@ -5,7 +5,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.corpora import near
+from demur.corpora import near_duplicates
 from demur.corpora.near_duplicates import ImageHashes, image_hash, same_picture, same_text
 from demur.curation.mining.choose import mine, mine_kind
 from demur.curation.mining.options import MiningOptions
@@ -181,7 +181,7 @@ def test_looks_are_remembered_as_long_as_they_are_asked_of(tmp_path, monkeypatch
         (tmp_path / f"{seed}").write_bytes(png(seed))
         refs.append(image_ref(png(seed), f"{seed}"))
     read = []
-    monkeypatch.setattr(near, "image_hash", lambda data: read.append(data) or image_hash(data))
+    monkeypatch.setattr(near_duplicates, "image_hash", lambda data: read.append(data) or image_hash(data))
     known = ImageHashes(tmp_path, most=2)
     for seed, reads in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4), (1, 4)):
         assert known(refs[seed]) == image_hash(png(seed))

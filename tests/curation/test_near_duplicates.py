@@ -16,7 +16,7 @@ from demur.core.errors import DataError
 from demur.core.images import image_ref
 from demur.core.records import ImageRef
 from demur.core.store import canonical
-from demur.corpora.near_duplicates import ImageHash, ImageHashes, alike, image_hash, same_picture, same_strokes
+from demur.corpora.near_duplicates import ImageHash, ImageHashes, image_hash, same_picture, same_strokes, similar_hashes
 from demur.sample import atlas
 
 
@@ -95,7 +95,7 @@ def test_hashes_alone_take_one_drawing_for_another_and_strokes_do_not():
     """A user met it: 936 of 2,500 drawings of different compounds were taken for copies."""
     image_hashes = [image_hash(pictures.molecule(pictures.skeleton(n))) for n in range(60)]
     pairs = list(combinations(image_hashes, 2))
-    by_hash = sum(any(alike(a, b) for a in one.views for b in other.views) for one, other in pairs)
+    by_hash = sum(any(similar_hashes(a, b) for a in one.views for b in other.views) for one, other in pairs)
     assert by_hash >= 20
     assert sum(same_picture(one, other) for one, other in pairs) == 0
 
@@ -139,7 +139,7 @@ def test_flat_and_tiny_and_odd_images_are_compared_without_harm():
 def test_strokes_that_are_none_are_told():
     whole = image_hash(pictures.chart(1)).whole
     assert same_strokes(whole.strokes, whole.strokes)
-    with pytest.raises(DataError, match="no strokes"):
+    with pytest.raises(DataError, match="damaged strokes"):
         same_strokes(whole.strokes, b"nonsense")
 
 
