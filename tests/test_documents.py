@@ -132,14 +132,14 @@ def test_a_folder_that_is_cut_short_is_refused(tmp_path):
     for name in (docstore.LINES, docstore.TABLE):
         whole = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(IndexFileError, match=f"{name}: the file is cut short"):
+        with pytest.raises(IndexFileError, match=f"{name}: the file is truncated"):
             Documents(tmp_path)
         (tmp_path / name).write_bytes(whole)
 
 
 def test_a_document_that_cannot_be_written_is_named(tmp_path):
     with DocumentsWriter(tmp_path / "shelf") as writer:
-        with pytest.raises(DataError, match=r"'latin\\udce9\.png': the document holds what is not UTF-8"):
+        with pytest.raises(DataError, match=r"'latin\\udce9\.png': the document contains text that is not UTF-8"):
             writer.add(Document(id=os.fsdecode(b"latin\xe9.png"), title="", text=""))
         assert writer.add(Document(id="a", title="", text="b")) == 0
         assert writer.close() == []
@@ -169,6 +169,6 @@ def test_every_number_of_a_table_is_looked_at_however_large_it_is(wrong, tmp_pat
         rows = np.arange(9)
         rows[place] = wrong
         np.save(path, rows)
-        with pytest.raises(IndexFileError, match="not a part of this folder"):
+        with pytest.raises(IndexFileError, match="does not belong to this folder"):
             docstore.mapped(path, below=9)
     assert docstore.mapped(path).tolist() == rows.tolist()

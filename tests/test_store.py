@@ -186,7 +186,7 @@ def test_an_array_cut_short_by_a_full_disk_is_told_as_that(tmp_path):
 def test_a_pipe_is_no_image(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
     for uri in (str(tmp_path / "pipe.png"), "/dev/zero"):
-        with pytest.raises(DataError, match="no plain file"):
+        with pytest.raises(DataError, match="not a regular file"):
             read_uri(uri)
 
 

@@ -1,8 +1,8 @@
 """Documents on disk: written once in order, then read by row or by id.
 
-Indexing writes them, retrieval reads ids, mining reads texts and images: all three share this file. A folder holds
-``documents.jsonl``, one document a line, and ``documents.sqlite``, which finds a line by row or id, and sorts. Nothing
-is kept in memory per document, neither while writing nor while reading, so they may be all of Wikipedia.
+Indexing writes them, retrieval reads ids, mining reads texts and images. A folder holds ``documents.jsonl``, one
+document per line, and ``documents.sqlite``, which finds a line by row or id. Neither writing nor reading keeps anything
+in memory per document, so the documents may be all of Wikipedia.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from demur.core.strict_json import loose_json
 
 LINES, TABLE = "documents.jsonl", "documents.sqlite"
 _BLOCK = 512
-"""Rows handed to SQLite, or asked of it, at once."""
+"""Rows per statement of SQLite."""
 _NEW = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
 CREATE TABLE documents (row INTEGER PRIMARY KEY, start INTEGER, stop INTEGER, id TEXT, page TEXT, text INT, image INT);
@@ -39,12 +39,12 @@ CREATE TABLE documents (row INTEGER PRIMARY KEY, start INTEGER, stop INTEGER, id
 
 @contextmanager
 def _storage_errors(folder: Path) -> Iterator[None]:
-    """As `demur.core.store.storage_errors`, for SQLite too."""
+    """As `demur.core.store.storage_errors`, and for SQLite's errors."""
     with storage_errors(folder):
         try:
             yield
         except sqlite3.Error as error:
-            cure = "free some disk space (also where temporary files lie) and run the same command again"
+            cure = "free some disk space (also in the temporary folder) and run the same command again"
             raise StorageError(f"SQLite: {error}", item=folder / TABLE, cure=cure) from error
 
 
@@ -61,25 +61,25 @@ class DocumentsWriter:
             self._lines: IO[bytes] = opened.enter_context((folder / LINES).open("wb"))
             self._table.executescript(_NEW)
             self._table.execute("BEGIN")
-            self._opened = opened.pop_all()  # where any of this failed, both are closed at once
+            self._opened = opened.pop_all()  # after an error above, both are closed at once
         self._at = self._count = 0
         self._waiting: list[tuple[int, int, int, str, str, bool, bool]] = []
         self._unwritten: list[bytes] = []
 
     def add(self, document: Document) -> int:
-        """Put one document at the end; returns its row (0 is the first).
+        """Append one document; returns its row (0 is the first).
 
         Raises:
-            DataError: it holds half a character, which a file name that is not UTF-8 is read as.
+            DataError: it contains half a character, as Python reads file names that are not UTF-8.
             StorageError: the disk is full or cannot be written.
         """
         try:
             line = document.model_dump_json().encode() + b"\n"
         except ValueError as error:
             raise DataError(
-                "the document holds what is not UTF-8",
+                "the document contains text that is not UTF-8",
                 item=ascii(document.id),
-                cure="rename the file, or mend the text",
+                cure="rename the file, or correct the text",
             ) from error
         self._unwritten.append(line)
         placeless = line if document.image is None else document.model_dump_json(exclude={"image": {"uri"}}).encode()
@@ -104,11 +104,11 @@ class DocumentsWriter:
 
     @property
     def sha256(self) -> str:
-        """Hash of all documents written so far, wherever their images lie (an image's own hash is in it)."""
+        """Hash of all documents written so far; it covers the images' hashes, not where their files are."""
         return self._sha.hexdigest()
 
     def close(self) -> list[int]:
-        """Finish the files; returns the rows, ascending, whose id an earlier row already has."""
+        """Finish the files; returns the rows, ascending, that repeat the id of an earlier row."""
         self._flush()
         with _storage_errors(self.folder):
             self._lines.close()
@@ -125,7 +125,7 @@ class DocumentsWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _storage_errors(self.folder):  # a full disk refuses what is still in a buffer
+        with _storage_errors(self.folder):  # writing the last buffer fails on a full disk
             self._opened.close()
 
 
@@ -139,23 +139,24 @@ BLOCK = 1 << 20
 
 
 def mapped(path: Path, dtype: type[Any] = np.int64, below: int | None = None, least: int = 0) -> NDArray[Any]:
-    """(n,) a table of numbers, mapped from the disk.
+    """(n,) numbers of a ``.npy`` file, memory-mapped.
 
     Args:
-        path: a ``.npy`` file.
-        below: they are rows of a table of that many: less than this,
-        least: and from this on.
+        path: the file.
+        dtype: of the numbers.
+        below: upper bound (exclusive) of the numbers, as rows of another table; None: no bounds.
+        least: lower bound.
 
     Raises:
         StorageError: it cannot be read.
-        IndexFileError: it is no such table, or leads to rows that are not there.
+        IndexFileError: not such a file, or a number is out of bounds.
     """
     with storage_errors(path):
         try:
             found: NDArray[Any] = np.load(path, mmap_mode="r")
         except OSError:
             raise
-        except Exception as error:  # its header is read as Python's own notation, and fails in as many ways
+        except Exception as error:  # NumPy evaluates the header as a Python literal, which fails in many ways
             raise _broken(path) from error
     if found.ndim != 1 or found.dtype != dtype:
         raise _broken(path)
@@ -167,22 +168,22 @@ def mapped(path: Path, dtype: type[Any] = np.int64, below: int | None = None, le
 
 
 def _broken(path: Path) -> IndexFileError:
-    return IndexFileError("the file is cut short or not a part of this folder", item=path)
+    return IndexFileError("the file is truncated or does not belong to this folder", item=path)
 
 
 class Documents(Mapping[str, Document]):
     """A finished folder of documents: ``d[id]``, ``d.at(row)``, ``d.id(row)``, ``d.row(id)``.
 
-    Where an id repeats, the first document of that id is the one found by id. It may be asked by several threads.
+    If an id repeats, its first document counts. Several threads may use it.
 
     Args:
         folder: written by `DocumentsWriter`.
-        prefix: goes before every id, page and document told, and is taken off every id asked for: where samples of
-            several sources are joined their ids begin with the source's name, in the index of one source they do not.
-        stored: what ids in the folder begin with themselves; ``prefix`` takes its place.
+        prefix: put before every id, page and document that it returns, and removed from every id that it takes: in a
+            pool of several sources ids begin with the source's name, in the index of one source they do not.
+        stored: prefix of the ids in the folder, which ``prefix`` replaces.
 
     Raises:
-        IndexFileError: a file of the folder is missing or cut short.
+        IndexFileError: a file of the folder is missing or truncated.
     """
 
     def __init__(self, folder: Path, *, prefix: str = "", stored: str = "") -> None:
@@ -191,17 +192,19 @@ class Documents(Mapping[str, Document]):
         table, lines = folder / TABLE, folder / LINES
         with storage_errors(table):
             table.open("rb").close()
-        # nobody writes it any more: no locks are taken
+        # immutable: nobody writes the file any more, so SQLite needs no locks
         address = f"file:{quote(str(table.absolute()))}?mode=ro&immutable=1"
         try:
             self._table = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
-            weakref.finalize(self, self._table.close)  # a reader that nobody holds any more is closed
+            weakref.finalize(self, self._table.close)  # closes it with the last reference
             self._table.execute("PRAGMA trusted_schema = OFF")
             kinds = self._table.execute("SELECT type FROM sqlite_master WHERE name = 'documents'").fetchall()
             by_id = self._table.execute("SELECT sql FROM sqlite_master WHERE name = 'by_id'").fetchall()
         except sqlite3.Error as error:
             raise self._broken(TABLE) from error
-        if kinds != [("table",)] or by_id != [(_BY_ID,)]:  # a view, or no index, could be made to run for ever
+        if kinds != [("table",)] or by_id != [
+            (_BY_ID,)
+        ]:  # in an untrusted file, a view or a missing index could make queries endless
             raise self._broken(TABLE)
         self._count, size = self._one("SELECT count(*), coalesce(max(stop), 0) FROM documents")
         with storage_errors(lines), lines.open("rb") as handle:
@@ -210,7 +213,7 @@ class Documents(Mapping[str, Document]):
             self._lines = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
 
     def select(self, query: str, *values: object) -> Iterator[tuple[int, ...]]:
-        """Numbers of the table ``documents`` (row, text, image: whether it has one, page), by an SQL query."""
+        """Rows of an SQL query on the table ``documents`` (row, page; text, image: whether the document has one)."""
         with _storage_errors(self.folder):
             yield from self._table.execute(query, values)
 
@@ -242,7 +245,7 @@ class Documents(Mapping[str, Document]):
         """The document in a row.
 
         Raises:
-            IndexFileError: there is none, or the table gives it another id.
+            IndexFileError: there is none, or its id is not that of the table.
         """
         id, start, stop = self._one("SELECT id, start, stop FROM documents WHERE row = ?", int(row))
         try:
@@ -254,9 +257,9 @@ class Documents(Mapping[str, Document]):
         if self._prefix == self._stored:
             return document
         ids = {"id": document.id, "document": document.document, "page": document.page}
-        return document.model_copy(update={name: self._told(id) for name, id in ids.items() if id})
+        return document.model_copy(update={name: self._public(id) for name, id in ids.items() if id})
 
-    def _told(self, id: str) -> str:
+    def _public(self, id: str) -> str:
         return id if self._prefix == self._stored else self._prefix + id.removeprefix(self._stored)
 
     def raw(self, rows: Iterable[int]) -> Iterator[dict[str, object]]:
@@ -279,24 +282,24 @@ class Documents(Mapping[str, Document]):
                 raise self._broken(TABLE)
 
     def id(self, row: int) -> str:
-        """The id of the document in a row; what it names is found by it.
+        """The id of the document in a row.
 
         Raises:
-            IndexFileError: there is no such row, or its id leads nowhere.
+            IndexFileError: there is no such row, or no document is found by its id.
         """
         id, known = self._one(_ID, int(row))
         if not isinstance(id, str) or not known or not id.startswith(self._stored):
             raise self._broken(TABLE)
-        return self._told(id)
+        return self._public(id)
 
     def row(self, id: str) -> int | None:
-        """The row of a document, None when there is none of that id."""
+        """The row of a document; None if no document has that id."""
         if not id.startswith(self._prefix):
             return None
         stored = self._stored + id.removeprefix(self._prefix)
         try:
             stored.encode()
-        except UnicodeEncodeError:  # half a character is in no id
+        except UnicodeEncodeError:  # no stored id contains half a character
             return None
         (row,) = self._one("SELECT min(row) FROM documents WHERE id = ?", stored)
         return None if row is None else int(row)

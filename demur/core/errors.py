@@ -1,21 +1,21 @@
-"""Every error demur raises on purpose, in one tree.
+"""All errors that demur raises on purpose, in one tree.
 
     DemurError
     |-- UsageError            exit 2: the command cannot be carried out as written
     |   |-- UnknownPart       no encoder, system, judge or source of that name
     |   `-- MissingExtra      an optional dependency is not installed
     |-- DataError             exit 1: the input is wrong
-    |   |-- BadInput          all problems of the input, gathered
-    |   |-- ReleaseError      a release folder does not hold what its manifest says
-    |   `-- IndexFileError    an index file is truncated, foreign or of another encoder
+    |   |-- BadInput          all problems of the input, collected
+    |   |-- ReleaseError      a release folder does not match its manifest
+    |   `-- IndexFileError    an index file is truncated, from elsewhere or of another encoder
     |-- StorageError          exit 1: a disk, database or folder cannot be read or written
     |-- CallError             a model call ended without a reply
     |   |-- TransientError    worth another try: time-out, 429, 5xx, a reset connection
     |   `-- PermanentError    another try cannot help: wrong key, unknown model, bad request
     |       `-- ItemError     permanent for this one item only: too long, content filter
-    `-- BudgetReached         exit 3: stopped before the money given was passed; resume to go on
+    `-- BudgetReached         exit 3: stopped before the cost exceeded the budget; run again to go on
 
-Every error names the item it concerns and the cure, so that one line on the terminal is enough.
+Every error names its item and the cure, so that one line on the terminal is enough.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from difflib import get_close_matches
 
 
 class DemurError(Exception):
-    """Base class: a message, the item it concerns, and what to do about it.
+    """Base class: a message, its item, and the cure.
 
     Args:
         message: what was expected and what came instead.
-        item: the id, path or file:line concerned; "" when the whole command is.
-        cure: what the reader can do now; the class's own when left empty.
+        item: an id, path or file:line; "" for the whole command.
+        cure: what the reader can do now; the class's own if empty.
     """
 
     exit_code = 1
@@ -38,7 +38,7 @@ class DemurError(Exception):
 
     def __init__(self, message: str, *, item: object = "", cure: str = "") -> None:
         super().__init__(message)
-        # what strangers wrote is part of many: half a character (a lone surrogate) could be printed and kept nowhere
+        # messages quote untrusted text: half a character (a lone surrogate) can be neither printed nor written
         self.message = message.encode("utf-8", "replace").decode()
         self.item = str(item).encode("utf-8", "replace").decode()
         self.cure = cure or self.usual_cure
@@ -57,7 +57,7 @@ class UsageError(DemurError):
 
 
 def did_you_mean(name: str, known: Sequence[str], *, cutoff: float = 0.5) -> str:
-    """``did you mean 'gold'?`` for a name that nobody knows; "" where none that is known is like it."""
+    """``did you mean 'gold'?`` for an unknown name; "" if no known name is similar."""
     near = get_close_matches(name, known, n=1, cutoff=cutoff)
     return f"did you mean {near[0]!r}?" if near else ""
 
@@ -88,14 +88,17 @@ class DataError(DemurError):
 
 
 class BadInput(DataError):
-    """All problems of an input, gathered before anything is computed.
+    """All problems of an input, collected before anything is computed.
 
     Args:
-        problems: one line each, already naming file, line and id.
-        more: problems beside them, of which no line is held.
+        problems: one line each, with file, line and id.
+        more: number of further problems, without their text.
+        cure: what to do.
     """
 
-    def __init__(self, problems: Iterable[str], *, more: int = 0, cure: str = "mend them, or allow --skip-bad") -> None:
+    def __init__(
+        self, problems: Iterable[str], *, more: int = 0, cure: str = "correct them, or allow --skip-bad"
+    ) -> None:
         self.problems = tuple(problems)
         shown = "\n  ".join(self.problems[:20])
         total = len(self.problems) + more
@@ -107,11 +110,11 @@ class BadInput(DataError):
 
 
 class ReleaseError(DataError):
-    """A release folder does not hold what its manifest says."""
+    """A release folder does not match its manifest."""
 
 
 class IndexFileError(DataError):
-    """An index file is truncated, foreign, or made by another encoder."""
+    """An index file is truncated, from elsewhere, or of another encoder."""
 
     usual_cure = "build the index again"
 
@@ -128,7 +131,7 @@ class TransientError(CallError):
     """Worth another try: a time-out, a 429, a 5xx, a reset connection, an empty or broken reply.
 
     Args:
-        retry_after: seconds the server asked us to wait, when it said so.
+        retry_after: seconds that the server asks the client to wait, if any.
     """
 
     def __init__(self, message: str, *, item: object = "", cure: str = "", retry_after: float | None = None) -> None:
@@ -145,6 +148,6 @@ class ItemError(PermanentError):
 
 
 class BudgetReached(DemurError):
-    """Stopped before the given money was passed; the same command with more money goes on."""
+    """Stopped before the cost exceeded the budget; the same command with a larger budget goes on."""
 
     exit_code = 3

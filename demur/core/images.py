@@ -1,7 +1,7 @@
-"""Image bytes from anywhere to a picture that an encoder takes: RGB, upright, first frame, on white.
+"""Decode untrusted image bytes to pictures for encoders: RGB, upright, first frame, on white.
 
-Nothing in the bytes is trusted: formats that run other programs are not tried, the size is checked before anything is
-decoded, and whatever goes wrong inside becomes one `DataError` that names the image.
+Formats that start other programs are never tried, the size is checked before decoding, and any error in a decoder
+becomes a `DataError` that names the image.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 MAX_PIXELS = 100_000_000
-"""Images above this are refused before they are decoded (a decompression bomb guard, in pixels)."""
+"""Larger images, in pixels, are refused before decoding (decompression bombs)."""
 
 IMAGE_FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO", "JPEG2000", "AVIF")
-"""Formats that are read, where the installed Pillow has them. PostScript and the like would start an interpreter."""
+"""Formats to read, if the installed Pillow has them. PostScript and the like would start an interpreter."""
 
 IMAGE_HEADER = threading.Lock()
-"""Held while a header is read: Pillow warns through Python's warnings, whose filters are one for all threads."""
+"""Held while a header is read: Pillow uses Python's warnings, whose filters are shared by all threads."""
 
 
 @cache
 def readable_formats() -> tuple[str, ...]:
-    """Those of `IMAGE_FORMATS` that the installed Pillow can open."""
+    """The `IMAGE_FORMATS` that the installed Pillow can open."""
     from PIL import Image
 
     Image.init()
@@ -44,13 +44,13 @@ def readable_formats() -> tuple[str, ...]:
 
 @contextmanager
 def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
-    """An image with its header read and its pixels still packed: whatever its bytes do in the block is a `DataError`.
+    """An image whose header is read and whose pixels are not decoded yet; errors in the block become `DataError`.
 
     Yields:
-        (image, the transposition that makes it upright by its EXIF orientation or None).
+        (image, the transposition that makes it upright by its EXIF orientation, or None).
 
     Raises:
-        DataError: empty, not an image, of a format that is not read, truncated, or above `MAX_PIXELS`.
+        DataError: empty, not an image, of an unsupported format, truncated, or above `MAX_PIXELS`.
     """
     from PIL import Image as Pillow
     from PIL import UnidentifiedImageError
@@ -72,19 +72,19 @@ def opened(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
         with image:
             yield image, turn
     except UnidentifiedImageError as error:
-        raise DataError("not an image, or of a format that is not read", item=item, cure="check the file") from error
+        raise DataError("not an image, or of an unsupported format", item=item, cure="check the file") from error
     except Pillow.DecompressionBombError as error:
         raise DataError(
             f"the image has more than {MAX_PIXELS:,} pixels", item=item, cure="scale it down first"
         ) from error
     except DataError:
         raise
-    except Exception as error:  # decoders of a dozen formats fail on hostile bytes in a dozen ways
+    except Exception as error:  # the decoders fail on hostile bytes with many kinds of errors
         raise DataError(f"the image cannot be read: {error}", item=item, cure="fetch it again") from error
 
 
 def image_ref(data: bytes, uri: str) -> ImageRef:
-    """Check that ``data`` is a whole, decodable image and describe it.
+    """Decode ``data`` completely and describe the image.
 
     Raises:
         DataError: as for `opened`.
@@ -100,9 +100,9 @@ def image_ref(data: bytes, uri: str) -> ImageRef:
 def rgb(data: bytes, item: str = "image") -> Image:
     """Decode one image to mode RGB.
 
-    The first frame of an animation or page of a file; turned upright by its EXIF orientation; transparency (alpha,
-    palette or key colour) laid on white; 16-bit greys scaled by 1/257; other integer or floating greys stretched
-    from their darkest to their brightest pixel. CMYK is converted without its colour profile.
+    Takes the first frame or page, turns it upright by its EXIF orientation, puts transparency (alpha, palette or key
+    colour) on white, scales 16-bit greys by 1/257 and stretches other integer or floating greys from their darkest to
+    their brightest pixel. CMYK is converted without its colour profile.
 
     Raises:
         DataError: as for `opened`.
@@ -114,15 +114,15 @@ def rgb(data: bytes, item: str = "image") -> Image:
 
 
 def check_resized(image: Image, side: int) -> None:
-    """Refuse an image that would be too large once its shorter side has ``side`` pixels: a thin one grows by that.
+    """Refuse a thin image that would become too large when its shorter side is scaled to ``side`` pixels.
 
     Raises:
-        DataError: above `MAX_PIXELS` then.
+        DataError: it would have more than `MAX_PIXELS`.
     """
     pixels = side * side * max(image.size) // min(image.size)
     if pixels > MAX_PIXELS:
         raise DataError(
-            f"the image of {image.width}x{image.height} pixels would have {pixels:,} at the size that the model takes, "
+            f"the image of {image.width}x{image.height} pixels would have {pixels:,} at the model's input size, "
             f"more than {MAX_PIXELS:,}",
             item="image",
             cure="crop it first",
@@ -130,12 +130,12 @@ def check_resized(image: Image, side: int) -> None:
 
 
 def _turn(image: Image) -> Any:
-    """The transposition that makes the image upright by its EXIF orientation; None when there is none to do."""
+    """The transposition that makes the image upright by its EXIF orientation; None if it is upright."""
     from PIL.Image import Transpose
 
     try:
         orientation = image.getexif().get(0x0112, 1)
-    except Exception:  # a damaged EXIF block says nothing about the pixels
+    except Exception:  # the pixels may be fine although the EXIF block is damaged
         return None
     return {
         2: Transpose.FLIP_LEFT_RIGHT,

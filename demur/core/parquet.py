@@ -1,7 +1,7 @@
-"""Parquet files of strangers: what they would take once they are unpacked, told before anything is.
+"""Untrusted Parquet files: check the decompressed size before reading.
 
-A table of a few kilobytes may unpack to any number of gigabytes: zeros that are packed well, or one value that is
-repeated a billion times. What a file says of itself is looked at first; what lies about itself is damaged to Arrow.
+A table of a few kilobytes may decompress to any number of gigabytes: zeros, or one value a billion times. The check
+uses the sizes in the file's metadata; Arrow itself rejects a file whose metadata are wrong.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MAX_GROUP = 4 << 30
-"""Bytes that a row group may take once it is unpacked; tables of images are cut after 64 MiB to a gigabyte."""
+"""Maximum decompressed bytes of a row group; writers cut tables of images at 64 MiB to a gigabyte."""
 MAX_PACKED = 2_000
-"""How many times larger than its file a table may be once it is unpacked; more is a bomb."""
+"""Maximum ratio of decompressed size to file size."""
 
 
 def bomb(file: pq.ParquetFile, packed: int, *, rows: bool = False) -> str:
-    """What a table would unpack to where that is too much; "" where it is not.
+    """Why a table is a decompression bomb; "" if it is not.
 
     Args:
         file: opened.
         packed: bytes of the file.
-        rows: rows have names of their own, so that none of them takes less than a byte.
+        rows: each row has its own id, so that it takes at least a byte.
     """
     groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
     count = file.metadata.num_rows
@@ -39,10 +39,10 @@ def bomb(file: pq.ParquetFile, packed: int, *, rows: bool = False) -> str:
 
 
 def rows_at_once(file: pq.ParquetFile, group: int, most: int) -> int:
-    """How many rows of a group to hold: fewer where one value, which any number of them may share, is large.
+    """How many rows of a group to hold at once: fewer if a value, which many rows may share, can be large.
 
-    The size of the group bounds that of any value. The sizes of its columns would be nearer, but to ask Arrow for those
-    of a damaged file ends the process (an exception in C++ that nothing catches, pyarrow 26).
+    The group's size bounds that of any value. The sizes of its columns would be a closer bound, but on a damaged file
+    that call ends the process (an uncaught C++ exception in pyarrow 26).
     """
     size = file.metadata.row_group(group).total_byte_size
     return int(max(1, min(most, MAX_GROUP // max(size, 1))))
@@ -89,7 +89,7 @@ def write_table(
 
 
 def whole_table(path: Path, **options: Any) -> pa.Table:
-    """A whole table, such as the rows of a run, each of which has an id of its own.
+    """A whole table whose rows have ids, such as the rows of a run.
 
     Raises:
         OSError: it cannot be read.
@@ -100,10 +100,10 @@ def whole_table(path: Path, **options: Any) -> pa.Table:
 
     try:
         with pq.ParquetFile(path) as file:
-            told = bomb(file, path.stat().st_size, rows=True)
-        if not told:
+            why = bomb(file, path.stat().st_size, rows=True)
+        if not why:
             return pq.read_table(path, **options)
     except pa.ArrowException as error:
-        said = str(error).partition("\n")[0]
-        raise DataError(f"not a Parquet file: {said}", item=str(path), cure="run the system again") from error
-    raise DataError(told, item=str(path), cure="do not trust it: take the run from where it was made")
+        first = str(error).partition("\n")[0]
+        raise DataError(f"not a Parquet file: {first}", item=str(path), cure="run the system again") from error
+    raise DataError(why, item=str(path), cure="do not trust it: copy the run again from its source")

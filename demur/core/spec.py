@@ -1,6 +1,6 @@
-"""What follows the question mark in the name of an encoder or a corpus: ``ARGUMENT?key=value&key=value``.
+"""Options in the name of an encoder or a corpus: ``ARGUMENT?key=value&key=value``.
 
-An encoder or a corpus reader declares its options in one table; what is wrong with those given is said here.
+An encoder or a corpus reader declares its options in one table; `named` checks those of the user.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from demur.core.errors import UsageError
 
 
 class Option(NamedTuple):
-    """One option that is known."""
+    """One option."""
 
     meaning: str
-    """Shown to whoever gives it wrongly."""
+    """For error messages."""
     takes: tuple[str, ...] | range = ()
-    """One of these words, or a whole number of this range; any text when it is empty."""
+    """Its values: one of these words, or an integer of this range; any text if empty."""
 
 
 class Named(NamedTuple):
-    """The two halves of what follows a name: ``EVA02-B-16/tag`` and its options."""
+    """What follows a name: an argument such as ``EVA02-B-16/tag``, and options."""
 
     argument: str
     options: dict[str, str]
@@ -30,15 +30,15 @@ class Named(NamedTuple):
 def named(part: str, text: str, known: Mapping[str, Option | str]) -> Named:
     """Split ``ARGUMENT?key=value&key=value``.
 
-    Values are taken as they stand (no percent or plus escapes), so that prefixes such as ``query: `` keep their blanks.
+    Values have no percent or plus escapes, so that prefixes such as ``query: `` keep their blanks.
 
     Args:
-        part: the encoder's or the corpus' name, for errors.
-        text: what followed that name and its colon.
-        known: the options; a meaning alone stands for an option that takes any text.
+        part: the encoder's or corpus's name, for errors.
+        text: what follows that name and its colon.
+        known: the options; a meaning alone is an option that takes any text.
 
     Raises:
-        UsageError: an option is unknown, given twice, has no value or one that it does not take.
+        UsageError: an option is unknown, is given twice, or has no value or a wrong one.
 
     >>> named("e", "org/model?query=query: &batch=8", {"query": "", "batch": Option("", range(1, 100))})
     Named(argument='org/model', options={'query': 'query: ', 'batch': '8'})
@@ -60,7 +60,7 @@ def named(part: str, text: str, known: Mapping[str, Option | str]) -> Named:
 
 
 def _wrong(key: str, value: str | None, known: Mapping[str, Option], before: Mapping[str, str]) -> str:
-    """What is wrong with ``key=value`` behind the options ``before``; "" when nothing is."""
+    """What is wrong with ``key=value`` after the options ``before``; "" if nothing is."""
     if key not in known:
         return f"option {key!r} is not known"
     if key in before:

@@ -1,4 +1,4 @@
-"""Intervals of shares: Wilson's for independent items, the cluster bootstrap for items that go together."""
+"""Confidence intervals of rates: Wilson's for independent items, the cluster bootstrap for items in clusters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 @cache
 def z_of(level: float = 0.95) -> float:
-    """How many standard deviations either side of the mean hold a share ``level`` of a normal distribution.
+    """Standard deviations on either side of the mean that contain a share ``level`` of a normal distribution.
 
     >>> round(z_of(), 6)
     1.959964
@@ -26,7 +26,7 @@ def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]
     """Wilson's interval: centre (p + z²/2n) / (1 + z²/n), half width z·sqrt(p(1-p)/n + z²/4n²) / (1 + z²/n).
 
     Returns:
-        (low, high) in [0, 1], exactly 0 below no success and exactly 1 above nothing but successes; None when n is 0.
+        (low, high) in [0, 1]; low is exactly 0 without successes, high exactly 1 without failures; None if n is 0.
 
     >>> tuple(round(v, 4) for v in wilson(20, 21))
     (0.7733, 0.9915)
@@ -37,14 +37,14 @@ def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]
     p = successes / n
     middle, width = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
     scale = 1 + z * z / n
-    low = 0.0 if successes <= 0 else max(0.0, (middle - width) / scale)  # not the 6e-18 that rounding leaves of it
+    low = 0.0 if successes <= 0 else max(0.0, (middle - width) / scale)  # rounding would leave 6e-18
     return low, 1.0 if successes >= n else min(1.0, (middle + width) / scale)
 
 
 def cluster_sums(cluster: Codes, *values: Floats) -> Floats:
-    """float64 [clusters, values]: each value summed within its cluster; clusters without items are left out.
+    """float64 [clusters, values]: each value summed within its cluster; omits clusters without items.
 
-    Sums are rounded to 1e-9: thirds of an item must not add up to another sum in another order.
+    Sums are rounded to 1e-9, so that the order of the items does not change them.
     """
     used, dense = np.unique(cluster, return_inverse=True)
     sums: Floats = np.stack([np.bincount(dense, weights=v, minlength=len(used)) for v in values], axis=1)
@@ -52,10 +52,10 @@ def cluster_sums(cluster: Codes, *values: Floats) -> Floats:
 
 
 def resampled(sums: Floats, draws: int, seed: int) -> Floats:
-    """float64 [draws, values]: totals of ``draws`` resamples of the clusters, drawn with replacement.
+    """float64 [draws, values]: totals of ``draws`` resamples of the clusters, with replacement.
 
     Clusters with equal sums are interchangeable, so a resample is one multinomial draw over the *distinct* rows of
-    ``sums``: exactly the cluster bootstrap, at a cost that does not grow with a million clusters of one item.
+    ``sums``: exactly the cluster bootstrap, and fast for a million clusters of one item.
     """
     if not len(sums):
         return np.zeros((draws, sums.shape[1]))
@@ -71,7 +71,7 @@ def resampled(sums: Floats, draws: int, seed: int) -> Floats:
 
 
 def _distinct(sums: Floats) -> tuple[Floats, Codes]:
-    """Distinct rows and how often each occurs (`numpy.unique` by rows, without its slow comparison of records)."""
+    """Distinct rows and their counts (`numpy.unique` by rows compares records, which is slow)."""
     joint = np.zeros(len(sums), dtype=np.int64)
     for column in sums.T:
         values, codes = np.unique(column, return_inverse=True)
@@ -81,7 +81,7 @@ def _distinct(sums: Floats) -> tuple[Floats, Codes]:
 
 
 def percentile(values: Floats, level: float) -> tuple[float, float] | None:
-    """The middle ``level`` of resampled values; NaN (an empty resample) is left out, None when nothing remains."""
+    """The middle ``level`` of resampled values without NaN (an empty resample); None if none remain."""
     values = values[~np.isnan(values)]
     if not len(values):
         return None
@@ -90,5 +90,5 @@ def percentile(values: Floats, level: float) -> tuple[float, float] | None:
 
 
 def is_point(low: float, high: float) -> bool:
-    """Whether an interval has no width but that of rounding: its resamples did not spread."""
+    """Whether an interval has no width except for rounding: all resamples are equal."""
     return high - low < 1e-9

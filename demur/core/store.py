@@ -1,12 +1,13 @@
 """Files: canonical JSON and hashes, atomic writes, append-only JSONL.
 
-Everything a run leaves behind goes through here, so that a process killed at any moment leaves either the
-old file or the new one, and at worst one torn last line that the next run drops.
+All files of a run are written here, so that a process killed at any moment leaves the old file or the new one, and at
+worst one incomplete last line, which the next run removes.
 """
 
 from __future__ import annotations
 
 import codecs
+import errno
 import hashlib
 import json
 import math
@@ -21,7 +22,7 @@ from typing import IO, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from demur.core.errors import BadInput, DataError, StorageError, UsageError
-from demur.core.strict_json import parsed_json as parsed_json  # where files are read, so is JSON
+from demur.core.strict_json import parsed_json as parsed_json  # for all who read files
 from demur.core.system import LOCKS, hold
 
 R = TypeVar("R", bound=BaseModel)
@@ -31,26 +32,26 @@ R = TypeVar("R", bound=BaseModel)
 
 
 def canonical(value: Any) -> str:
-    """Canonical JSON: sorted keys, no spaces, UTF-8 as is. Equal values give equal text on every machine."""
+    """Canonical JSON: sorted keys, no spaces, no escapes for non-ASCII. Equal values give equal text everywhere."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(value: Any, length: int = 64) -> str:
-    """SHA-256 of the canonical JSON of ``value`` (of the bytes, when bytes are given), lower-case hex."""
+    """SHA-256 of bytes, or of the canonical JSON of any other value; lower-case hex, the first ``length`` digits."""
     data = value if isinstance(value, bytes) else canonical(value).encode()
     return hashlib.sha256(data).hexdigest()[:length]
 
 
 def unstorable(record: BaseModel) -> str:
-    """Why a record can be kept in no file; "" when it can.
+    """Why no file can hold a record; "" if one can.
 
-    Half a character (a lone surrogate) is no text, NaN and infinity are not JSON, and a whole number beyond 64 bits
-    fits no column of a table.
+    Half a character (a lone surrogate) is not text, NaN and infinity are not JSON, and an integer beyond 64 bits fits
+    no column of a table.
     """
     left: list[Any] = [record]
-    while left:  # every reply passes here: the plain cases first
+    while left:  # called for every reply: the frequent types first
         value = left.pop()
         if isinstance(value, str):
             if not value.isascii():
@@ -67,7 +68,7 @@ def unstorable(record: BaseModel) -> str:
                 return f"it holds the number {value}"
         elif isinstance(value, int):
             if not -(2**63) <= value < 2**63:
-                return "it holds a whole number beyond 64 bits"
+                return "it holds an integer beyond 64 bits"
         elif isinstance(value, dict):
             left += [*value, *value.values()]
         elif isinstance(value, list | tuple | set | frozenset):
@@ -82,7 +83,7 @@ def file_digest(path: Path) -> str:
 
 
 def seed_of(*parts: object) -> int:
-    """A 63-bit seed that depends on the parts alone: the same on every machine, in every order of work."""
+    """A 63-bit seed that depends only on the parts: the same on every machine, in every order of work."""
     return int.from_bytes(hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()[:8], "big") >> 1
 
 
@@ -102,7 +103,7 @@ def storage_errors(path: Path | str) -> Iterator[None]:
             "EACCES": "choose a folder you can write to",
             "EROFS": "choose a folder you can write to",
             "ENOENT": "check the path",
-        }.get(__import__("errno").errorcode.get(error.errno or 0, ""), "check the path and the disk")
+        }.get(errno.errorcode.get(error.errno or 0, ""), "check the path and the disk")
         why = error.strerror or str(error)
         if error.errno is None and _CUT_SHORT.fullmatch(why):
             why = f"the disk is full, or a file may not grow: {why}"
@@ -111,21 +112,21 @@ def storage_errors(path: Path | str) -> Iterator[None]:
 
 
 _CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
-"""What NumPy says when the system takes only a part of an array; it keeps no number of the error."""
+"""NumPy's message when the system writes only a part of an array; its error has no number."""
 
 
 @contextmanager
 def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
-    """Keep other processes out while this one works; the operating system lets go of it however the process ends.
+    """Keep other processes out during the block; the operating system ends the lock with the process.
 
     Args:
-        place: a file made for it, and removed at the end.
-        busy: what another process that holds it is doing, said when it does.
-        wait: wait for the other instead.
+        place: a lock file, created now and removed at the end.
+        busy: what another process with the lock is doing, for the message.
+        wait: wait for the other process instead.
 
     Raises:
-        UsageError: another process holds it.
-        StorageError: the file cannot be made.
+        UsageError: another process has the lock.
+        StorageError: the file cannot be created.
     """
     while True:
         with storage_errors(place):
@@ -138,30 +139,30 @@ def locked(place: Path, busy: str, *, wait: bool = False) -> Iterator[None]:
                 raise UsageError(
                     f"another process is {busy}", item=place, cure="wait for it, or choose another folder"
                 ) from error
-            except OSError:  # a file system without locks: two processes are then the user's to avoid
+            except OSError:  # a file system without locks: the user must not start two processes
                 pass
             try:
                 if not os.path.samestat(place.stat(), os.fstat(handle.fileno())):
-                    continue  # removed by its last holder and made anew by another since it was opened
+                    continue  # since it was opened, its owner removed it and another process created it again
             except FileNotFoundError:
                 continue
             try:
                 yield
             finally:
-                with suppress(PermissionError):  # Windows removes no open file
+                with suppress(PermissionError):  # Windows does not remove open files
                     place.unlink(missing_ok=True)
             return
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` at the end of the block, whole; nothing of it stays otherwise.
+    """A temporary file that replaces ``path`` at the end of the block; after an error it is removed.
 
-    Its name is always the same, so that what a killed process left is what the next one overwrites; only while another
-    process is writing the same file does it get a name of its own.
+    Its name depends only on ``path``, so that the next process overwrites what a killed one left; it gets a unique name
+    only while another process is writing the same file.
 
     Raises:
-        StorageError: the folder cannot be made or written.
+        StorageError: the folder cannot be created or written.
     """
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,13 +171,13 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         if handle is None:
             temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
             handle = temporary.open("wb")
-        with handle:  # held until it is in its place, or gone
+        with handle:  # locked until it is renamed or removed
             try:
                 handle.truncate(0)
                 yield handle
                 handle.flush()
                 os.fsync(handle.fileno())
-                if not LOCKS:  # Windows renames no open file
+                if not LOCKS:  # Windows does not rename open files
                     handle.close()
                 temporary.replace(path)
             except BaseException:
@@ -187,7 +188,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _alone(place: Path) -> IO[bytes] | None:
-    """A file opened for writing and held against others; None where another holds it, or files cannot be held."""
+    """A file opened for writing and locked; None if another process has it, or there are no locks."""
     for _ in range(8):
         handle = os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT, 0o666), "wb")
         try:
@@ -195,7 +196,7 @@ def _alone(place: Path) -> IO[bytes] | None:
             if os.path.samestat(place.stat(), os.fstat(handle.fileno())):
                 return handle
         except FileNotFoundError:
-            pass  # renamed by the one that held it, between opening and holding: there is no such file any more
+            pass  # its owner renamed it after it was opened
         except OSError:
             handle.close()
             return None
@@ -204,10 +205,10 @@ def _alone(place: Path) -> IO[bytes] | None:
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write a whole file so that a reader sees the old one or the new one, never a part.
+    """Replace a whole file: a reader sees the old one or the new one, never a part.
 
     Raises:
-        StorageError: the folder cannot be made or written.
+        StorageError: the folder cannot be created or written.
     """
     with replacing(path) as handle:
         handle.write(data.encode() if isinstance(data, str) else data)
@@ -233,14 +234,14 @@ def read_json(path: Path) -> Any:
         return parsed_json(data.decode())
     except json.JSONDecodeError as error:
         raise DataError(
-            f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="mend or rebuild the file"
+            f"not JSON: {error.msg}", item=f"{path}:{error.lineno}", cure="correct or rebuild the file"
         ) from error
     except ValueError as error:  # not UTF-8, NaN, a number of a million digits, nested too deep
-        raise DataError(f"not JSON: {error}", item=path, cure="mend or rebuild the file") from error
+        raise DataError(f"not JSON: {error}", item=path, cure="correct or rebuild the file") from error
 
 
 def why_invalid(error: ValidationError) -> str:
-    """The first complaints of a validation error on one line: ``field: what is wrong``."""
+    """The first three problems of a validation error on one line: ``field: what is wrong``."""
     parts = []
     for complaint in error.errors()[:3]:
         field = ".".join(str(step) for step in complaint["loc"]) or "record"
@@ -249,7 +250,7 @@ def why_invalid(error: ValidationError) -> str:
 
 
 PROBLEMS_KEPT = 1_000
-"""Lines of problems that are held; those behind them are counted: a file may hold millions of bad rows."""
+"""Problems that are kept as text; further ones are counted: a file may have millions of bad rows."""
 
 
 def read_text(path: Path) -> str:
@@ -264,14 +265,14 @@ def read_text(path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except ValueError as error:
-        raise UsageError(f"not a text in UTF-8: {error}", item=path, cure="save it as UTF-8") from error
+        raise UsageError(f"not UTF-8 text: {error}", item=path, cure="save it as UTF-8") from error
 
 
-def parsed_yaml(text: str, item: str, cure: str = "mend the file") -> Any:
-    """The plain values of a YAML text: no objects, whatever it says, and no more of them than it has room for.
+def parsed_yaml(text: str, item: str, cure: str = "correct the file") -> Any:
+    """The values of a YAML text: plain values only, and no alias bombs.
 
     Raises:
-        UsageError: not YAML, nested too deep, or repeating itself by aliases until it would fill the memory.
+        UsageError: not YAML, nested too deep, too long, or aliases that expand to too many values.
     """
     import yaml
 
@@ -280,26 +281,26 @@ def parsed_yaml(text: str, item: str, cure: str = "mend the file") -> Any:
     try:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
-        if "*" in text and _size(root, {}) > MOST_VALUES:  # before merge keys (<<) write their aliases out
-            raise UsageError("its aliases repeat themselves without end", item=item, cure="write it without aliases")
+        if "*" in text and _size(root, {}) > MOST_VALUES:  # before merge keys (<<) expand their aliases
+            raise UsageError(f"its aliases expand to over {MOST_VALUES:,} values", item=item, cure="avoid aliases")
         return None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        said = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise UsageError(f"{where}not YAML: {said}", item=item, cure=cure) from error
-    except (ValueError, RecursionError) as error:  # a date that is none, a number of a million digits
+        why = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise UsageError(f"{where}not YAML: {why}", item=item, cure=cure) from error
+    except (ValueError, RecursionError) as error:  # an impossible date, a number of a million digits
         raise UsageError(f"not YAML: {error}", item=item, cure=cure) from error
 
 
 MOST_YAML = 1_000_000
-"""Characters of a YAML file; it is read at a hundred thousand a second."""
+"""Characters of a YAML file; PyYAML reads a hundred thousand per second."""
 MOST_VALUES = 1_000_000
-"""Values that a YAML file may stand for, aliases written out."""
+"""Values of a YAML file, with its aliases expanded."""
 
 
 def _size(node: Any, known: dict[int, float]) -> float:
-    """How many values a YAML node stands for; without end where it holds itself."""
+    """Number of values that a YAML node expands to; infinite if it contains itself."""
     if isinstance(node.value, str):
         return 1.0
     if id(node) not in known:
@@ -310,7 +311,7 @@ def _size(node: Any, known: dict[int, float]) -> float:
 
 
 class Problems:
-    """Gathers what is wrong with an input, so that all of it is told at once; its length is the number of problems.
+    """Collects the problems of an input, to report all of them at once; its length is their number.
 
     >>> problems = Problems()
     >>> problems.add("pool.jsonl:3", "answer is missing")
@@ -325,17 +326,17 @@ class Problems:
         self._count = 0
 
     def add(self, item: str, message: str) -> None:
-        """Note one problem: where it is, and what is wrong."""
+        """Add one problem: its place, and what is wrong."""
         self.note(f"{item}: {message}")
 
     def note(self, line: str) -> None:
-        """Note one problem whose line says where it is."""
+        """Add one problem whose line names its place."""
         self._count += 1
         if len(self.lines) < PROBLEMS_KEPT:
             self.lines.append(line.encode("utf-8", "replace").decode())
 
     def count(self, more: int) -> None:
-        """Count problems whose lines nobody holds any more."""
+        """Add problems without their text."""
         self._count += more
 
     def __len__(self) -> int:
@@ -343,28 +344,28 @@ class Problems:
 
     @property
     def more(self) -> int:
-        """Problems that are counted and stand in no line."""
+        """Problems that are counted but not kept as text."""
         return self._count - len(self.lines)
 
     def summary(self, most: int = PROBLEMS_KEPT) -> list[str]:
-        """At most so many of the lines, and one that says how many more there were."""
+        """The first lines, and one with the number of further problems."""
         shown = self.lines[:most]
         more = self._count - len(shown)
         return [*shown, f"... and {more:,} more"] if more else shown
 
     def settle(self, *, skip_bad: bool = False) -> None:
-        """Raise `BadInput` with all of them, unless the user allowed bad records to be skipped (then count)."""
+        """Raise `BadInput` with all problems; with ``skip_bad``, set ``skipped`` to their number instead."""
         if self._count and not skip_bad:
             raise BadInput(self.lines, more=self.more)
         self.skipped = self._count
 
 
 LONGEST_LINE = 1 << 28
-"""Bytes of one line of a stranger's file. A longer one (packed, it costs its maker nothing) is left out."""
+"""Maximum bytes of one line of an untrusted file; a longer one (it compresses to almost nothing) is skipped."""
 
 
 def lines_of(handle: IO[bytes]) -> Iterator[bytes | None]:
-    """The lines of a file, each with its end; None in place of one above `LONGEST_LINE`, which is never held whole."""
+    """The lines of a file with their line ends; None for a line above `LONGEST_LINE`, which is never in memory."""
     while line := handle.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
             while (rest := handle.readline(1 << 20)) and not rest.endswith(b"\n"):
@@ -380,7 +381,7 @@ TOO_LONG = "the line is longer than any record"
 def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
     """Objects of a JSONL file with their place (``file:line``); unreadable lines go to ``problems``.
 
-    Memory: one line at a time. Blank lines are passed over.
+    Holds one line at a time. Skips blank lines.
     """
     with storage_errors(path):
         handle = path.open("rb")
@@ -391,13 +392,13 @@ def read_jsonl(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, 
 def json_objects(
     handle: IO[bytes], name: str, problems: Problems, broken: tuple[type[Exception], ...] = (OSError,)
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Objects of an opened JSONL file with their place (``name:line``); unreadable lines go to ``problems``.
+    """Objects of an open JSONL file with their place (``name:line``); unreadable lines go to ``problems``.
 
     Args:
-        handle: the bytes, unpacked; a byte-order mark at their start is passed over.
+        handle: the decompressed bytes, with or without a byte-order mark.
         name: of the file, for places.
-        problems: takes every line that is no JSON object.
-        broken: what reading raises where the file is cut off or damaged; nothing behind it is read.
+        problems: receives every line that is not a JSON object.
+        broken: errors of a truncated or damaged file; reading ends there.
     """
     lines = enumerate(lines_of(handle), start=1)
     number = 0
@@ -449,7 +450,7 @@ def write_records(path: Path, records: Iterable[BaseModel]) -> str:
 
 
 class JsonlLog:
-    """An append-only JSONL file that survives kill -9: a torn last line is cut off when it is opened again."""
+    """An append-only JSONL file that survives kill -9: opening it removes an incomplete last line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -474,13 +475,13 @@ class JsonlLog:
         self._handle.seek(0, os.SEEK_END)
 
     def append(self, record: BaseModel | dict[str, Any]) -> None:
-        """Add one line and hand it to the operating system."""
+        """Write one line, up to the operating system."""
         with storage_errors(self.path):
             self._handle.write((canonical(record) + "\n").encode())
             self._handle.flush()
 
     def close(self) -> None:
-        """Flush to the disk and close."""
+        """Write everything to the disk and close."""
         with storage_errors(self.path):
             self._handle.flush()
             os.fsync(self._handle.fileno())

@@ -1,9 +1,8 @@
-"""JSON of strangers: one value, bounded in depth before it is decoded.
+"""Untrusted JSON: one value, whose depth is checked before it is decoded.
 
-The interpreter's decoder goes down its C stack with every bracket and counts them against Python's recursion limit, not
-against the stack that there is. A few kilobytes of ``[`` then end the whole process (SIGSEGV, no exception) where that
-is smaller than the limit assumes: in a thread with a small stack, under a raised recursion limit, in a process whose
-memory is limited and whose stack can no longer grow. So nothing deeper than `MAX_DEPTH` ever reaches it.
+Python's decoder uses its C stack for every bracket, and checks only the recursion limit. Where the stack is smaller
+than that limit assumes (a thread with a small stack, a raised recursion limit, limited memory), a few kilobytes of
+``[`` end the whole process (SIGSEGV, no exception). So nothing deeper than `MAX_DEPTH` reaches the decoder.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 from typing import Any
 
 MAX_DEPTH = 100
-"""Lists and objects inside one another; records have five or six."""
+"""Nested lists and objects; records have five or six."""
 
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 
@@ -30,11 +29,11 @@ def _finite(text: str) -> float:
 
 
 STRICT_JSON = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
-"""Decodes neither NaN nor infinity, however it is written. Check the depth first."""
+"""Rejects NaN and infinity, however they are written. Check the depth first."""
 
 
 def parsed_json(text: str | bytes) -> Any:
-    """One JSON value of a stranger's.
+    """One untrusted JSON value.
 
     >>> parsed_json('{"a": [1, 2]}')
     {'a': [1, 2]}
@@ -52,7 +51,7 @@ def parsed_json(text: str | bytes) -> Any:
 
 
 def loose_json(text: str | bytes) -> Any:
-    r"""One JSON value with what Python's own reader lets pass (NaN, halves of characters), for who checks every field.
+    r"""One JSON value with all that Python's reader accepts (NaN, half characters); the caller checks every field.
 
     >>> loose_json('["\\ud800", NaN]')
     ['\ud800', nan]
@@ -70,10 +69,10 @@ def _text(given: str | bytes) -> str:
 
 
 def check_depth(text: str) -> None:
-    """Raise ValueError where lists and objects stand more than `MAX_DEPTH` deep in each other, counted from any place.
+    """Raise ValueError if lists and objects are nested deeper than `MAX_DEPTH`.
 
-    In linear time, without recursion; quick where there are few brackets at all. Text that is no JSON is counted up to
-    where it stops being JSON as the decoder would, which is all that it will read.
+    Takes linear time without recursion, and returns at once if there are few brackets. In text that is not JSON, it
+    counts at least what the decoder would read.
     """
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
@@ -92,8 +91,8 @@ def check_depth(text: str) -> None:
 
 
 def check_whole_characters(value: Any) -> None:
-    """Raise ValueError where a value of JSON holds half a character (a lone surrogate), which no file can hold."""
+    """Raise ValueError if a JSON value contains half a character (a lone surrogate), which no file can hold."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ValueError("holds half a surrogate pair") from error
+        raise ValueError("contains half a surrogate pair") from error

@@ -1,8 +1,10 @@
-"""What the operating system gives, and what is done where it does not: nothing here needs Linux."""
+"""Services of the operating system, each with a fallback: nothing here needs Linux."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+from contextlib import suppress
 from typing import IO, Any
 
 try:
@@ -11,34 +13,34 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCKS = fcntl is not None
-"""Whether files can be held against other processes."""
+"""Whether files can be locked."""
 
 
 def hold(file: IO[Any] | int, *, shared: bool = False, wait: bool = False) -> None:
-    """Hold an open file against other processes until it is closed, however this process ends.
+    """Lock an open file against other processes until it is closed or this process ends.
 
     Args:
         file: the file, or its descriptor.
-        shared: others may hold it in the same way.
-        wait: wait for whoever holds it.
+        shared: other processes may have a shared lock too.
+        wait: wait for another process's lock.
 
     Raises:
-        BlockingIOError: another process holds it.
-        OSError: the system or the file system has no such locks.
+        BlockingIOError: another process has a lock.
+        OSError: the system or the file system has no locks.
     """
     if fcntl is None:
-        raise OSError("files cannot be held here")
+        raise OSError("files cannot be locked here")
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     fcntl.flock(file, kind if wait or shared else kind | fcntl.LOCK_NB)
 
 
 def cores() -> int:
-    """Cores that this process may use; where the system does not tell, all there are."""
+    """Cores that this process may use; all cores if the system does not say."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def allocate(file: IO[bytes], size: int, used: int = 0) -> None:
-    """Take the room of a file at once: a mapped write to a full disk kills the process.
+    """Reserve the disk space of a file: writing to a memory-mapped file on a full disk kills the process.
 
     Args:
         file: open for writing.
@@ -54,3 +56,9 @@ def allocate(file: IO[bytes], size: int, used: int = 0) -> None:
     file.seek(used)
     for start in range(used, size, 1 << 20):
         file.write(bytes(min(1 << 20, size - start)))
+
+
+def release_memory() -> None:
+    """Return free memory from glibc to the system: the next stage needs other sizes, and the peaks would add up."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

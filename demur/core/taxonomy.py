@@ -1,10 +1,10 @@
-"""What goes wrong between a question and its answer, as data for suites and reports.
+"""Categories for suites and reports.
 
     Uncertainty  why a question cannot be answered from a picture: five kinds under two roots
-    CAUSES       why a system answered wrongly, by what it was shown (`demur reasoning`)
+    CAUSES       why a system answered wrongly, given its evidence (`demur reasoning`)
 
-Source of the first: CertainlyUncertain, section 2.1. The paper words *extraneous* in three ways; taken is the one its
-data follow: what the question is about cannot be seen.
+Source of the first: CertainlyUncertain, section 2.1. The paper defines *extraneous* in three ways; we use the one that
+its data follow: the subject of the question cannot be seen.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class Root(StrEnum):
     """Whether more knowledge would help."""
 
     EPISTEMIC = "epistemic"
-    """It would: something is not known, or not seen, by whoever answers."""
+    """It would: the answerer does not know, or cannot see, something."""
     ALEATORIC = "aleatoric"
-    """It would not: the matter itself is open."""
+    """It would not: the question itself is open."""
 
 
 class Uncertainty(StrEnum):

@@ -1,4 +1,4 @@
-"""Anybody's text made harmless: on one line of a terminal or page, and safe to normalise."""
+"""Sanitise untrusted text: for one line of a terminal or page, and for normalisation."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ def plain(text: str) -> str:
     >>> plain("a\x1b[31mb\nc\u202e")
     'a[31mb c'
     """
-    spaced = " ".join(text.split())  # before the control characters go: a line feed is one, and parts two words
+    spaced = " ".join(text.split())  # first, as a line feed is a control character and separates words
     return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")).split())
 
 
 def brief(value: object, most: int = 60) -> str:
-    """A value as text on one line, cut to so many characters."""
+    """A value as text on one line of at most that many characters."""
     text = plain(str(value))
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 
 def whole_number(text: str) -> int | None:
-    r"""The number that a few plain digits write; None for anything else.
+    r"""The number of one to nine ASCII digits; None for anything else.
 
-    `str.isdigit` is true of digits that `int` cannot read (``\u00b2``), and of thousands, which it refuses.
+    `str.isdigit` is true for digits that `int` cannot read (``\u00b2``), and for thousands of digits, which it refuses.
 
     >>> whole_number("012"), whole_number("-1"), whole_number("\u00b2"), whole_number("9" * 5000)
     (12, None, None, None)
@@ -34,7 +34,7 @@ def whole_number(text: str) -> int | None:
 
 
 def stream_safe(text: str) -> str:
-    """At most thirty combining marks in a row (Unicode, UAX 15, section 13): normalising sorts them, in squared time.
+    """Keep at most thirty combining marks in a row (Unicode, UAX 15, section 13): normalising takes quadratic time.
 
     >>> len(stream_safe("e" + 1000 * "\u0301\u0327"))
     31

@@ -1,8 +1,7 @@
-"""Earlier turns of a conversation that a question belongs to.
+"""Earlier turns of the conversation that a question belongs to.
 
-A sample keeps them in its attribute ``turns``, as the JSON of a list of ``{"role": "user" | "assistant", "content":
-"..."}``, oldest first: what chat APIs and logs call messages. The question itself is the turn that comes last and is
-not among them.
+A sample keeps them in its attribute ``turns`` as a JSON list of ``{"role": "user" | "assistant", "content": "..."}``,
+oldest first: the messages of chat APIs and logs. The question itself, the last turn, is not in the list.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from typing import Any, Literal, NamedTuple
 
 ATTRIBUTE = "turns"
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "bot": "assistant"}
-"""Names of who speaks, as logs have them."""
+"""Roles in logs -> ours."""
 
 
 class Turn(NamedTuple):
-    """What somebody said before the question."""
+    """One turn before the question."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
 def turns_of(given: Any) -> tuple[Turn, ...]:
-    """The turns of a list of messages, of its JSON, or of texts, of which the user said the first and then every other.
+    """The turns in a list of messages, in its JSON, or in a list of texts by user and assistant in turn.
 
     Raises:
         ValueError: it is none of these; says why.
@@ -36,7 +35,7 @@ def turns_of(given: Any) -> tuple[Turn, ...]:
         try:
             given = json.loads(given) if given.strip() else []
         except (ValueError, RecursionError):
-            raise ValueError("turns is no JSON list of messages") from None
+            raise ValueError("turns is not a JSON list of messages") from None
     if given is None:
         return ()
     if not isinstance(given, list | tuple):
@@ -47,18 +46,18 @@ def turns_of(given: Any) -> tuple[Turn, ...]:
         if isinstance(one, dict):
             role, content = _ROLES.get(str(one.get("role")).lower(), ""), one.get("content", one.get("text"))
         if not role or not isinstance(content, str) or not content.strip():
-            raise ValueError(f'turn {number + 1} is no {{"role": "user" or "assistant", "content": "..."}}')
+            raise ValueError(f'turn {number + 1} is not {{"role": "user" or "assistant", "content": "..."}}')
         found.append(Turn(role, content.strip()))  # type: ignore[arg-type]  # one of the two
     return tuple(found)
 
 
 def as_messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
-    """Turns as chat APIs take them."""
+    """Turns as messages of a chat API."""
     return [dict(turn._asdict()) for turn in turns]
 
 
 def asked_in(turns: Sequence[Turn], question: str) -> str:
-    """A question with what was said before it, for whoever reads both: a judge, a page, a search."""
+    """A question after its earlier turns, as one text for a judge, a page or a search."""
     if not turns:
         return question
     return "".join(f"{turn.role}: {turn.content}\n" for turn in turns) + f"user: {question}"

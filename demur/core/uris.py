@@ -1,4 +1,4 @@
-"""The bytes behind an image reference: a file, a member of an archive, a cell of a table, a part of a file."""
+"""Read the bytes of an image reference: a file, a member of an archive, a cell of a table, or a part of a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from demur.core.store import digest, storage_errors
 
 
 def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
-    """The bytes behind a reference, checked against its SHA-256.
+    """The bytes of a reference, checked against its SHA-256.
 
     Args:
         ref: ``uri`` is a path, ``zip:ARCHIVE!MEMBER``, ``parquet:FILE#ROW/COLUMN`` (or ``.../COLUMN/INDEX`` in a list),
@@ -28,7 +28,7 @@ def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
 
     Raises:
         StorageError: it cannot be read.
-        DataError: the bytes are not those that the reference names.
+        DataError: the bytes have another SHA-256.
     """
     data = read_uri(ref.uri, root)
     if digest(data) != ref.sha256:
@@ -41,15 +41,15 @@ def read_image(ref: ImageRef, root: Path | None = None) -> bytes:
 
 
 MOST_BYTES = 1 << 29
-"""Bytes of an encoded image; `images.MAX_PIXELS` take no more in any format that is read."""
+"""Maximum bytes of an encoded image: `images.MAX_PIXELS` need no more in any supported format."""
 
 
 def read_uri(uri: str, root: Path | None = None) -> bytes:
-    """The bytes behind a uri, unchecked: for describing an image that nobody has seen yet; see `read_image`.
+    """The bytes of a uri, unchecked, to describe a new image; see `read_image`.
 
     Raises:
         StorageError: it cannot be read.
-        DataError: the uri leads to nothing, into a broken archive, or to more than `MOST_BYTES`.
+        DataError: the uri points to nothing, into a broken archive, or to more than `MOST_BYTES`.
     """
     with storage_errors(uri):
         try:
@@ -58,9 +58,13 @@ def read_uri(uri: str, root: Path | None = None) -> bytes:
             raise DataError(f"the archive is broken: {error}", item=uri, cure="fetch it again") from error
         except OSError:
             raise
-        except (ValueError, LookupError, TypeError) as error:  # NUL in a path, no such row, no number; arrow's own
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+        ) as error:  # NUL in a path, no such row, Arrow's errors
             raise DataError(
-                f"the reference leads nowhere: {error}", item=uri, cure="build the references again"
+                f"the reference points to nothing: {error}", item=uri, cure="build the references again"
             ) from error
 
 
@@ -83,7 +87,7 @@ def _bytes_at(uri: str, base: Path) -> bytes:
             value = value[int(step)]
         value = value["bytes"] if isinstance(value, dict) else value
         if not isinstance(value, bytes):
-            raise TypeError("the cell holds no bytes")
+            raise TypeError("the cell does not hold bytes")
         return value
     if uri.startswith("tsv:"):
         file, _, place = uri[4:].rpartition("#")
@@ -108,35 +112,35 @@ def _bytes_at(uri: str, base: Path) -> bytes:
 
 
 def _plain(path: Path, uri: str) -> os.stat_result:
-    """The state of a plain file; others would be waited on, or read, for ever."""
+    """The state of a regular file; reading a pipe or a device might never end."""
     state = path.stat()
-    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):  # reading a folder tells what it is
+    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):  # reading a folder is an error that says so
         return state
-    raise DataError("the image is in no plain file", item=uri, cure="give it as a file")
+    raise DataError("this is not a regular file", item=uri, cure="give the image as a file")
 
 
 def _fits(size: int, uri: str) -> bool:
     if 0 <= size <= MOST_BYTES:
         return True
     raise DataError(
-        f"{size:,} bytes, and an image has {MOST_BYTES:,} at most", item=uri, cure="scale it down, or leave it out"
+        f"{size:,} bytes, but an image may have {MOST_BYTES:,}", item=uri, cure="scale it down, or leave it out"
     )
 
 
 @lru_cache(maxsize=8)
 def _opened_zip(path: str, changed_ns: int, size: int) -> zipfile.ZipFile:
-    """An archive kept open: listing a large one for every member read would cost more than the reading."""
+    """An archive, kept open: listing a large one costs more than reading a member."""
     return zipfile.ZipFile(path)
 
 
 def _parquet_cell(path: Path, row: int, column: str) -> Any:
-    """One cell, reading only the row group that holds it."""
+    """One cell; reads only its row group."""
     import pyarrow.parquet as pq
 
     state = path.stat()
     with pq.ParquetFile(path) as table:
-        if told := bomb(table, state.st_size):
-            raise DataError(told, item=str(path), cure="do not trust it: fetch the file again")
+        if why := bomb(table, state.st_size):
+            raise DataError(why, item=str(path), cure="do not trust it: fetch the file again")
         for group in range(table.num_row_groups):
             rows = table.metadata.row_group(group).num_rows
             if row < rows:
@@ -147,7 +151,7 @@ def _parquet_cell(path: Path, row: int, column: str) -> Any:
 
 @lru_cache(maxsize=4)
 def _parquet_column(path: str, changed_ns: int, size: int, group: int, column: str) -> Any:
-    """One column of one row group, kept while its neighbours are likely to be asked for."""
+    """One column of one row group, cached for requests of neighbouring rows."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as table:

@@ -1,8 +1,8 @@
 """Make torchvision importable beside a CPU build of torch.
 
-torchvision's wheel registers its compiled operators with the torch that it was built for. Beside another build the
-operators are missing, and the import fails with "operator torchvision::nms does not exist", although transforms and
-image processors need none of them. Declaring the two names lets the import through; detection itself stays unusable.
+torchvision's wheel registers its compiled operators only with the torch that it was built for. Beside another build,
+the import fails with "operator torchvision::nms does not exist", although transforms and image processors do not need
+it. Declaring two operators makes the import work; detection stays unusable.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ _declared: list[Any] = []
 
 
 def ensure_torchvision() -> bool:
-    """Import torchvision, declaring its missing operators first where that is what keeps it from importing.
+    """Import torchvision, if need be after declaring its missing operators; False if it is not installed.
 
     Call it before anything that imports torchvision (transformers' image processors, open_clip, timm).
-
-    Returns:
-        Whether torchvision can be used; False when it is not installed.
     """
     try:
         import torchvision

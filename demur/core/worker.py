@@ -1,6 +1,4 @@
-"""An event loop on a thread of its own, for what computes: whoever computes on the main loop holds up every reply,
-time-out and connection of everybody else.
-"""
+"""Run a user's code on other threads: on the main event loop it would delay all replies, time-outs and connections."""
 
 from __future__ import annotations
 
@@ -14,11 +12,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 ASYNC = 8
-"""Calls of an async function at once, where nobody says otherwise."""
+"""Default for the concurrent calls of an async function."""
 
 
 class Worker:
-    """Runs coroutines, all on one thread; the thread begins with the first and does not keep the process alive."""
+    """Runs coroutines on one daemon thread with its own event loop; it starts with the first."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,7 +25,7 @@ class Worker:
         self._starting = threading.Lock()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and await its end, from any thread; cancelled here, it is cancelled there."""
+        """Run a coroutine there and await its result, from any thread; cancelling this cancels it there."""
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -36,13 +34,13 @@ class Worker:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def close(self) -> None:
-        """End the thread, when what runs on it has come to its next await."""
+        """End the thread at the next await of its coroutines."""
         loop, thread = self._loop, self._thread
         self._loop = self._thread = None
         if loop is None or thread is None:
             return
         loop.call_soon_threadsafe(loop.stop)
-        while thread.is_alive():  # a join would hold up the loop that this is called from
+        while thread.is_alive():  # a join would block the caller's event loop
             await asyncio.sleep(0.005)
 
 
@@ -61,36 +59,36 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await: an async function, or an instance with an async ``__call__``."""
-    inner = getattr(function, "__call__", None)  # noqa: B004 - the method itself is looked at
+    """Whether a call returns an awaitable: an async function, or an instance with an async ``__call__``."""
+    inner = getattr(function, "__call__", None)  # noqa: B004 - we need the method itself
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inner)
 
 
 class Calls:
-    """Calls of a user's function, plain or async: never on the loop that asks, and never more at once than agreed.
+    """Calls of a user's function, plain or async, outside the caller's event loop and with limited concurrency.
 
-    A plain function runs on one thread, one call after another, unless more were agreed: code that was not written for
-    threads (a cache filled as it goes, a client that is shared) then answers the same every time. An async one runs on
-    one thread too, and its calls alternate wherever it awaits.
+    By default a plain function runs on one thread, one call after another, so that code that is not thread-safe (it
+    fills a cache, or shares a client) works. The calls of an async function share one thread and alternate at its
+    awaits.
 
     Args:
         function: called with one argument.
-        most: calls at once; None for what the function says in its attribute ``concurrency``, else 1 for a plain
-            function and 8 for an async one.
+        most: concurrent calls; None: the function's attribute ``concurrency``, else 1 for a plain function and 8 for an
+            async one.
         name: of its threads.
     """
 
     def __init__(self, function: Callable[[Any], Any], most: int | None, name: str) -> None:
         self.awaits = is_async(function)
-        said = most if most is not None else getattr(function, "concurrency", None)
-        self.most = said if isinstance(said, int) and said > 0 else ASYNC if self.awaits else 1
+        wanted = most if most is not None else getattr(function, "concurrency", None)
+        self.most = wanted if isinstance(wanted, int) and wanted > 0 else ASYNC if self.awaits else 1
         self._function, self._name = function, name
         self._slots = asyncio.Semaphore(self.most)
         self._worker = Worker(name)
         self._threads: ThreadPoolExecutor | None = None
 
     async def call(self, argument: Any) -> Any:
-        """What the function returns; it may raise anything."""
+        """The function's result; raises whatever it raises."""
         async with self._slots:
             if self.awaits:
                 return await self._worker.run(self._function(argument))
@@ -100,7 +98,7 @@ class Calls:
             return await self._worker.run(answer) if inspect.iscoroutine(answer) else answer
 
     async def close(self) -> None:
-        """Let its threads end."""
+        """End its threads."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None

@@ -35,10 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.core.errors import IndexFileError, UsageError
-from demur.core.memory import give_back
 from demur.core.store import storage_errors
 from demur.core.strict_json import loose_json
-from demur.core.system import allocate
+from demur.core.system import allocate, release_memory
 from demur.core.text import stream_safe
 from demur.indexing.exact import MARGIN, Found
 
@@ -116,7 +115,7 @@ def build_bm25(
             idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (k1 + 1)
             average = float(lengths.sum()) / n if lengths.any() else 1.0
             dtype = np.float32 if method == "lucene" else np.float64
-            give_back()
+            release_memory()
             _invert(spool, folder, df, idf, lengths, (k1, b, average), np.dtype(dtype))
         (folder / "vocab.index.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
         params = {

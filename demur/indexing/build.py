@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 
 from demur.core.docstore import Documents
 from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
-from demur.core.memory import give_back
 from demur.core.records import Document, Drop
 from demur.core.store import Problems, digest, file_digest, locked, read_json, storage_errors, write_json, write_records
+from demur.core.system import release_memory
 from demur.core.text import plain
 from demur.core.version import __version__
 from demur.indexing.bm25 import Method, build_bm25, build_rank_bm25
@@ -125,7 +125,7 @@ def build_index(
         with storage_errors(work):
             keep_vectors(work, encoders)
         table = read_documents(documents, work / "documents", progress)
-        give_back()
+        release_memory()
         inputs = digest([table.sha256, makers, options, VERSION])
         content = digest([table.sha256, makers, VERSION])
         if owner and _is_anothers(out, owner):
@@ -160,7 +160,7 @@ def build_index(
             why = "; ".join(complaints.summary(3))
             raise DataError(f"there are no documents to index{why and ': '}{why}", item=corpus, cure="check the corpus")
         pages = write_pages(work, table)
-        give_back()
+        release_memory()
         rows = {"texts": texts, "images": images, "pages": numbers(work / "every.npy", range(len(pages)))}
         at_work, parts = engine or LocalEngine(), dict[str, Any]()
         left_out: set[str] = set()
@@ -183,7 +183,7 @@ def build_index(
                 progress,
                 at_work,
             )
-            give_back()
+            release_memory()
             parts[part.name] = entry
             for id, why in failed:
                 drops.append(Drop(sample="", evidence=id, stage=part.name, reason=why))

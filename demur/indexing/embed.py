@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from demur.core.errors import CallError, DataError, StorageError, UsageError
 from demur.core.images import rgb
-from demur.core.memory import give_back
 from demur.core.progress import Count, counting
 from demur.core.records import ImageRef
 from demur.core.store import canonical, locked, storage_errors
+from demur.core.system import release_memory
 from demur.core.uris import read_image
 from demur.corpora.formats import Seen
 from demur.indexing.encoders import Preparing, Role, fingerprint_of
@@ -318,7 +318,7 @@ def embed(
         while here := work.shard(tasks, folder.shard, bar):
             folder.append(here)
             del here
-            give_back()
+            release_memory()
         folder.finish()
     return Embedded.open(out)
 

@@ -65,7 +65,8 @@ def parse_model(text: str) -> ModelText:
         parts = urlsplit(address)
         if parts.username or parts.password:
             raise UsageError(
-                "the model string has credentials in its address", cure=f"set {key_names(address)[0]} to the key instead"
+                "the model string has credentials in its address",
+                cure=f"set {key_names(address)[0]} to the key instead",
             )
         if not model or not parts.hostname:
             raise UsageError(

@@ -95,7 +95,7 @@ def test_what_is_no_conversation(tmp_path):
     )
     problems = Problems()
     read_questions(path, problems)
-    with pytest.raises(BadInput, match=r'turn 1 is no \{"role".*\n.*turns is no JSON list'):
+    with pytest.raises(BadInput, match=r'turn 1 is not \{"role".*\n.*turns is not a JSON list'):
         problems.settle()
     with pytest.raises(ValueError, match="turns is int"):
         Sample(id="s", source="x", question="q?", answers=AnswerSpec(accepted=(("a",),)), attributes={"turns": "3"})
