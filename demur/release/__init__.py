@@ -4,15 +4,15 @@ Layout::
 
     data/samples.parquet    config ``samples``: one row per sample; query images as {bytes, path}; evidence by id
     data/evidence.parquet   config ``evidence``: one row per document that is evidence; image bytes inside
-    drops.jsonl             every sample and distractor that left, with stage and reason
-    gates.jsonl             of every kept sample, each gate's answer and label without evidence and on its distractors
-    funnel.json             how many entered and left each stage, per reason
+    drops.jsonl             every dropped sample and distractor, with stage and reason
+    gates.jsonl             each gate's answer and label on every kept sample, without evidence and on its distractors
+    funnel.json             samples that entered and left each stage, by reason
     recall.json             retrieval modes by recall of gold
     README.md               dataset card, written from the data (`demur.release.card`)
     croissant.json          Croissant metadata; CITATION.cff
     manifest.json           name, version, recipe, code, models, prompts, seeds, and the SHA-256 of every other file
 
-Bytes are a function of the inputs: no clock, no path of a machine, no order of work enters them.
+The bytes are a function of the inputs: they do not depend on clock, machine or order of work.
 """
 
 from demur.release.freeze import freeze

@@ -1,7 +1,7 @@
-"""What a release says about itself: dataset card and citation, written from the data.
+"""Dataset card and citation of a release, generated from its data.
 
-Names, topics, reasons, licences and limits come from sources and recipes, which may be anybody's: each is put on one
-line and cannot become a heading, a link, a picture or HTML.
+Names, topics, reasons, licences and limits come from untrusted sources and recipes: each is put on one line, and cannot
+become a heading, a link, an image or HTML.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [head, *rows]
-    told = ["| " + " | ".join(safe(str(cell)) for cell in line) + " |" for line in lines]
-    return "\n".join([told[0], "|" + "---|" * len(head), *told[1:]])
+    first, *others = ["| " + " | ".join(safe(str(cell)) for cell in line) + " |" for line in lines]
+    return "\n".join([first, "|" + "---|" * len(head), *others])
 
 
 def safe(text: str) -> str:
-    r"""Untrusted text as Markdown that shows it and does nothing else.
+    r"""Untrusted text, escaped for Markdown.
 
     >>> safe("a | <b>[x](javascript:y)")
     'a \\| &lt;b>[x]\\(javascript:y)'
@@ -55,7 +55,7 @@ def card(
     drops: Sequence[Drop],
     recall: Sequence[Mapping[str, Any]],
 ) -> str:
-    """The dataset card: front matter that `datasets` reads, then tables 1-3 of VLM-DeflectionBench for this release."""
+    """The dataset card: front matter for `datasets`, then tables 1-3 of VLM-DeflectionBench for this release."""
     counts = manifest["counts"]
     front = {
         "pretty_name": f"{manifest['name']} {manifest['version']}",
@@ -79,13 +79,8 @@ def card(
             _modality([e for s in mine for e in s.negatives]),
         ])  # fmt: skip
     steps = [
-        [
-            step.stage,
-            step.entered,
-            step.kept,
-            "; ".join(f"{why}: {k}" for why, k in sorted(step.dropped.items())) or "-",
-        ]
-        for step in funnel
+        [s.stage, s.entered, s.kept, "; ".join(f"{why}: {k}" for why, k in sorted(s.dropped.items())) or "-"]
+        for s in funnel
     ]
     lost = sum(1 for d in drops if d.evidence)
     parts = [
@@ -127,7 +122,7 @@ def card(
 
 
 def _separation(manifest: Mapping[str, Any]) -> str:
-    """How well gold is told from distractors without reading either, and whether that is a finding."""
+    """How well shallow features separate gold from distractors."""
     found = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
     if not found:
         return ""
@@ -143,23 +138,27 @@ def _separation(manifest: Mapping[str, Any]) -> str:
         ]
         for row in found
     ]  # fmt: skip
-    told = [f"- {safe(str(row))}" for row in found if row.telling]
+    telling = [f"- {safe(str(row))}" for row in found if row.telling]
     return (
         "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
         "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
         "rather than shipped beside the question.\n\n"
         + _table(["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows)
-        + ("\n\nA system that goes by these alone would do better than chance:\n\n" + "\n".join(told) if told else "")
+        + (
+            "\n\nA system that goes by these alone would do better than chance:\n\n" + "\n".join(telling)
+            if telling
+            else ""
+        )
     )
 
 
 def recall_lines(
     recall: Sequence[Mapping[str, Any]], *, intervals: bool = True
 ) -> tuple[list[str], list[list[object]]]:
-    """The rows of ``recall.json`` for people: heads and cells.
+    """The rows of ``recall.json`` for display: heads and cells.
 
-    Columns stand in one order, however the rows were stored: what was asked, the rates by their cut-off, the choice. A
-    rate is ``0.625 [0.533, 0.709]``, or ``-`` where no gold can be found.
+    The columns have a fixed order: queries and mode, rates by cut-off, the choice. A rate is ``0.625 [0.533, 0.709]``,
+    or ``-`` if no gold can be found.
     """
     first = ("queries", "mode", "n")
 
@@ -182,7 +181,7 @@ def recall_lines(
 
 
 def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
-    """After Table 1: what kinds of questions and evidence there are, and what was done against shortcuts."""
+    """After Table 1: kinds of questions and evidence, and measures against shortcuts."""
     n = len(samples)
 
     def having(test: Callable[[Sample], bool]) -> str:
@@ -211,7 +210,7 @@ def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
 
 
 def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
-    """What each gate was asked about the samples that were kept, and why not about the others."""
+    """How much each gate was asked about the kept samples, and why it was not asked the rest."""
 
     def cell(one: Mapping[str, Any] | None, at_most: str = "") -> str:
         return f"{at_most}{one['asked']:,} of {one['of']:,}" if one else "-"
@@ -237,7 +236,7 @@ def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
 
 
 def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
-    """Whether a stage's rule held for every sample: only the default rule says so, and only if a gate was asked."""
+    """Whether a stage's default rule holds for every sample: only if it was the rule, and a gate was asked."""
     rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
     if not _asked(manifest, stage):
         return "not checked"
@@ -290,13 +289,9 @@ def _retest(manifest: Mapping[str, Any]) -> str:
 def _topics(manifest: Mapping[str, Any]) -> str:
     parts = []
     for found in manifest.get("topics") or []:
+        retained = "{:.1f} % [{:.1f}, {:.1f}]"
         rows = [
-            [
-                r["topic"],
-                r["before"],
-                r["after"],
-                f"{100 * r['retained']:.1f} % [{100 * r['low']:.1f}, {100 * r['high']:.1f}]",
-            ]
+            [r["topic"], r["before"], r["after"], retained.format(*(100 * r[k] for k in ("retained", "low", "high")))]
             for r in found["rows"]
         ]
         by, namer = str(found["by"]), found.get("named_by")
@@ -314,11 +309,8 @@ def _topics(manifest: Mapping[str, Any]) -> str:
 
 
 def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
-    """Per source, of the questions with their query images and of the documents that are evidence."""
-    seen: dict[tuple[str, str, str], int] = {}
-    for s in samples:
-        key = (s.source, "questions and query images", s.licence or "see the source")
-        seen[key] = seen.get(key, 0) + 1
+    """Licences per source, of questions with query images, and of documents used as evidence."""
+    seen = Counter((s.source, "questions and query images", s.licence or "see the source") for s in samples)
     for source, said in (manifest.get("sources") or {}).items():
         for licence, n in (said.get("evidence_licences") or {}).items():
             seen[source, "documents used as evidence", licence or "see the source"] = n

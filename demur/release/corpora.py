@@ -1,13 +1,13 @@
-"""Corpora to test a whole RAG system with, its own retriever included: *full*, *gold removed*, *empty*.
+"""Corpora for testing a whole RAG system, its own retriever included: *full*, *gold removed*, *empty*.
 
-`export` writes the documents of a release (or of the pool it was made from) as the user's indexer takes them, whole and
-without the gold of every question. A system then answers the same questions over each: right on *full*, deflecting on
-*gold removed*. Who cannot index twice filters instead: each question comes with the ids to leave out (``{exclude}`` of
+`export` writes the documents of a release (or of its pool) for the user's indexer, once whole and once without gold. A
+system then answers the same questions over each corpus: it should be right on *full* and deflect on *gold removed*. A
+system that cannot index twice filters instead: each question has the ids to leave out (``{exclude}`` of
 `demur.scenarios.systems.http`, ``exclude`` of a function).
 
-Removing gold is not removing the answer. Gold evidence goes, and with it what it is cut from, what is cut from it, and
-near-duplicates. What else states an answer is listed per question; such questions are not asked under *gold removed*,
-since a system that answers them is right (`demur.release.answer_bearing`).
+Removing gold does not remove every answer. The export removes gold evidence, the documents that it was cut from, the
+passages cut from it, and near-duplicates. It lists the other documents that state an answer; those questions are not
+asked under *gold removed*, where a system that answers them would be right (`demur.release.answer_bearing`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from demur.core.errors import DataError, UsageError
+from demur.core.parquet import write_table
 from demur.core.records import Document, ImageRef, Sample
 from demur.core.store import digest, read_json, write_atomic, write_json
 from demur.corpora.lineage import Gold
@@ -29,20 +30,20 @@ Form = Literal["jsonl", "parquet", "markdown"]
 FORMS: tuple[Form, ...] = ("jsonl", "parquet", "markdown")
 FILE = "corpora.json"
 UNFINISHED = {"unfinished": True}
-"""What the note says while corpora are written: an older one would be of other files."""
+"""Content of the note during an export: an older note would describe other files."""
 FULL, REMOVED, EMPTY = "full", "gold-removed", "empty"
 TO_POISON = 3
-"""Distractors of a question, nearest first, of which one may be given an instruction."""
+"""Of so many distractors of a question, nearest first, one may get an injection."""
 MOST_LISTED = 20
-"""Documents that are listed per question as stating its answer; more of them say nothing more."""
+"""Most documents listed per question as stating its answer."""
 
 
 class Corpora:
-    """What `export` noted of a folder of corpora.
+    """The note that `export` left in a folder of corpora.
 
     Raises:
-        UsageError: it holds none.
-        DataError: its note is broken, or of another release.
+        UsageError: the folder has no note.
+        DataError: the note is malformed, or of another release.
     """
 
     def __init__(self, folder: Path, release_sha256: str = "") -> None:
@@ -54,31 +55,31 @@ class Corpora:
             raise UsageError("the export of these corpora was not finished", item=folder, cure="run it again")
         try:
             self.poisoned: Mapping[str, str] = {str(k): str(v) for k, v in self.made.get("poisoned", {}).items()}
-            """Sample -> the document that holds an instruction for whoever reads it; empty where none was put in."""
+            """Sample -> the document with its injection; empty without ``--poison``."""
             self._folds = {str(k): str(v) for k, v in self.made.get("folds", {}).items()}
             self._excluded = {str(k): tuple(map(str, v)) for k, v in self.made["excluded"].items()}
             self._stated = {str(k): tuple(map(str, v)) for k, v in self.made["stated"].items()}
             of = self.made["release"]["sha256"]
         except (KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"not what 'demur corpus export' writes ({error})", item=path) from None
+            raise DataError(f"not a note of 'demur corpus export' ({error})", item=path) from None
         if release_sha256 and of != release_sha256:
             raise DataError("these corpora are of another release", item=path, cure="export them from this one")
 
     def fold(self, sample: str) -> str:
-        """The corpus without this question's gold, where there are several such; else ""."""
+        """The corpus without this question's gold, if there are several folds; else ""."""
         return self._folds.get(sample, "")
 
     def excluded(self, sample: str) -> tuple[str, ...]:
-        """Ids that are not to be retrieved for a question where its gold is removed."""
+        """Ids to leave out for a question under gold-removed."""
         return self._excluded.get(sample, ())
 
     def stated(self, sample: str) -> tuple[str, ...]:
-        """Ids of documents that stay and state the answer all the same (`MOST_LISTED` at most)."""
+        """Ids of other documents that state the answer (at most `MOST_LISTED`)."""
         return self._stated.get(sample, ())
 
 
 class _Relations:
-    """Which documents are gold of which samples, without comparing each with each."""
+    """Which documents are gold of which samples, by lookup tables."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self.samples = {s.id: s for s in samples}
@@ -97,7 +98,7 @@ class _Relations:
                     self._by_image[e.image.sha256].add(s.id)
 
     def gold_of(self, document: Document) -> set[str]:
-        """Samples whose gold it is, is a part of, holds, or repeats."""
+        """Samples whose gold the document is, is part of, contains, or nearly duplicates."""
         near = {s for name in (document.id, document.document, document.page) if name for s in self._by_name[name]}
         found = {s for s in near if self._gold[s].parts(document)}
         if document.image is not None:
@@ -129,36 +130,36 @@ def export(
     poison: Callable[[str, str], str] | None = None,
     about: str = "",
 ) -> dict[str, Any]:
-    """Write the corpora, and note what was removed for whom.
+    """Write the corpora, and a note of what was removed for which question.
 
     Args:
         out: folder; each corpus is a folder in it: ``full``, ``gold-removed`` (with folds ``gold-removed-1`` ...),
             ``empty``.
-        documents: of the knowledge base, read twice, one in memory at a time.
+        documents: of the knowledge base; read twice, one in memory at a time.
         release: its name, version and sha256.
-        form: of the files: ``jsonl`` (one ``corpus.jsonl``), ``parquet``, or ``markdown`` (a file each); images beside.
-        folds: the questions in so many parts, each with its own corpus without the gold of that part alone.
-        mixed: the user's own documents, into every corpus but the empty one.
-        poison: puts an instruction into a text for a sample (`demur.scenarios.injection.injected`). Of each sample one
-            of the first `TO_POISON` distractors that is no gold of any gets it, in every corpus.
-        about: what the note says of where the documents are from.
+        form: ``jsonl`` (one ``corpus.jsonl``), ``parquet``, or ``markdown`` (a file per document); images beside.
+        folds: number of parts of the questions; each part has a corpus without its own gold only.
+        mixed: the user's own documents, added to every corpus but the empty one.
+        poison: adds a sample's injection to a text (`demur.scenarios.injection.injected`). For each sample, one of the
+            first `TO_POISON` distractors that is gold of no sample gets it, in every corpus.
+        about: the origin of the documents, for the note.
 
     Returns:
         The note, as `Corpora` reads it.
 
     Raises:
-        UsageError: no document, or two of one id.
+        UsageError: there are no documents, or two with one id.
     """
     if folds < 1:
         raise UsageError(f"--folds {folds}", cure="give 1 or more")
-    relations, statements = _Relations(samples), AnswerBearing(samples)
+    relations, answer_bearing = _Relations(samples), AnswerBearing(samples)
     fold_of = {s.id: int(digest(s.id)[:8], 16) % folds for s in samples}
     names = [REMOVED] if folds == 1 else [f"{REMOVED}-{i + 1}" for i in range(folds)]
     excluded: dict[str, list[str]] = {s.id: [] for s in samples}
     stated: dict[str, list[str]] = {}
     counts = dict.fromkeys((FULL, *names), 0)
     nearest: dict[str, list[str]] = defaultdict(list)
-    """Distractor -> the samples whose it is, where an instruction is wanted."""
+    """Distractor -> samples that may have it poisoned."""
     for sample in samples if poison is not None else ():
         ranked = sorted((e for e in sample.negatives if e.text), key=lambda e: (e.rank is None, e.rank or 0))
         for e in ranked[:TO_POISON]:
@@ -190,21 +191,21 @@ def export(
                     counts[name] += 1
     except BaseException:
         for writer in writers.values():
-            writer.leave()
+            writer.discard()
         raise
     for writer in writers.values():
         writer.close()
     if not ids:
-        raise UsageError("there is no document to write", cure="give --pool POOL, or a release that holds its evidence")
+        raise UsageError("no documents to write", cure="give --pool POOL, or a release that holds its evidence")
     for document, _ in _both(documents, mixed):
-        for s in statements.of(document):
+        for s in answer_bearing.of(document):
             if document.id not in excluded[s]:
                 stated.setdefault(s, []).append(document.id)
                 if len(stated[s]) == MOST_LISTED:
-                    statements.leave(s)
+                    answer_bearing.drop(s)
     for folder in ([out / name for name in writers] + sorted(out.glob(f"{REMOVED}*"))) if ours else ():
         written = writers[folder.name].written if folder.name in writers else set()
-        for path in (*folder.glob("*.md"), *folder.glob("corpus.*")):  # of an earlier export: no documents of this one
+        for path in (*folder.glob("*.md"), *folder.glob("corpus.*")):  # left by an earlier export
             if path.name not in written:
                 path.unlink()
     note = {
@@ -237,7 +238,7 @@ class _Writer:
         """Names of its files of documents."""
 
     def add(self, document: Document, image: bytes | None) -> None:
-        """A document; its image goes beside."""
+        """Add a document, with its image in a file of its own."""
         row: dict[str, Any] = {"id": document.id, "title": document.title, "text": document.text or ""}
         row |= {"document": document.document, "page": document.page, "image": "", "licence": document.licence}
         if image is not None and document.image is not None:
@@ -258,14 +259,14 @@ class _Writer:
             f"---\n{front}\n---\n\n# {row['title']}\n\n{row['text']}\n{picture}",
         )
 
-    def leave(self) -> None:
-        """Leave what was there: a part of a corpus would be taken for the whole."""
+    def discard(self) -> None:
+        """Write nothing: a partial corpus would look like a whole one."""
         if self._lines is not None:
             self._lines.close()
             (self._folder / ".corpus.jsonl.tmp").unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Put the file in its place."""
+        """Finish the file."""
         if self._lines is None:
             return
         self._lines.close()
@@ -275,25 +276,16 @@ class _Writer:
             temporary.replace(self._folder / "corpus.jsonl")
             return
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         names = ("id", "title", "text", "document", "page", "image", "licence")
         schema = pa.schema([(name, pa.string()) for name in names])
-        with (
-            temporary.open(encoding="utf-8") as lines,
-            pq.ParquetWriter(self._folder / "corpus.parquet", schema) as writer,
-        ):
-            batch: list[dict[str, Any]] = []
-            for line in lines:
-                batch.append(json.loads(line))
-                if len(batch) == 10_000:
-                    writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                    batch = []
-            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+        with temporary.open(encoding="utf-8") as lines:
+            rows = (json.loads(line) for line in lines)
+            write_table(self._folder / "corpus.parquet", schema, rows, group=10_000, compression="snappy")
         temporary.unlink()
 
 
 def _file_name(identifier: str) -> str:
-    """A document's id as a file name: readable where it can be, and another for every id."""
+    """A document's id as a unique file name, readable where possible."""
     plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in identifier)[:80].strip(".-")
     return plain if plain == identifier else f"{plain or 'document'}-{digest(identifier)[:8]}"

@@ -1,7 +1,7 @@
 """Croissant 1.0 metadata of a release (JSON-LD, mlcommons.org/croissant): its files with their hashes, its records.
 
-Everything that a reader needs to load the records stands in it: which file and column each field comes from, which
-fields are lists, and where the bytes of an image lie.
+It has all that a reader needs to load the records: the file and column of each field, which fields are lists, and where
+the bytes of an image are.
 """
 
 from __future__ import annotations
@@ -110,5 +110,5 @@ def _field(table: str, column: str, kind: str = "sc:Text", *, path: str = "", ma
     source: dict[str, Any] = {"fileObject": {"@id": f"data/{table}.parquet"}, "extract": {"column": column}}
     if path:
         source["transform"] = {"jsonPath": path}
-    told = {"@type": "cr:Field", "@id": f"{table}/{column}", "name": column, "dataType": kind, "source": source}
-    return told | ({"repeated": True} if many else {})
+    field = {"@type": "cr:Field", "@id": f"{table}/{column}", "name": column, "dataType": kind, "source": source}
+    return field | ({"repeated": True} if many else {})

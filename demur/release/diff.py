@@ -1,4 +1,4 @@
-"""Two releases compared: which samples left, came and changed, and why."""
+"""Compares two releases: which samples left, came and changed, and why."""
 
 from __future__ import annotations
 
@@ -11,54 +11,44 @@ from demur.release import Release
 from demur.release.layout import LINEAGE
 
 
-class Left(Record):
-    """A sample that the old release has and the new one has not."""
+class Moved(Record):
+    """A sample that only one of the two releases has."""
 
     sample: str
     source: str
     topic: str
     why: str
-    """The reason in the new release's drops; ``not in its pool`` when it names none."""
-
-
-class Came(Record):
-    """A sample that the new release has and the old one has not."""
-
-    sample: str
-    source: str
-    topic: str
-    why: str
-    """Why the old release had dropped it; ``not in its pool`` when it names none."""
+    """The reason in the other release's drops; ``not in its pool`` if they have none."""
 
 
 class Changed(Record):
-    """A sample of both, not the same in both."""
+    """A sample that differs between the two releases."""
 
     sample: str
     source: str
     topic: str
     fields: tuple[str, ...]
-    """What differs of the question itself: question, answers, images, gold ..."""
+    """The fields that differ: question, answers, images, gold ..."""
     distractors_left: dict[str, str]
-    """Distractor -> why it left, by the new release's drops."""
+    """Distractor -> the reason in the new release's drops."""
     distractors_came: tuple[str, ...]
 
 
 class Difference(Record):
-    """What turns one release into another."""
+    """The differences between two releases."""
 
     old: str
     new: str
     same: int
-    """Samples equal in both, evidence and all."""
-    left: tuple[Left, ...]
-    came: tuple[Came, ...]
+    """Number of samples that are equal, evidence included."""
+    left: tuple[Moved, ...]
+    came: tuple[Moved, ...]
     changed: tuple[Changed, ...]
     recipe: dict[str, tuple[Any, Any]]
     """Key -> (old, new) where the recipes differ."""
     made: dict[str, tuple[Any, Any]]
-    """What else made them, as ``gate_models.NAME.revision`` -> (old, new) where it differs: code, judge, gate models
-    with revisions and decoding, prompts, encoder, sources. Not what follows from it: counts, topics, re-tests."""
+    """Other inputs, such as ``gate_models.NAME.revision`` -> (old, new) where they differ: code, judge, gate models
+    with revisions and decoding, prompts, encoder, sources. Excludes results: counts, topics, re-tests."""
     by_source: dict[str, dict[str, int]]
     """Source -> left, came, changed, same."""
     by_topic: dict[str, dict[str, int]]
@@ -72,22 +62,20 @@ _FIELDS = ("question", "answers", "answerable", "topic", "cluster", "split", "li
 def difference(old: Release, new: Release) -> Difference:
     """Compare two releases sample by sample."""
     before, after = {s.id: s for s in old.samples()}, {s.id: s for s in new.samples()}
-    if not (old.has_lineage and new.has_lineage):  # one does not say: no sample is another for that
-        before, after = ({i: _unplaced(s) for i, s in samples.items()} for samples in (before, after))
+    if not (old.has_lineage and new.has_lineage):  # an old release without these columns: ignore them
+        before, after = ({i: _without_lineage(s) for i, s in samples.items()} for samples in (before, after))
     why_old = {d.sample: d.reason for d in old.drops() if not d.evidence}
     why_new = {d.sample: d.reason for d in new.drops() if not d.evidence}
     lost = {(d.sample, d.evidence): d.reason for d in new.drops() if d.evidence}
 
-    left = tuple(
-        Left(sample=i, source=s.source, topic=s.topic, why=why_new.get(i, "not in its pool"))
-        for i, s in before.items()
-        if i not in after
-    )
-    came = tuple(
-        Came(sample=i, source=s.source, topic=s.topic, why=why_old.get(i, "not in its pool"))
-        for i, s in after.items()
-        if i not in before
-    )
+    def moved(these: dict[str, Sample], others: dict[str, Sample], why: dict[str, str]) -> tuple[Moved, ...]:
+        return tuple(
+            Moved(sample=i, source=s.source, topic=s.topic, why=why.get(i, "not in its pool"))
+            for i, s in these.items()
+            if i not in others
+        )
+
+    left, came = moved(before, after, why_new), moved(after, before, why_old)
     changed = tuple(c for i in before if i in after and (c := _changed(before[i], after[i], lost)) is not None)
     same = len(before) - len(left) - len(changed)
     by_source: dict[str, Counter[str]] = {}
@@ -112,8 +100,8 @@ def difference(old: Release, new: Release) -> Difference:
     )
 
 
-def _unplaced(sample: Sample) -> Sample:
-    """The sample without what the first releases do not say of evidence."""
+def _without_lineage(sample: Sample) -> Sample:
+    """The sample without the columns that the first releases lack."""
     empty = dict.fromkeys(LINEAGE, "")
     both = {role: tuple(e.model_copy(update=empty) for e in getattr(sample, role)) for role in ("gold", "negatives")}
     return sample.model_copy(update=both)
@@ -146,7 +134,7 @@ _MAKERS = ("demur", "judge", "encoder", "seed", "gate_models", "models", "prompt
 
 
 def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What differs in the manifests' statements of how they were made, by its path down to the single value."""
+    """The differing inputs in the manifests, by the path of the single value."""
 
     def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict) and value:
@@ -161,8 +149,8 @@ def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]
 
 
 def bumped(version: str, what: str) -> str:
-    """The next version: ``major`` when figures of the two cannot be compared (sources, rules or judge changed),
-    ``minor`` when samples leave or come by other gates, ``patch`` when no sample changes.
+    """The next version: ``major`` if figures are not comparable (sources, rules or judge changed), ``minor`` if other
+    gates changed the samples, ``patch`` if no sample changes.
 
     >>> bumped("1.4.2", "minor")
     '1.5.0'

@@ -1,9 +1,7 @@
-"""What the evidence of a release is like, and whether gold can be told from distractors without reading either.
+"""Statistics of a release's evidence, and whether a shallow feature separates gold from distractors.
 
-A release whose gold is told from its distractors by length, or whose distractors come by another way than was meant,
-measures something else than reading: a system that answers from "the short passage" or "the one that is an image" does
-so for reasons that have nothing to do with evidence. `card` and `demur release show` print these figures, source by
-source.
+If length, modality or origin alone tells gold from distractors, a system can do well without reading: it picks "the
+short passage" or "the image". `card` and `demur release show` print these figures by source.
 """
 
 from __future__ import annotations
@@ -24,20 +22,20 @@ class SourceEvidence(Record):
     samples: int
     gold_texts: int
     gold_words: float | None
-    """Median words of a gold text; None where all gold is images."""
+    """Median words of a gold text; None without gold texts."""
     distractor_texts: int
     distractor_words: float | None
-    """Median words of a text distractor."""
+    """Median words of a text distractor; None without any."""
     gold_images: int
     distractor_images: int
     origins: dict[str, int]
-    """``native``, or the mode that a mined distractor was found by -> how many."""
+    """Retrieval mode of mined distractors, or ``native`` -> number."""
     chosen: tuple[str, ...]
-    """Modes that were chosen by recall of gold."""
+    """Retrieval modes chosen by recall of gold."""
 
 
 def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, Any]]) -> list[SourceEvidence]:
-    """One entry a source, in the order of their names; evidence counts as often as samples show it."""
+    """One entry per source, by name; evidence counts once per sample."""
     found = []
     for source in sorted({s.source for s in samples}):
         own = [s for s in samples if s.source == source]
@@ -65,13 +63,13 @@ def evidence_by_source(samples: Sequence[Sample], recall: Sequence[Mapping[str, 
 
 
 def evidence_table(found: Sequence[SourceEvidence]) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the table that card and terminal show."""
+    """Head and rows of the table in card and terminal."""
     head = ["source", "words of gold", "words of distractors", "images", "distractors by origin"]
     return head, [
         [
             one.source,
-            _told(one.gold_words, one.gold_texts),
-            _told(one.distractor_words, one.distractor_texts),
+            _median_text(one.gold_words, one.gold_texts),
+            _median_text(one.distractor_words, one.distractor_texts),
             f"{one.gold_images} gold, {one.distractor_images} distractors",
             "; ".join(
                 f"{origin} {100 * n / sum(one.origins.values()):.0f} % ({n})" for origin, n in one.origins.items()
@@ -91,7 +89,7 @@ def _median(evidence: Sequence[Evidence]) -> float | None:
     return float(median(words)) if words else None
 
 
-def _told(words: float | None, n: int) -> str:
+def _median_text(words: float | None, n: int) -> str:
     return "-" if words is None else f"{words:g} (median of {n})"
 
 
@@ -99,19 +97,18 @@ def _origin(evidence: Evidence) -> str:
     return evidence.origin if evidence.origin == "native" else evidence.mode or "mined"
 
 
-# --- separation by one feature alone --------------------------------------------------------------
+# --- separation by one feature
 #
-# For each feature and source: the area under the ROC curve, the probability that a piece of gold has more of it than a
-# distractor of the same sample, ties counting half (Hanley and McNeil, Radiology 1982); 0.5 tells nothing. Every sample
-# weighs the same, whatever number of pairs it has.
+# The area under the ROC curve per feature and source: the probability that a piece of gold has a higher value than a
+# distractor of the same sample, ties counting half (Hanley and McNeil, Radiology 1982). Every sample has equal weight.
 #
 #     length      words of title and text
-#     modality    text, not an image
-#     position    place in the order in which gold and distractors are shown
-#     origin      from the knowledge base, not shipped beside the question
+#     modality    1 for text, 0 for an image
+#     position    place in the order of the context
+#     origin      1 if from the knowledge base, 0 if shipped with the question
 
 TELLING = 0.15
-"""How far from 0.5 the whole interval lies where a feature is said to tell gold from distractors."""
+"""A feature separates gold from distractors if its whole interval is further than this from 0.5."""
 
 
 class Separation(Record):
@@ -121,26 +118,25 @@ class Separation(Record):
     """"" for all sources together."""
     feature: str
     auc: float | None
-    """In [0, 1]: above 0.5 gold has more of it; None where no sample has both gold and distractors."""
+    """In [0, 1]; above 0.5 gold has higher values. None if no sample has both gold and distractors."""
     n: int
     """Samples with gold and distractors that have the feature."""
     low: float | None = None
     high: float | None = None
-    """Wilson's 95 % interval of a share of n, which is never narrower than that of a mean of values in [0, 1]."""
+    """Wilson's 95 % interval of a share of n; that of a mean of values in [0, 1] is never wider."""
     gold: float | None = None
-    """Mean of the feature over pieces of gold."""
+    """Mean of the feature over gold."""
     distractors: float | None = None
     """Mean of it over distractors."""
 
     @property
     def telling(self) -> bool:
-        """Whether it separates them beyond what chance would explain."""
-        return (
-            self.low is not None and self.high is not None and (self.low > 0.5 + TELLING or self.high < 0.5 - TELLING)
-        )
+        """Whether the feature separates gold from distractors beyond chance."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > 0.5 + TELLING or self.high < 0.5 - TELLING
 
     def __str__(self) -> str:
-        """For people."""
         if self.auc is None or self.low is None or self.high is None:
             return f"{self.source or 'all'}: {self.feature}: no sample has both gold and distractors with it"
         return (
@@ -150,11 +146,11 @@ class Separation(Record):
 
 
 def separation(samples: Iterable[Sample], shown: Callable[[Sample], Sequence[str]] | None = None) -> list[Separation]:
-    """Every feature of every source, and of all of them together where there are several.
+    """Every feature of every source, and of all sources together if there are several.
 
     Args:
-        shown: gives the ids of a sample's gold and distractors in the order in which they are shown; without it the
-            feature ``position`` is left out.
+        samples: of a release.
+        shown: returns the ids of a sample's evidence in the order of the context; without it there is no ``position``.
     """
     aucs: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     sides: defaultdict[tuple[str, str, bool], list[float]] = defaultdict(list)
@@ -209,5 +205,5 @@ def _row(source: str, feature: str, aucs: list[float], gold: list[float], others
 
 
 def telling(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The findings among the rows of a manifest, in words."""
+    """The separating features among the rows of a manifest, in words."""
     return [str(row) for row in map(Separation.model_validate, rows) if row.telling]

@@ -1,16 +1,24 @@
-"""Writing a release folder, so that its bytes are a function of what went in."""
+"""Writes a release folder; its bytes are a function of the input alone."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
+from demur.core.parquet import write_table
 from demur.core.records import Drop, Evidence, GateVerdict, ImageRef, Sample
-from demur.core.store import canonical, digest, file_digest, read_json, storage_errors, write_atomic, write_json
-from demur.core.store import write_records as write_lines
+from demur.core.store import (
+    canonical,
+    digest,
+    file_digest,
+    read_json,
+    storage_errors,
+    write_atomic,
+    write_json,
+    write_records,
+)
 from demur.release.layout import (
     DATA_FILES,
     FORMAT,
@@ -28,9 +36,9 @@ from demur.release.layout import (
 )
 
 ROWS = 256
-"""Rows in one row group of a table, at most."""
+"""Most rows of a table's row group."""
 WEIGHT = 64 << 20
-"""Bytes of images after which a row group ends, so that a reader never needs more than a few times that."""
+"""Bytes of images after which a row group ends; a reader needs only a few times that."""
 
 
 def freeze(
@@ -49,13 +57,13 @@ def freeze(
     """Write a release folder.
 
     Args:
-        out: the folder; made if it does not exist. A release of another name or version there is refused.
-        name: of the benchmark; letters, digits, dots, dashes and underscores, 96 at most.
+        out: the folder. It may hold the same name and version, but no other release.
+        name: of the benchmark; up to 96 letters, digits, dots, dashes and underscores.
         version: semantic, ``MAJOR.MINOR.PATCH``.
         samples: kept samples with gold and distractors; written in the order of their ids.
         recall: rows of the table of retrieval modes.
-        gates: what the gates said of the kept samples.
-        about: what the manifest says of recipe, models, prompts, seeds, sources; JSON-safe.
+        gates: the gates' verdicts on the kept samples.
+        about: manifest entries on recipe, models, prompts, seeds, sources; JSON-safe.
 
     Returns:
         ``out``.
@@ -71,7 +79,9 @@ def freeze(
     if not VERSION.fullmatch(version):
         raise UsageError(f"version {version!r} is not semantic", cure="write it as 1.0.0")
     if not NAME.fullmatch(name):
-        raise UsageError(f"release name {name!r}", cure="use up to 96 letters, digits, dots, dashes and underscores")
+        raise UsageError(
+            f"malformed release name {name!r}", cure="use up to 96 letters, digits, dots, dashes and underscores"
+        )
     if not samples:
         raise UsageError("no sample survived; nothing to release", item=name, cure="see the funnel for why they left")
     manifest_path = out / "manifest.json"
@@ -82,16 +92,16 @@ def freeze(
                 f"holds release {old.get('name')} {old.get('version')} already", item=out, cure="choose another folder"
             )
     ordered = sorted(samples, key=lambda s: s.id)
-    # The manifest goes first and comes back last: a folder without one is unfinished, whenever we are killed.
+    # The manifest is removed first and written last: a folder without one is unfinished, should we be killed.
     with storage_errors(out):
         manifest_path.unlink(missing_ok=True)
     documents = documents_of(ordered)
-    _write_table(out / "data" / "samples.parquet", _sample_rows(ordered, read_image))
-    _write_table(out / "data" / "evidence.parquet", _evidence_rows(documents, read_image))
+    _write(out / "data" / "samples.parquet", _sample_rows(ordered, read_image))
+    _write(out / "data" / "evidence.parquet", _evidence_rows(documents, read_image))
     drop_list = sorted(drops, key=lambda d: (d.sample, d.evidence, d.stage))
-    write_lines(out / "drops.jsonl", drop_list)
-    said: list[GateVerdict] = sorted(gates, key=lambda v: (v.sample, v.stage, v.evidence))
-    write_lines(out / "gates.jsonl", said)
+    write_records(out / "drops.jsonl", drop_list)
+    verdicts: list[GateVerdict] = sorted(gates, key=lambda v: (v.sample, v.stage, v.evidence))
+    write_records(out / "gates.jsonl", verdicts)
     write_json(out / "funnel.json", [step.model_dump(mode="json") for step in funnel])
     write_json(out / "recall.json", [dict(row) for row in recall])
     manifest: dict[str, Any] = {
@@ -156,31 +166,8 @@ def _weight(row: Mapping[str, Any]) -> int:
     return sum(len(image["bytes"]) for image in (*row.get("images", ()), row.get("image")) if image)
 
 
-def _write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write Parquet in row groups of bounded size, with the features that `datasets` reads."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    features = features_of(path.stem)
-    schema = schema_of(path.stem).with_metadata({"huggingface": canonical({"info": {"features": features}})})
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
-        try:
-            with temporary.open("wb") as handle:
-                with pq.ParquetWriter(handle, schema, compression="zstd", store_schema=True) as writer:
-                    batch: list[dict[str, Any]] = []
-                    weight = 0
-                    for row in rows:
-                        batch.append(row)
-                        weight += _weight(row)
-                        if len(batch) == ROWS or weight >= WEIGHT:
-                            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                            batch, weight = [], 0
-                    if batch:
-                        writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                handle.flush()
-                os.fsync(handle.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write a table with the features that `datasets` reads."""
+    features = {"info": {"features": features_of(path.stem)}}
+    schema = schema_of(path.stem).with_metadata({"huggingface": canonical(features)})
+    write_table(path, schema, rows, group=ROWS, weigh=_weight, heaviest=WEIGHT)

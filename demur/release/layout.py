@@ -1,8 +1,9 @@
-"""What a release folder holds: its files, its two tables, its counts."""
+"""Files, tables and counts of a release folder."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +29,15 @@ DATA_FILES = (
     "README.md",
     "CITATION.cff",
 )
-"""Every file but ``croissant.json``, which names these with their hashes, and ``manifest.json``, which names all."""
+"""Every file but ``croissant.json``, which lists these with their hashes, and ``manifest.json``, which lists all."""
 CARRIERS = frozenset({".git", ".gitattributes", ".cache"})
-"""What git and the hub's own client leave in a folder that they bring; nothing of it is read."""
+"""Left by git and the hub's client in a folder that they download; ignored."""
 LINK = ("role", "origin", "level", "index_id", "mode", "rank", "score")
-"""What belongs to a piece of evidence as part of a sample, and not to the document itself."""
+"""Columns of a piece of evidence within a sample, beside those of its document."""
 
 
 class FunnelStep(Record):
-    """One stage of the funnel: what entered, what stayed, what left and why."""
+    """One stage of the funnel: samples entered, kept, and dropped by reason."""
 
     stage: str
     entered: int
@@ -45,7 +46,7 @@ class FunnelStep(Record):
 
 
 def version_number(version: str) -> tuple[int, ...]:
-    """A version as numbers, to compare.
+    """A version as comparable numbers.
 
     >>> version_number("1.10.0") > version_number("1.9.3")
     True
@@ -54,7 +55,7 @@ def version_number(version: str) -> tuple[int, ...]:
 
 
 def stays_inside(name: str) -> bool:
-    r"""Whether a file's name, as a manifest gives it, cannot lead out of the folder on any operating system.
+    r"""Whether a file name in a manifest stays inside the folder on every operating system.
 
     >>> [stays_inside(n) for n in ("data/samples.parquet", "../x", "/etc/passwd", "a\\b", "C:x", "a//b")]
     [True, False, False, False, False, False]
@@ -64,10 +65,10 @@ def stays_inside(name: str) -> bool:
 
 
 def documents_of(samples: Sequence[Sample]) -> dict[str, Evidence]:
-    """Every document that is evidence somewhere, once; by id, in the order of ids.
+    """Every document that is evidence of a sample, by id, in the order of ids.
 
     Raises:
-        ReleaseError: one id stands for two documents.
+        ReleaseError: two documents share an id.
     """
     found: dict[str, Evidence] = {}
     for sample in samples:
@@ -81,7 +82,7 @@ def documents_of(samples: Sequence[Sample]) -> dict[str, Evidence]:
 
 
 def counts(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict[str, Any]:
-    """The counts that card and manifest state; `verify` derives them again from the tables."""
+    """The counts in card and manifest; `verify` derives them again from the tables."""
     n = len(samples)
     return {
         "samples": n,
@@ -97,12 +98,13 @@ def counts(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict
 
 
 def evidence_licences(samples: Sequence[Sample], sources: Iterable[str] = ()) -> dict[str, dict[str, int]]:
-    """Source -> licence -> documents under it that are evidence; "" is a licence that nobody states.
+    """Source -> licence ("" if unknown) -> number of documents that are evidence.
 
-    A document that samples of several sources share counts once: for the source of the first sample, by id.
+    A document shared by several sources counts once: for the source of the first sample, by id.
 
     Args:
-        sources: named even where no sample of theirs is there.
+        samples: of the release.
+        sources: those to list even without samples.
     """
     found: dict[str, list[str]] = {source: [] for source in sources}
     seen: set[str] = set()
@@ -116,14 +118,11 @@ def evidence_licences(samples: Sequence[Sample], sources: Iterable[str] = ()) ->
 
 def tally(values: Iterable[str]) -> dict[str, int]:
     """How often each value occurs, in the order of the values."""
-    out: dict[str, int] = {}
-    for value in values:
-        out[value] = out.get(value, 0) + 1
-    return dict(sorted(out.items()))
+    return dict(sorted(Counter(values).items()))
 
 
 def image_name(ref: ImageRef) -> str:
-    """What an image is called in its table: no name of a source or a machine gets there.
+    """An image's name in its table; it reveals no file name of a source or machine.
 
     >>> image_name(ImageRef(sha256="0" * 64, uri="", width=1, height=1, media_type="image/jpeg"))[-6:]
     '00.jpg'
@@ -132,16 +131,16 @@ def image_name(ref: ImageRef) -> str:
 
 
 def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
-    """What is known of images beside their bytes."""
+    """Columns of images beside their bytes."""
     return [{"sha256": r.sha256, "width": r.width, "height": r.height, "media_type": r.media_type} for r in refs]
 
 
 LINEAGE = ("document", "page", "licence")
-"""Columns of ``evidence`` that the first releases lack; what lacks them is read as if they were empty."""
+"""Columns of ``evidence`` that the first releases lack; they read as empty."""
 
 
 def schema_of(table: str, *, first: bool = False) -> pa.Schema:
-    """The columns of a table, ``samples`` or ``evidence``; ``first``: without those that were `LINEAGE` later."""
+    """The columns of a table, ``samples`` or ``evidence``; ``first``: without `LINEAGE`, as in the first releases."""
     import pyarrow as pa
 
     image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -168,7 +167,7 @@ def schema_of(table: str, *, first: bool = False) -> pa.Schema:
 
 
 def features_of(table: str) -> dict[str, Any]:
-    """The same columns as `datasets` names them, so that images come out as pictures."""
+    """The same columns as `datasets` features, so that it decodes the images."""
 
     def value(kind: str) -> dict[str, str]:
         return {"dtype": kind, "_type": "Value"}
@@ -188,7 +187,7 @@ def features_of(table: str) -> dict[str, Any]:
 
 
 def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What keeps a manifest from being read at all, one line each; the rest is for `verify`."""
+    """Faults that make a manifest unreadable, one line each; `verify` finds the others."""
     for key, form in (("name", NAME), ("version", VERSION), ("demur", re.compile(r"[0-9A-Za-z.+!-]{1,40}"))):
         value = manifest.get(key)
         if not isinstance(value, str) or not form.fullmatch(value):

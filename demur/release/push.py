@@ -1,14 +1,13 @@
-"""A release to where others find it: a folder, or a dataset repository on the Hugging Face hub.
+"""Publishes a release: to a folder, or to a dataset repository on the Hugging Face hub.
 
-On the hub ``main`` holds the newest version, a tag holds each. A version arrives in one commit, whose large files are
-uploaded before it is made: a push that is cut leaves nothing half published, and the next one does not send again what
-the hub has. The tag comes last; a tagged version is frozen.
+On the hub ``main`` has the newest version, and a tag has each version. A push makes one commit, after uploading its
+large files: an interrupted push publishes nothing, and the next one does not send again what the hub has. The tag comes
+last; a tagged version is frozen.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import DemurError, MissingExtra, ReleaseError, StorageError, UsageError
-from demur.core.store import file_digest, read_json, storage_errors
+from demur.core.store import file_digest, read_json, replacing
 from demur.release import Release, verify, version_number
 from demur.release.layout import CARRIERS, manifest_faults
 
@@ -27,35 +26,35 @@ if TYPE_CHECKING:
 
 KIND = "dataset"
 TOKEN = "HF_TOKEN"
-"""Environment variable that the hub's client reads the token from; the client alone ever holds it."""
+"""Environment variable with the token; only the hub's client reads it."""
 _REPOSITORY = re.compile(r"\w([\w.-]*\w)?/\w([\w.-]*\w)?(?<!\.git)", re.ASCII)
 
 
 class Pushed(NamedTuple):
-    """What was, or would be, sent."""
+    """What a push sent, or would send."""
 
     target: str
     files: dict[str, int]
-    """File -> bytes, of those that the target has not got already."""
+    """File -> bytes, of files that the target lacks."""
     there: tuple[str, ...]
-    """Files that the target has, equal."""
+    """Files that the target has already."""
     revision: str = ""
-    """On the hub: the tag that holds this version."""
+    """On the hub: the tag of this version."""
     note: str = ""
-    """What else there is to know."""
+    """A remark for the user."""
 
 
 def push(release: Release, target: str, *, dry_run: bool = False, private: bool = False) -> Pushed:
-    """Send a release; what is there already, byte for byte, is not sent again.
+    """Send a release; identical files at the target are not sent again.
 
     Args:
-        release: to be sent, when it is sound.
-        target: a folder, or ``hf:OWNER/NAME``. On the hub ``main`` holds the newest version, the tag ``vVERSION`` each.
-        dry_run: send nothing, say what would be sent. A hub that cannot be asked is noted, not an error.
-        private: make a hub repository that is not there a private one.
+        release: opened; verified first.
+        target: a folder, or ``hf:OWNER/NAME``. On the hub ``main`` has the newest version, the tag ``vVERSION`` each.
+        dry_run: send nothing, report what would be sent. An unreachable hub is then a note, not an error.
+        private: if the hub repository is new, make it private.
 
     Raises:
-        ReleaseError: it is not sound.
+        ReleaseError: the release is not sound.
         UsageError: the target holds another release, or other bytes under this version, or its name is malformed.
         MissingExtra: huggingface_hub is not installed.
         StorageError: the folder cannot be written; the hub cannot be reached, or refuses.
@@ -107,31 +106,22 @@ def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: b
     todo = {n: size for n, size in sizes.items() if n not in there}
     if not dry_run:
         for name in todo:
-            with storage_errors(folder / name):
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                part = folder / f"{name}.part"
-                try:
-                    with (release.folder / name).open("rb") as source, part.open("wb") as handle:
-                        shutil.copyfileobj(source, handle, 1 << 20)
-                        handle.flush()
-                        os.fsync(handle.fileno())
-                    part.replace(folder / name)
-                finally:
-                    part.unlink(missing_ok=True)
+            with (release.folder / name).open("rb") as source, replacing(folder / name) as handle:
+                shutil.copyfileobj(source, handle, 1 << 20)
     return Pushed(target, todo, there)
 
 
 def _roots(sizes: dict[str, int]) -> set[str]:
-    """What a push that was cut may have left at the top of its target."""
+    """Names that an interrupted push may leave at the top of its target."""
     tops = {name.partition("/")[0] for name in sizes}
-    return tops | {f"{name}.part" for name in tops} | CARRIERS
+    return tops | {f".{name}.tmp" for name in tops} | CARRIERS
 
 
 def _to_hub(release: Release, repository: str, sizes: dict[str, int], dry_run: bool, private: bool) -> Pushed:
     target, names = f"hf:{repository}", list(sizes)
     api = open_hub(repository)
     try:
-        held = look_up(api, release, repository, names)
+        held = hub_state(api, release, repository, names)
     except StorageError as error:
         if not dry_run:
             raise
@@ -140,14 +130,14 @@ def _to_hub(release: Release, repository: str, sizes: dict[str, int], dry_run: b
     if dry_run or held.tagged:
         note = "" if held.exists else "the repository would be made"
         return Pushed(target, todo, held.same, tag_of(release), note)
-    sent = send(api, release, repository, names, held, private=private)
-    return Pushed(target, todo, held.same, sent.revision, f"commit {sent.commit[:12]}")
+    commit = send(api, release, repository, names, held, private=private)
+    return Pushed(target, todo, held.same, tag_of(release), f"commit {commit[:12]}")
 
 
 # --- the hub ---------------------------------------------------------------------------------------
 
 
-class Held(NamedTuple):
+class HubState(NamedTuple):
     """What the hub has of a release."""
 
     exists: bool
@@ -155,31 +145,23 @@ class Held(NamedTuple):
     head: str
     """Commit of ``main`` that the push builds on; "" when there is none."""
     tagged: bool
-    """Whether this version is published: its tag is there."""
+    """Whether this version is published, that is, tagged."""
     same: tuple[str, ...]
-    """Files that it has, byte for byte."""
+    """Files that it has already."""
     stale: tuple[str, ...]
-    """Files of the older version on ``main`` that this one has not."""
-
-
-class Sent(NamedTuple):
-    """A version on the hub."""
-
-    revision: str
-    """Its tag."""
-    commit: str
+    """Files of the older version on ``main`` that this version lacks."""
 
 
 def tag_of(release: Release) -> str:
-    """The tag that holds a version."""
+    """The tag of a version."""
     return f"v{release.version}"
 
 
 def open_hub(repository: str) -> HfApi:
-    """The hub's own client, for a repository.
+    """The hub's own client.
 
     Raises:
-        UsageError: not ``OWNER/NAME`` as the hub wants it.
+        UsageError: the repository is not ``OWNER/NAME``.
         MissingExtra: huggingface_hub is not installed.
     """
     try:
@@ -193,24 +175,24 @@ def open_hub(repository: str) -> HfApi:
     return HfApi()
 
 
-def look_up(api: HfApi, release: Release, repository: str, names: Sequence[str]) -> Held:
-    """What the hub has of a release; nothing is written.
+def hub_state(api: HfApi, release: Release, repository: str, names: Sequence[str]) -> HubState:
+    """What the hub has of a release; writes nothing.
 
     Raises:
-        UsageError: the repository holds something that this release must not replace: another release, a newer
-            version, other bytes under this version, or files of no release.
+        UsageError: this release must not replace the content of the repository: another release, a newer version,
+            other bytes under this version, or files that belong to no release.
         StorageError: the hub cannot be reached, or refuses.
     """
     from huggingface_hub.errors import RepositoryNotFoundError
 
     target, tag = f"hf:{repository}", tag_of(release)
-    with _told(repository):
+    with _hub_errors(repository):
         try:
             refs = api.list_repo_refs(repository, repo_type=KIND)
         except RepositoryNotFoundError as error:
             if error.response.status_code == 401 and api.token is None and not _token():
                 raise
-            return Held(False, "", False, (), ())
+            return HubState(False, "", False, (), ())
     head = next((b.target_commit for b in refs.branches if b.name == "main"), "")
     at = next((t.target_commit for t in refs.tags if t.name == tag), "")
     same = _same(api, release, repository, at or head, names) if at or head else ()
@@ -218,7 +200,7 @@ def look_up(api: HfApi, release: Release, repository: str, names: Sequence[str])
         odd = sorted(set(names) - set(same))
         if odd:
             raise _frozen(target, release, f"{odd[0]} differs")
-        return Held(True, head, True, same, ())
+        return HubState(True, head, True, same, ())
     there = _files(api, repository, head) if head else []
     old = _manifest(api, repository, head) if "manifest.json" in there else None
     if old is None:
@@ -227,7 +209,7 @@ def look_up(api: HfApi, release: Release, repository: str, names: Sequence[str])
             raise UsageError(
                 f"holds files of no release ({', '.join(foreign[:3])})", item=target, cure="choose another repository"
             )
-        return Held(True, head, False, same, ())
+        return HubState(True, head, False, same, ())
     if old["name"] != release.name:
         raise UsageError(f"holds {old['name']} {old['version']}", item=target, cure="choose another repository")
     if old["version"] == release.version and old["sha256"] != release.sha256:
@@ -237,15 +219,22 @@ def look_up(api: HfApi, release: Release, repository: str, names: Sequence[str])
             f"holds {old['version']}, which is newer than {release.version}",
             item=target, cure="push versions in their order, or choose another repository",
         )  # fmt: skip
-    return Held(True, head, False, same, tuple(sorted(set(old["files"]) - set(names))))
+    return HubState(True, head, False, same, tuple(sorted(set(old["files"]) - set(names))))
 
 
-def send(api: HfApi, release: Release, repository: str, names: Sequence[str], held: Held, *, private: bool) -> Sent:
-    """Make one commit of what the hub has not got, see that it arrived, and tag it.
+def send(api: HfApi, release: Release, repository: str, names: Sequence[str], held: HubState, *, private: bool) -> str:
+    """Commit the files that the hub lacks, check that they arrived, and tag the commit.
 
     Args:
-        repository: ``OWNER/NAME``; made when it is not there.
-        private: whether a repository that is made is private.
+        api: the hub's client.
+        release: opened.
+        repository: ``OWNER/NAME``; made if it does not exist.
+        names: all files of the release.
+        held: what the hub has of it.
+        private: whether a new repository is private.
+
+    Returns:
+        The commit.
 
     Raises:
         UsageError: another push was faster.
@@ -255,7 +244,7 @@ def send(api: HfApi, release: Release, repository: str, names: Sequence[str], he
 
     tag, commit = tag_of(release), held.head
     todo = [n for n in names if n not in held.same]
-    with _told(repository):
+    with _hub_errors(repository):
         if not held.exists:
             api.create_repo(repository, repo_type=KIND, private=private or None, exist_ok=True)
             refs = api.list_repo_refs(repository, repo_type=KIND)
@@ -271,21 +260,21 @@ def send(api: HfApi, release: Release, repository: str, names: Sequence[str], he
     odd = [n for n in names if n not in arrived]
     if odd:
         raise StorageError(f"what arrived is not what was sent: {odd[0]}", item=f"hf:{repository}", cure="push again")
-    with _told(repository):
+    with _hub_errors(repository):
         api.create_tag(repository, tag=tag, tag_message=f"sha256 {release.sha256}", revision=commit, repo_type=KIND)
-    return Sent(tag, commit)
+    return commit
 
 
 def _files(api: HfApi, repository: str, revision: str) -> list[str]:
-    with _told(repository):
+    with _hub_errors(repository):
         return sorted(api.list_repo_files(repository, repo_type=KIND, revision=revision))
 
 
 def _same(api: HfApi, release: Release, repository: str, revision: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Files that the hub has byte for byte, by the hashes that it keeps of them."""
+    """Files that the hub has, compared by its hashes."""
     from huggingface_hub.hf_api import RepoFile
 
-    with _told(repository):
+    with _hub_errors(repository):
         infos = api.get_paths_info(repository, list(names), repo_type=KIND, revision=revision)
     found = {info.path: info for info in infos if isinstance(info, RepoFile)}
 
@@ -299,7 +288,7 @@ def _same(api: HfApi, release: Release, repository: str, revision: str, names: S
 
 
 def _blob(path: Path) -> str:
-    """Git's name for a file's content."""
+    """The git blob hash of a file."""
     sha = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as handle:
         while block := handle.read(1 << 20):
@@ -308,9 +297,9 @@ def _blob(path: Path) -> str:
 
 
 def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | None:
-    """The manifest of the release that a revision holds; None where it is no release's."""
+    """The manifest of the release in a revision; None without a valid one."""
     with TemporaryDirectory() as folder:
-        with _told(repository):
+        with _hub_errors(repository):
             path = Path(
                 api.hf_hub_download(repository, "manifest.json", repo_type=KIND, revision=revision, local_dir=folder)
             )
@@ -329,21 +318,21 @@ def _frozen(target: str, release: Release, why: str) -> UsageError:
 
 
 def pull(text: str) -> Path:
-    """Download ``OWNER/NAME`` or ``OWNER/NAME@VERSION``; what is here already is not fetched again.
+    """Download ``OWNER/NAME`` or ``OWNER/NAME@VERSION``; cached files are not fetched again.
 
     Returns:
         The folder, in the client's cache.
 
     Raises:
-        UsageError: not ``OWNER/NAME`` as the hub wants it.
+        UsageError: the repository is not ``OWNER/NAME``.
         MissingExtra: huggingface_hub is not installed.
-        StorageError: the hub cannot be reached, or has no such thing.
+        StorageError: the hub cannot be reached, or has no such dataset or version.
     """
     name, _, revision = text.partition("@")
     open_hub(name)
     from huggingface_hub import snapshot_download
 
-    with _told(name, reading=True):
+    with _hub_errors(name, reading=True):
         return Path(snapshot_download(name, repo_type=KIND, revision=revision or None))
 
 
@@ -357,7 +346,7 @@ def _token() -> str:
 
 
 def _clean(text: str) -> str:
-    """A message of the hub on one line, without tokens and without the queries of signed addresses."""
+    """A message of the hub on one line, without tokens and without query strings of signed URLs."""
     if token := _token():
         text = text.replace(token, "***")
     text = re.sub(r"\bhf_\w{6,}+", "***", text)
@@ -365,78 +354,72 @@ def _clean(text: str) -> str:
 
 
 @contextmanager
-def _told(repository: str, *, reading: bool = False) -> Iterator[None]:
-    """Turn what the hub's client raises into one line that says what to do.
+def _hub_errors(repository: str, *, reading: bool = False) -> Iterator[None]:
+    """Turn exceptions of the hub's client into errors with a cure.
 
-    The original is not chained: its text is the server's, and a server may repeat the token that it was sent.
+    The original is not chained: its text is the server's, and a server may repeat the token that it received.
     """
-    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
-
-    item, owner = f"hf:{repository}", repository.partition("/")[0]
-    again, elsewhere, may = (
-        ("run the same command again: what has arrived is not fetched twice", "give a release folder", "read")
-        if reading
-        else ("run the same command again: nothing is published yet, and what has arrived is not sent twice",
-              "push to a folder and carry that over", "write to")
-    )  # fmt: skip
     try:
         yield
     except DemurError:
         raise
-    except Exception as error:  # which one depends on the client's version and on its HTTP library's
-        if any(isinstance(e, OfflineModeIsEnabled) for e in _chain(error)):
-            raise StorageError(
-                "the hub is switched off (HF_HUB_OFFLINE)", item=item, cure=f"unset it, or {elsewhere}"
-            ) from None
-        status = _status(error)
-        said = _clean(str(error)) or type(error).__name__
-        if isinstance(error, LocalEntryNotFoundError) and not status:
-            raise StorageError(
-                f"it is not in the cache, and the hub cannot be asked: {said}", item=item,
-                cure=f"check the name, the version and the network, or {elsewhere}",
-            ) from None  # fmt: skip
-        if status in (401, 403):
-            what = "does not accept the token" if _token() else "wants a token, and there is none"
-            raise StorageError(
-                f"the hub {what} ({status}: {said})", item=item,
-                cure=f"put a token that may {may} {owner} into {TOKEN} (or: hf auth login)",
-            ) from None  # fmt: skip
-        if status in (409, 412):
-            raise UsageError(
-                f"somebody else changed it at the same time ({status}: {said})", item=item, cure="run it again and see"
-            ) from None
-        if status == 404:
-            raise StorageError(
-                f"the hub has no such {'dataset or version' if reading else 'repository'} ({said})",
-                item=item,
-                cure="check the name, and what the token may see",
-            ) from None
-        if status == 429 or status >= 500:
-            raise StorageError(f"the hub failed ({status}: {said})", item=item, cure=again) from None
-        if status or not _from_the_net(error):
-            raise StorageError(
-                f"the hub did not take it ({status or type(error).__name__}: {said})", item=item,
-                cure=f"mend what it names, or {elsewhere}",
-            ) from None  # fmt: skip
-        raise StorageError(f"the connection to the hub failed: {said}", item=item, cure=again) from None
+    except Exception as error:  # its type depends on the versions of the client and of its HTTP library
+        raise _explained(error, repository, reading) from None
+
+
+def _explained(error: Exception, repository: str, reading: bool) -> DemurError:
+    from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    item, owner = f"hf:{repository}", repository.partition("/")[0]
+    again = "run the same command again: " + (
+        "what has arrived is not fetched twice"
+        if reading
+        else "nothing is published yet, and what has arrived is not sent twice"
+    )
+    elsewhere = "give a release folder" if reading else "push to a folder and copy that"
+    status = _status(error)
+    text = _clean(str(error)) or type(error).__name__
+    if status in (409, 412):
+        message = f"somebody else changed it at the same time ({status}: {text})"
+        return UsageError(message, item=item, cure="run it again and see")
+    if any(isinstance(e, OfflineModeIsEnabled) for e in _chain(error)):
+        message, cure = "the hub is switched off (HF_HUB_OFFLINE)", f"unset it, or {elsewhere}"
+    elif isinstance(error, LocalEntryNotFoundError) and not status:
+        message = f"it is not in the cache, and the hub cannot be reached: {text}"
+        cure = f"check the name, the version and the network, or {elsewhere}"
+    elif status in (401, 403):
+        what = "does not accept the token" if _token() else "needs a token, and there is none"
+        message = f"the hub {what} ({status}: {text})"
+        cure = f"put a token that may {'read' if reading else 'write to'} {owner} into {TOKEN} (or: hf auth login)"
+    elif status == 404:
+        message = f"the hub has no such {'dataset or version' if reading else 'repository'} ({text})"
+        cure = "check the name, and what the token may see"
+    elif status == 429 or status >= 500:
+        message, cure = f"the hub failed ({status}: {text})", again
+    elif status or not _is_network_error(error):
+        message = f"the hub did not take it ({status or type(error).__name__}: {text})"
+        cure = f"correct what it names, or {elsewhere}"
+    else:
+        message, cure = f"the connection to the hub failed: {text}", again
+    return StorageError(message, item=item, cure=cure)
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """An error and what it was explicitly raised from, the outermost first."""
+    """An error and its explicit causes, the outermost first."""
     found = [error]
     while (cause := found[-1].__cause__) is not None:
         found.append(cause)
     return found
 
 
-def _from_the_net(error: BaseException) -> bool:
-    """Whether a connection broke: an error of the operating system, or of an HTTP library."""
+def _is_network_error(error: BaseException) -> bool:
+    """Whether it is an error of the operating system or of an HTTP library."""
     libraries = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3")
     return any(isinstance(e, OSError) or type(e).__module__.partition(".")[0] in libraries for e in _chain(error))
 
 
 def _status(error: BaseException) -> int:
-    """The HTTP status somewhere behind an error; 0 when there is none."""
+    """The HTTP status in an error's chain of causes; 0 without one."""
     for one in _chain(error):
         status = getattr(getattr(one, "response", None), "status_code", None)
         if isinstance(status, int):

@@ -1,4 +1,4 @@
-"""Reading a release folder. It may come from anybody: nothing in it is believed before it is checked."""
+"""Reads a release folder. It may come from anybody, so nothing in it is trusted unchecked."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Picture(NamedTuple):
-    """An image where it lies in a table."""
+    """An image in a table, unchecked."""
 
     owner: str
-    """The sample or the document that it belongs to."""
+    """Its sample or document."""
     sha256: str
-    """As the table says; "" where it says nothing of an image that is there."""
+    """According to the table; "" if the table does not say."""
     width: int | None
     height: int | None
     media_type: str
@@ -36,8 +36,8 @@ class Picture(NamedTuple):
 
 
 def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The rounds of ``../convergence.json`` (`demur convergence`), when it is of these sources and gates, by what they
-    hold and not only by their names: Fig. 5 of a report.
+    """The rounds of ``../convergence.json`` (`demur convergence`) for Fig. 5 of a report, if its sources and
+    gates are those of the release, compared by content.
     """
     path = folder.resolve().parent / "convergence.json"
     if not path.is_file():
@@ -48,22 +48,22 @@ def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         if (found["name"], found["version"], set(found["gates"])) != (manifest["name"], manifest["version"], asked):
             return {}
         sources = {name: said["sha256"] for name, said in manifest["sources"].items()}
-        said_of = {g: {k: v for k, v in manifest["gate_models"][g].items() if k != "asked"} for g in asked}
-        models = {g: digest(said) for g, said in said_of.items()}
+        models = {g: digest({k: v for k, v in manifest["gate_models"][g].items() if k != "asked"}) for g in asked}
         if (found.get("sources", sources), found.get("gate_models", models)) != (sources, models):
             return {}
         rounds = []
         for one in found["rounds"]:
             monitors = {m: r for m, r in one["monitors"].items() if r["accuracy"] is not None}
-            said = {"gates": one["gates"], "size": one["size"], "kept": one.get("kept"), "monitors": monitors}
-            rounds.append(said)
-    except (DataError, KeyError, TypeError, AttributeError):  # it is not part of the release, and not of its format
+            rounds.append({
+                "gates": one["gates"], "size": one["size"], "kept": one.get("kept"), "monitors": monitors,
+            })  # fmt: skip
+    except (DataError, KeyError, TypeError, AttributeError):  # not part of the release: ignored if malformed
         return {}
     return {"gate_rounds": rounds}
 
 
 class Release:
-    """A release folder, opened for reading. Images are decoded by nobody here: bytes in, bytes out."""
+    """A release folder, opened for reading. Images stay encoded: it returns their bytes."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ class Release:
         """Open a release.
 
         Raises:
-            ReleaseError: the folder is not a release, or an unfinished one, or its manifest is malformed.
+            ReleaseError: the folder is not a finished release, or its manifest is malformed.
         """
         path = folder / "manifest.json"
         if not folder.is_dir():
@@ -103,7 +103,7 @@ class Release:
         return str(self.manifest["sha256"])
 
     def _table(self, name: str) -> pq.ParquetFile:
-        """A table, opened: its columns are those of a release and it unpacks to a bounded size."""
+        """Open a table, after checking its columns and the size that it unpacks to."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -121,8 +121,8 @@ class Release:
             odd += [n for n in found.names if n not in expected.names]
             raise ReleaseError(f"not the columns of a release: {', '.join(odd)[:200] or 'their order'}",
                                item=path, cure="fetch the release again")  # fmt: skip
-        if told := bomb(file, packed, rows=True):
-            raise ReleaseError(told, item=path, cure="do not trust it: fetch the release from where it was published")
+        if why := bomb(file, packed, rows=True):
+            raise ReleaseError(why, item=path, cure="do not trust it: fetch the release from where it was published")
         return file
 
     def _rows(self, name: str, columns: Sequence[str] | None = None, batch: int = 256) -> Iterator[dict[str, Any]]:
@@ -147,19 +147,19 @@ class Release:
 
     @cached_property
     def has_lineage(self) -> bool:
-        """Whether its evidence names document, page and licence; that of the first releases does not."""
+        """Whether its evidence has document, page and licence; the first releases lack them."""
         return set(LINEAGE) <= set(self._table("evidence").schema_arrow.names)
 
     def ids(self, table: str) -> Iterator[str]:
-        """The ids of a table, ``samples`` or ``evidence``, in its order."""
+        """The ids of a table, ``samples`` or ``evidence``, in order."""
         return (str(row["id"]) for row in self._rows(table, ["id"]))
 
     def shown_answers(self) -> Iterator[str]:
-        """The column ``answer`` of the samples, in their order: what is shown where answers are shown."""
+        """The column ``answer`` of the samples, in order: the form for display."""
         return (str(row["answer"]) for row in self._rows("samples", ["answer"]))
 
     def pictures(self) -> Iterator[Picture]:
-        """Every image of both tables where it lies, as often as it does, with its bytes; unchecked."""
+        """Every image in both tables with its bytes, duplicates included; unchecked."""
         for row in self._rows("samples", ["id", "images", "images_meta"], batch=16):
             images, metas = row["images"] or [], row["images_meta"] or []
             for i in range(max(len(images), len(metas))):
@@ -196,7 +196,7 @@ class Release:
         """Bytes of an image of the release.
 
         Raises:
-            ReleaseError: the release has no such image, or its bytes do not hash to that.
+            ReleaseError: the release has no such image, or its bytes have another hash.
         """
         if sha256 not in self._image_place:
             raise ReleaseError("the release has no such image", item=sha256[:16], cure="verify the release")
@@ -211,7 +211,7 @@ class Release:
         return bytes(data)
 
     def _cells(self, table: str, group: int) -> list[Any]:
-        """The images of one row group; the last one read is kept, for its neighbours are asked for next."""
+        """The images of one row group; caches the last one, as neighbours are read next."""
         import pyarrow as pa
 
         if self._cached is None or self._cached[0] != (table, group):
@@ -236,7 +236,7 @@ class Release:
         """All samples with their evidence, in the order of their ids.
 
         Raises:
-            ReleaseError: a row is not a sample; names it.
+            ReleaseError: a row is malformed; names it.
         """
         columns = [n for n in schema_of("samples").names if n != "images"]
         for row in self._rows("samples", columns):
@@ -253,24 +253,13 @@ class Release:
 
     def _sample(self, row: dict[str, Any]) -> Sample:
         def ref(meta: dict[str, Any]) -> ImageRef:
-            return ImageRef(
-                sha256=meta["sha256"],
-                uri=f"release:{meta['sha256']}",
-                width=meta["width"],
-                height=meta["height"],
-                media_type=meta["media_type"],
-            )
+            sizes = {name: meta[name] for name in ("sha256", "width", "height", "media_type")}
+            return ImageRef(uri=f"release:{meta['sha256']}", **sizes)
 
         def evidence(link: dict[str, Any]) -> Evidence:
             document = self.documents[link["id"]]
-            return Evidence(
-                modality=document["modality"],
-                title=document["title"],
-                text=document["text"],
-                **{name: document[name] for name in LINEAGE},
-                image=ref(document) if document["sha256"] else None,
-                **link,
-            )
+            own = {name: document[name] for name in ("modality", "title", "text", *LINEAGE)}
+            return Evidence(image=ref(document) if document["sha256"] else None, **own, **link)
 
         return Sample(
             **{k: row[k] for k in ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")},
@@ -287,7 +276,7 @@ class Release:
         """Counts per stage, as in `FunnelStep`.
 
         Raises:
-            ReleaseError: the file holds something else.
+            ReleaseError: the file is malformed.
         """
         return self._objects("funnel.json")
 
@@ -296,7 +285,7 @@ class Release:
         """The funnel, checked.
 
         Raises:
-            ReleaseError: the file holds something else.
+            ReleaseError: the file is malformed.
         """
         try:
             return [FunnelStep.model_validate(step) for step in self.funnel]
@@ -307,10 +296,10 @@ class Release:
 
     @cached_property
     def recall(self) -> list[dict[str, Any]]:
-        """The table of retrieval modes by recall of gold; empty when none was made.
+        """The table of retrieval modes by recall of gold; may be empty.
 
         Raises:
-            ReleaseError: the file holds something else.
+            ReleaseError: the file is malformed.
         """
         rows = self._objects("recall.json")
         for row in rows:
@@ -329,14 +318,14 @@ class Release:
         return found
 
     def drops(self) -> Iterator[Drop]:
-        """Everything that left, with stage and reason."""
+        """Every dropped sample and distractor, with stage and reason."""
         problems = Problems()
         yield from read_records(self.folder / "drops.jsonl", Drop, problems)
         problems.settle()
 
 
 def _picture(owner: str, images: Sequence[Any], metas: Sequence[Any]) -> Picture:
-    """An image and what its table says of it; either may be missing."""
+    """An image and its metadata in a table; either may be missing."""
     image, meta = (images[0] if images else None) or {}, (metas[0] if metas else None) or {}
     return Picture(
         str(owner), meta.get("sha256") or "", meta.get("width"), meta.get("height"), meta.get("media_type") or "",

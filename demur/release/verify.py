@@ -1,10 +1,10 @@
-"""Everything that is wrong with a release, however it came to be: carelessness, a broken disk, or malice."""
+"""Finds everything that is wrong with a release, be it by mistake, a broken disk, or malice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def verify(release: Release) -> list[str]:
-    """Everything that is wrong with a release, one line each; empty when it is sound.
+    """Everything that is wrong with a release, one line each; empty if it is sound.
 
-    Checks hashes of all files, unreadable or foreign files, ids, evidence that no table holds, images that do not
-    decode, do not hash to their name or are not of the stated size, gold among the distractors (by id and by content,
-    or nearly), a query image among the evidence (re-encoded and resized ones too), answers that stand in the question,
-    fewer distractors than the recipe's K_min, a gate that was right where none may be, a funnel that does not add up,
-    and that every count of manifest, card, citation and Croissant follows from the tables.
+    It checks the hashes of all files; unreadable and foreign files; ids; evidence missing from the tables; images that
+    do not decode, or have another hash or size; gold among the distractors (by id, by content, or nearly); a query
+    image among the evidence (also re-encoded or resized); answers in the question; fewer distractors than the recipe's
+    K_min; a correct gate where none may be; a funnel that does not add up; and that every count in manifest, card,
+    citation and Croissant follows from the tables.
     """
     found = list(_file_faults(release))
     if any(line.startswith("data/") or line.endswith(": missing") for line in found):
-        return found  # not the released files: nothing that they say can be checked further
+        return found  # the files are not those released: there is nothing more to check
     try:
         samples = list(release.samples())
         documents = documents_of(samples)
@@ -57,7 +57,7 @@ def verify(release: Release) -> list[str]:
 
 
 def _lines(faults: Iterator[str], where: str) -> list[str]:
-    """All faults; where a file cannot even be read as what it should be, that is the last of them."""
+    """All faults; the last one may be that a file cannot be read."""
     found: list[str] = []
     try:
         found.extend(faults)
@@ -74,7 +74,7 @@ def _lines(faults: Iterator[str], where: str) -> list[str]:
 
 
 def _file_faults(release: Release) -> Iterator[str]:
-    """Files that are missing, changed, or not part of it."""
+    """Files that are missing, changed, or foreign."""
     listed: dict[str, str] = release.manifest["files"]
     for name, expected in sorted(listed.items()):
         path = release.folder / name
@@ -96,7 +96,7 @@ def _file_faults(release: Release) -> Iterator[str]:
 
 
 def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
-    """Every id once; every document of use."""
+    """Ids are unique and sorted; every document is used."""
     for table in ("samples", "evidence"):
         ids = list(release.ids(table))
         yield from (f"data/{table}.parquet: the id {i} appears twice" for i in _repeated(ids))
@@ -107,7 +107,7 @@ def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
 
 
 def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
-    """Each sample has gold, enough distractors, and the answer that is shown for it."""
+    """Each sample has gold, enough distractors, and the right answer column."""
     k_min = ((release.manifest.get("recipe") or {}).get("rules") or {}).get("k_min", 0)
     for s in samples:
         if s.answerable and not s.gold:
@@ -124,7 +124,7 @@ def _leak_faults(
     image_hashes: dict[str, ImageHash | None],
     same_image: Callable[[str], int],
 ) -> Iterator[str]:
-    """Questions that say their answer, evidence that shows the query image, distractors that are gold once more."""
+    """Questions that contain their answer, evidence with the query image, distractors that repeat gold."""
     from demur.corpora.leaks import IS, Leaks
 
     def content(e: Evidence) -> str:
@@ -151,7 +151,7 @@ def _leak_faults(
 
 
 def _same_image(release: Release) -> Callable[[str], int]:
-    """How near two images of a source's samples may be: as the recipe says that the release was built by."""
+    """Source -> how similar two of its images may be, by the release's recipe."""
     from demur.corpora.near_duplicates import IMAGE_NEAR, IMAGE_THRESHOLDS
 
     recipe = release.manifest.get("recipe") or {}
@@ -163,7 +163,7 @@ def _same_image(release: Release) -> Callable[[str], int]:
 
 
 def _image_faults(release: Release, image_hashes: dict[str, ImageHash | None]) -> Iterator[str]:
-    """Images that are not what their row says; ``looks`` is filled with what the sound ones look like."""
+    """Images that differ from their metadata; fills ``image_hashes`` with the hashes of the sound ones."""
     for picture in release.pictures():
         why = _picture_fault(picture, image_hashes)
         if why:
@@ -197,7 +197,7 @@ def _picture_fault(picture: Picture, image_hashes: dict[str, ImageHash | None]) 
 
 
 def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
-    """The funnel adds up, ends at the samples, and its reasons are those of drops.jsonl."""
+    """The funnel adds up, ends with the samples, and has the reasons of drops.jsonl."""
     steps = release.steps
     for step in steps:
         if step.entered - sum(step.dropped.values()) != step.kept or min(step.dropped.values(), default=0) < 0:
@@ -215,17 +215,16 @@ def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
         if d.evidence and d.stage == "distractor" and d.evidence in kept.get(d.sample, ()):
             yield f"drops.jsonl: distractor {d.evidence} of {d.sample} is dropped and kept"
     if steps:
-        said: dict[str, int] = {}
+        reasons: Counter[str] = Counter()
         for step in steps:
-            for why, n in step.dropped.items():
-                if step.stage != "pool":  # what was not drawn is no drop
-                    said[why] = said.get(why, 0) + n
-        if dict(sorted(said.items())) != tally(d.reason for d in drops if not d.evidence):
+            if step.stage != "pool":  # samples that were not drawn are no drops
+                reasons.update(step.dropped)
+        if dict(sorted(reasons.items())) != tally(d.reason for d in drops if not d.evidence):
             yield "funnel.json: its reasons are not those of drops.jsonl"
 
 
 def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
-    """gates.jsonl covers every kept sample and distractor, and no gate is right where it must not be."""
+    """gates.jsonl covers every kept sample and distractor, and no gate is correct."""
     gates = release.manifest.get("gates")
     if not gates:
         return
@@ -257,7 +256,7 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
 
 
 def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[str, Any]) -> Iterator[str]:
-    """What the manifest counts beside the tables agrees with the funnel and with itself."""
+    """The manifest's other counts agree with the funnel and with each other."""
     manifest, steps = release.manifest, release.steps
     pools: dict[str, int] = manifest.get("pools") or {}
     pool = next((step for step in steps if step.stage == "pool"), steps[0] if steps else None)
@@ -317,9 +316,9 @@ def _manifest_faults(release: Release, samples: Sequence[Sample], derived: dict[
 
 
 def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
-    """Card, citation and Croissant say what manifest and tables say: they are written again and compared.
+    """Card, citation and Croissant follow from manifest and tables: they are generated again and compared.
 
-    Another version of demur may word them differently; then they are not compared.
+    They are not compared if another version of demur wrote them, which may word them differently.
     """
     from demur.core.version import __version__
     from demur.release.card import card, citation
@@ -342,17 +341,9 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
         yield f"manifest.json: lacks what the card says: {error}"
         return
     for name, text in again.items():
-        if _text(release.folder / name) != text:
+        if (release.folder / name).read_bytes().decode("utf-8", "replace") != text:
             yield f"{name}: does not follow from the manifest and the tables"
 
 
-def _text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", "replace")
-
-
-def _repeated(values: Iterator[str] | Sequence[str]) -> list[str]:
-    seen: set[str] = set()
-    twice: set[str] = set()
-    for value in values:
-        (twice if value in seen else seen).add(value)
-    return sorted(twice)
+def _repeated(values: Iterable[str]) -> list[str]:
+    return sorted(value for value, n in Counter(values).items() if n > 1)

@@ -44,11 +44,11 @@ def test_what_stands_beside_a_word_of_the_question_is_found(text):
 
 def test_a_date_and_a_question_that_is_left():
     samples = [question(1, "4 May 1999", kind="date"), question(2, "Nyanza")]
-    statements = AnswerBearing(samples)
+    index = AnswerBearing(samples)
     both = document(0, "The mill of Nyanza, 1999-05-04.")
-    assert statements.of(both) == {"q1", "q2"}
-    statements.leave("q2")
-    assert statements.of(both) == {"q1"}
+    assert index.of(both) == {"q1", "q2"}
+    index.drop("q2")
+    assert index.of(both) == {"q1"}
 
 
 def looks(monkeypatch, tmp_path, documents, questions):

@@ -21,7 +21,7 @@ from demur.core.errors import DemurError, ReleaseError, StorageError, UsageError
 from demur.core.store import digest, file_digest, read_json, write_json
 from demur.curation.build import curate
 from demur.release import FunnelStep, Release, freeze, verify
-from demur.release.push import look_up, open_hub, push, send
+from demur.release.push import hub_state, open_hub, push, send
 
 # the client library's own call of its HTTP library
 pytestmark = [
@@ -191,7 +191,7 @@ def test_a_name_that_the_hub_does_not_know_is_refused_at_once(hub, release, name
 
 def test_no_token_a_wrong_one_and_one_of_somebody_else(hub, release, monkeypatch):
     for token, told in (
-        ("", r"wants a token, and there is none \(401"),
+        ("", r"needs a token, and there is none \(401"),
         ("hf_wrongwrong", r"not accept the token \(401"),
     ):
         monkeypatch.setenv("HF_TOKEN", token)
@@ -224,7 +224,7 @@ def test_a_private_repository(hub, release, tmp_path, monkeypatch):
     assert push(release, f"hf:{REPO}").files == {}
     monkeypatch.setenv("HF_TOKEN", "")
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/nowhere")
-    assert "wants a token" in push(release, f"hf:{REPO}", dry_run=True).note
+    assert "needs a token" in push(release, f"hf:{REPO}", dry_run=True).note
     with pytest.raises(UsageError, match="--private is for the hub"):
         push(release, str(tmp_path / "x"), private=True)
 
@@ -304,7 +304,7 @@ def test_a_commit_between_looking_and_sending_is_not_overwritten(hub, release):
     push(release, f"hf:{REPO}")
     hub.repos[REPO].tags.clear()
     hub.repos[REPO].commit("emptied", {})
-    held = look_up(api, release, REPO, names)
+    held = hub_state(api, release, REPO, names)
     hub.repos[REPO].commit("theirs", {"README.md": fake_hub.File(b"theirs", False)})
     with pytest.raises(UsageError, match=r"at the same time \(412"):
         send(api, release, REPO, names, held, private=False)
